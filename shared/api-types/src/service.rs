@@ -1,0 +1,143 @@
+//! Services and their health checks, as a job describes them. Consul's mesh is in `connect.rs`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ConsulConnect, WorkloadIdentity};
+
+/// A service registered in Consul or in the native catalogue.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct Service {
+    /// Name in the catalogue; default `<job>-<group>` or `<job>-<group>-<task>`.
+    pub name: Option<String>,
+    /// Task that a group's service belongs to.
+    pub task_name: Option<String>,
+    /// Label of its port, or a number.
+    pub port_label: Option<String>,
+    /// Which address is registered: `auto`, `alloc`, `alloc_ipv6`, `driver` or `host`; default `auto`.
+    pub address_mode: Option<String>,
+    /// Address to register in place of that of `AddressMode`.
+    pub address: Option<String>,
+    /// Whether tags may be changed in Consul.
+    pub enable_tag_override: Option<bool>,
+    /// Tags to register.
+    pub tags: Option<Vec<String>>,
+    /// Tags to register in place of those while the allocation is a canary.
+    pub canary_tags: Option<Vec<String>>,
+    /// Health checks.
+    pub checks: Option<Vec<ServiceCheck>>,
+    /// Consul Connect.
+    pub connect: Option<Box<ConsulConnect>>,
+    /// Pairs registered with it.
+    pub meta: Option<BTreeMap<String, String>>,
+    /// Pairs registered in place of those while the allocation is a canary.
+    pub canary_meta: Option<BTreeMap<String, String>>,
+    /// Weights in Consul's DNS answers.
+    pub weights: Option<ServiceWeights>,
+    /// Further addresses by name.
+    pub tagged_addresses: Option<BTreeMap<String, String>>,
+    /// Consul namespace, or that of the job for native services.
+    pub namespace: Option<String>,
+    /// How checks count in a deployment: `require_healthy`, `ignore_warnings` or `ignore`.
+    pub on_update: Option<String>,
+    /// `consul` or `nomad`; default `consul`.
+    pub provider: Option<String>,
+    /// Name of the Consul or Vault cluster of the node's configuration; default `default`.
+    pub cluster: Option<String>,
+    /// Workload identity for Consul.
+    pub identity: Option<Box<WorkloadIdentity>>,
+    /// Consul's kind of service, such as `api-gateway`.
+    pub kind: Option<String>,
+    /// Default for the checks; in requests only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_restart: Option<CheckRestart>,
+}
+
+/// Weights in Consul's DNS answers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ServiceWeights {
+    /// While all checks pass; default 1.
+    pub passing: Option<i64>,
+    /// While some warn; default 1.
+    pub warning: Option<i64>,
+}
+
+/// A health check of a service.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct ServiceCheck {
+    /// For people; default `service: "<name>" check`.
+    pub name: Option<String>,
+    /// `http`, `tcp`, `grpc` or `script`.
+    pub r#type: Option<String>,
+    /// Program of a script check.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Option<Vec<String>>,
+    /// Path of an HTTP check.
+    pub path: Option<String>,
+    /// `http` or `https`; default `http`.
+    pub protocol: Option<String>,
+    /// Port in place of the service's.
+    pub port_label: Option<String>,
+    /// Whether the sidecar proxy makes the path reachable without mutual TLS.
+    pub expose: Option<bool>,
+    /// Address to check, as for the service.
+    pub address_mode: Option<String>,
+    /// Nanoseconds between checks, at least a second.
+    pub interval: Option<i64>,
+    /// Nanoseconds to wait for an answer, at least a second.
+    pub timeout: Option<i64>,
+    /// Until first checked: `critical`, `warning` or `passing`.
+    pub initial_status: Option<String>,
+    /// For people.
+    pub notes: Option<String>,
+    /// Name in the handshake and the certificate.
+    #[serde(rename = "TLSServerName")]
+    pub tls_server_name: Option<String>,
+    /// Whether certificates go unchecked.
+    #[serde(rename = "TLSSkipVerify")]
+    pub tls_skip_verify: Option<bool>,
+    /// HTTP method; default `GET`.
+    pub method: Option<String>,
+    /// HTTP headers.
+    pub header: Option<BTreeMap<String, Vec<String>>>,
+    /// When failing checks restart the task.
+    pub check_restart: Option<CheckRestart>,
+    /// Service named in gRPC's health protocol.
+    #[serde(rename = "GRPCService")]
+    pub grpc_service: Option<String>,
+    /// Whether gRPC goes over TLS.
+    #[serde(rename = "GRPCUseTLS")]
+    pub grpc_use_tls: Option<bool>,
+    /// Task that a script check runs in.
+    pub task_name: Option<String>,
+    /// Successes in a row that make it pass.
+    pub success_before_passing: Option<i64>,
+    /// Failures in a row that make it critical.
+    pub failures_before_critical: Option<i64>,
+    /// Failures in a row that make it warn.
+    pub failures_before_warning: Option<i64>,
+    /// Body of an HTTP check.
+    pub body: Option<String>,
+    /// How it counts in a deployment; default the service's.
+    pub on_update: Option<String>,
+    /// Address to check from outside; in requests only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+}
+
+/// When failing checks restart a task.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct CheckRestart {
+    /// Failures in a row that do; 0 is off.
+    pub limit: Option<i64>,
+    /// Nanoseconds after a start during which failures do not count; default 1 s.
+    pub grace: Option<i64>,
+    /// Whether warnings count as success.
+    pub ignore_warnings: Option<bool>,
+}

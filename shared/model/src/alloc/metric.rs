@@ -1,0 +1,72 @@
+//! How the choice of nodes went: what was looked at, what was ruled out and why, and the best scores.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Nanos, NodeId, Text};
+
+/// Counts and reasons of one placement pass (`spec/scheduling.md` ), kept once a group and plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllocMetric {
+    /// Nodes looked at.
+    pub nodes_evaluated: u32,
+    /// Nodes that some constraint ruled out.
+    pub nodes_filtered: u32,
+    /// Ready nodes of the job's pool and datacenters.
+    pub nodes_in_pool: u32,
+    /// The job's node pool.
+    pub node_pool: Text,
+    /// The same nodes by datacenter.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes_available: BTreeMap<Text, u32>,
+    /// Nodes ruled out, by node class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub class_filtered: BTreeMap<Text, u32>,
+    /// Nodes ruled out, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub constraint_filtered: BTreeMap<Text, u32>,
+    /// Nodes without room.
+    pub nodes_exhausted: u32,
+    /// Nodes without room, by node class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub class_exhausted: BTreeMap<Text, u32>,
+    /// Nodes without room, by what was short.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dimension_exhausted: BTreeMap<Text, u32>,
+    /// Parts of the quota that were used up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quota_exhausted: Vec<Text>,
+    /// What each task asked for in vain.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources_exhausted: BTreeMap<Text, TaskShortage>,
+    /// The best nodes, best first, at most five.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<NodeScore>,
+    /// How long the pass took.
+    pub allocation_time: Nanos,
+    /// Further placements of the group that were not tried after the first had failed.
+    pub coalesced_failures: u32,
+}
+
+/// Resources that a task asked for in vain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskShortage {
+    /// In MHz.
+    pub cpu_mhz: u32,
+    /// In MB.
+    pub memory_mb: u32,
+}
+
+/// How well one node suited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeScore {
+    /// The node.
+    pub node_id: NodeId,
+    /// Each scorer's word on it, by the scorer's name.
+    pub scores: BTreeMap<Text, f64>,
+    /// Their mean, by which nodes are ranked.
+    pub normalized: f64,
+}

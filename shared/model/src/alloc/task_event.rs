@@ -1,0 +1,386 @@
+//! What happened to a task: a kind, a moment and a few values. The text that people read is made when they read it.
+
+use std::collections::BTreeMap;
+
+use crate::text::quoted;
+use crate::{Nanos, Text, Timestamp};
+
+/// One thing that happened to a task (`spec/agent.md` A-10.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskEvent {
+    /// When it happened.
+    pub time: Timestamp,
+    /// Whether the task counts as failed by it.
+    pub fails_task: bool,
+    /// What it was.
+    pub kind: TaskEventKind,
+}
+
+/// Declares the kinds with the number that stands for each in packed form and the API's word.
+///
+/// Numbers are never given twice: a newer version only adds some.
+macro_rules! kinds {
+    ($( $(#[$meta:meta])* $kind:ident $({ $($field:ident: $type:ty),+ })? = $code:literal => $word:literal, )+) => {
+        /// What happened. Texts that are empty say nothing.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the fields are what A-10.2 prints and A-10.3 lists")]
+        pub enum TaskEventKind {
+            $( $(#[$meta])* $kind $({ $($field: $type),+ })?, )+
+        }
+
+        impl TaskEventKind {
+            /// The API's word for it.
+            pub const fn as_str(&self) -> &'static str {
+                match self {
+                    $( Self::$kind $({ $($field: _),+ })? => $word, )+
+                }
+            }
+
+            /// One of each kind, with values that are not empty.
+            #[cfg(test)]
+            pub(super) fn samples() -> Vec<Self> {
+                vec![$( Self::$kind $({ $($field: <$type>::sample()),+ })?, )+]
+            }
+
+            pub(super) const fn code(&self) -> u64 {
+                match self {
+                    $( Self::$kind $({ $($field: _),+ })? => $code, )+
+                }
+            }
+
+            pub(super) fn write(&self, out: &mut super::packed::Writer) {
+                match self {
+                    $( Self::$kind $({ $($field),+ })? => { let _ = &out; $($( out.put($field); )+)? } )+
+                }
+            }
+
+            /// `None`: a kind that only newer versions know, or bytes that end too early.
+            pub(super) fn read(code: u64, input: &mut super::packed::Reader<'_>) -> Option<Self> {
+                match code {
+                    $( $code => Some(Self::$kind $({ $($field: input.get::<$type>()?),+ })?), )+
+                    _ => { let _ = &input; None }
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The agent has the allocation.
+    Received = 1 => "Received",
+    /// Its directory is being built.
+    TaskSetup { message: Text } = 2 => "Task Setup",
+    /// What it needs could not be set up.
+    SetupFailure { error: Text } = 3 => "Setup Failure",
+    /// Its definition does not suit this node.
+    FailedValidation { error: Text } = 4 => "Failed Validation",
+    /// The driver could not start it.
+    DriverFailure { error: Text } = 5 => "Driver Failure",
+    /// The driver has something to say.
+    Driver { message: Text } = 6 => "Driver",
+    /// It runs.
+    Started = 7 => "Started",
+    /// Artifacts are being fetched.
+    DownloadingArtifacts = 8 => "Downloading Artifacts",
+    /// An artifact could not be fetched.
+    FailedArtifactDownload { error: Text } = 9 => "Failed Artifact Download",
+    /// It ended.
+    Terminated { exit_code: i64, signal: i64, message: Text, oom_killed: bool } = 10 => "Terminated",
+    /// It will be started again.
+    Restarting { reason: Text, delay: Nanos } = 11 => "Restarting",
+    /// It will not be started again.
+    NotRestarting { reason: Text } = 12 => "Not Restarting",
+    /// A restart was asked for.
+    RestartSignaled { reason: Text } = 13 => "Restart Signaled",
+    /// It is sent a signal.
+    Signaling { signal: Text, reason: Text } = 14 => "Signaling",
+    /// It is being stopped.
+    Killing { timeout: Nanos, reason: Text } = 15 => "Killing",
+    /// It was stopped.
+    Killed { error: Text } = 16 => "Killed",
+    /// Another task of the group failed.
+    SiblingFailed { sibling: Text } = 17 => "Sibling Task Failed",
+    /// The group's leader ended.
+    LeaderDead = 18 => "Leader Task Dead",
+    /// All main tasks ended.
+    MainDead = 19 => "Main Tasks Dead",
+    /// It waits before it is stopped.
+    ShutdownDelay { delay: Nanos } = 20 => "Waiting for shutdown delay",
+    /// It is stopped without waiting.
+    ShutdownDelaySkipped { delay: Nanos } = 21 => "Skipping shutdown delay",
+    /// Its node is back.
+    Reconnected = 22 => "Reconnected",
+    /// The agent could not find it again after a restart.
+    FailedRestoring = 23 => "Failed Restoring Task",
+    /// A step around it failed.
+    HookFailed { hook: Text, error: Text } = 24 => "Task hook failed",
+    /// A step around it has something to say.
+    HookMessage { message: Text } = 25 => "Task hook message",
+    /// A template waits for something.
+    Template { message: Text } = 26 => "Template",
+    /// The allocation did not become healthy.
+    AllocUnhealthy { message: Text } = 27 => "Alloc Unhealthy",
+    /// A plugin works.
+    PluginHealthy { plugin: Text } = 28 => "Plugin became healthy",
+    /// A plugin stopped working.
+    PluginUnhealthy { error: Text } = 29 => "Plugin became unhealthy",
+    /// It is being paused.
+    Pausing { reason: Text } = 30 => "Pausing",
+    /// It goes on after a pause.
+    Resumed { reason: Text } = 31 => "Running",
+    /// It used too much disk.
+    DiskExceeded { message: Text } = 32 => "Disk Resources Exceeded",
+}
+
+/// The reason that a restart has when nothing special is the matter; its event does not mention it.
+const REASON_WITHIN_POLICY: &str = "Restart within policy";
+
+impl TaskEvent {
+    /// What people read (A-10.2).
+    pub fn display(&self) -> String {
+        use TaskEventKind as Kind;
+        let or =
+            |text: &Text, default: &str| if text.is_empty() { default.to_owned() } else { text.to_string() };
+        match &self.kind {
+            Kind::Received => "Task received by client".into(),
+            Kind::TaskSetup { message }
+            | Kind::Driver { message }
+            | Kind::HookMessage { message }
+            | Kind::Template { message }
+            | Kind::AllocUnhealthy { message } => message.to_string(),
+            Kind::SetupFailure { error } => or(error, "Task setup failed"),
+            Kind::FailedValidation { error } => or(error, "Validation of task failed"),
+            Kind::DriverFailure { error } => or(error, "Failed to start task"),
+            Kind::Started => "Task started by client".into(),
+            Kind::DownloadingArtifacts => "Client is downloading artifacts".into(),
+            Kind::FailedArtifactDownload { error } => or(error, "Failed to download artifacts"),
+            Kind::Terminated { exit_code, signal, message, oom_killed: _ } => {
+                let mut text = format!("Exit Code: {exit_code}");
+                if *signal != 0 {
+                    text += &format!(", Signal: {signal}");
+                }
+                if !message.is_empty() {
+                    text += &format!(", Exit Message: {}", quoted(message));
+                }
+                text
+            }
+            Kind::Restarting { reason, delay } if reason.is_empty() || &**reason == REASON_WITHIN_POLICY => {
+                format!("Task restarting in {delay}")
+            }
+            Kind::Restarting { reason, delay } => format!("{reason} - Task restarting in {delay}"),
+            Kind::NotRestarting { reason } => or(reason, "Task exceeded restart policy"),
+            Kind::RestartSignaled { reason } => or(reason, "Task signaled to restart"),
+            Kind::Signaling { signal, reason } => match (signal.is_empty(), reason.is_empty()) {
+                (true, true) => "Task being sent a signal".into(),
+                (false, true) => format!("Task being sent signal {signal}"),
+                (true, false) => reason.to_string(),
+                (false, false) => format!("Task being sent signal {signal}: {reason}"),
+            },
+            Kind::Killing { reason, .. } if !reason.is_empty() => reason.to_string(),
+            Kind::Killing { timeout: Nanos::ZERO, .. } => "Sent interrupt".into(),
+            Kind::Killing { timeout, .. } => {
+                format!("Sent interrupt. Waiting {timeout} before force killing")
+            }
+            Kind::Killed { error } => or(error, "Task successfully killed"),
+            Kind::SiblingFailed { sibling } if sibling.is_empty() => "Task's sibling failed".into(),
+            Kind::SiblingFailed { sibling } => format!("Task's sibling {} failed", quoted(sibling)),
+            Kind::LeaderDead => "Leader Task in Group dead".into(),
+            Kind::MainDead => "Main tasks in the group died".into(),
+            Kind::ShutdownDelay { delay } => {
+                format!("Waiting for shutdown_delay of {delay} before killing the task.")
+            }
+            Kind::ShutdownDelaySkipped { delay } => {
+                format!("Skipping shutdown_delay of {delay} before killing the task.")
+            }
+            Kind::Reconnected => "Client reconnected".into(),
+            Kind::FailedRestoring => "failed to restore task; will not run until server is contacted".into(),
+            Kind::HookFailed { hook, error } => format!("{hook}: {error}"),
+            Kind::PluginHealthy { plugin } => format!("plugin: {plugin}"),
+            Kind::PluginUnhealthy { error } => format!("Error: {error}"),
+            Kind::Pausing { reason } => format!("Pausing due to {reason}"),
+            Kind::Resumed { reason } => format!("Running due to {reason}"),
+            Kind::DiskExceeded { message } => or(message, "Disk resources exceeded"),
+        }
+    }
+
+    /// The values by the names that clients look for (A-10.3).
+    pub fn details(&self) -> BTreeMap<&'static str, String> {
+        use TaskEventKind as Kind;
+        let mut details = BTreeMap::new();
+        let mut text = |name, value: &Text| {
+            if !value.is_empty() {
+                details.insert(name, value.to_string());
+            }
+        };
+        match &self.kind {
+            Kind::TaskSetup { message }
+            | Kind::HookMessage { message }
+            | Kind::Template { message }
+            | Kind::AllocUnhealthy { message } => text("message", message),
+            Kind::SetupFailure { error } => text("setup_error", error),
+            Kind::FailedValidation { error } => text("validation_error", error),
+            Kind::DriverFailure { error } => text("driver_error", error),
+            Kind::Driver { message } => text("driver_message", message),
+            Kind::FailedArtifactDownload { error } => text("download_error", error),
+            Kind::Terminated { exit_code, signal, message, oom_killed } => {
+                text("exit_message", message);
+                details.insert("exit_code", exit_code.to_string());
+                details.insert("signal", signal.to_string());
+                details.insert("oom_killed", oom_killed.to_string());
+            }
+            Kind::Restarting { reason, delay } => {
+                text("restart_reason", reason);
+                details.insert("start_delay", delay.0.to_string());
+            }
+            Kind::NotRestarting { reason } | Kind::RestartSignaled { reason } => {
+                text("restart_reason", reason)
+            }
+            Kind::Signaling { signal, reason } => {
+                text("task_signal", signal);
+                text("task_signal_reason", reason);
+            }
+            Kind::Killing { timeout, reason } => {
+                text("kill_reason", reason);
+                if *timeout != Nanos::ZERO {
+                    details.insert("kill_timeout", timeout.to_string());
+                }
+            }
+            Kind::Killed { error } => text("kill_error", error),
+            Kind::SiblingFailed { sibling } => text("failed_sibling", sibling),
+            Kind::HookFailed { .. } | Kind::PluginHealthy { .. } | Kind::PluginUnhealthy { .. } => {
+                details.insert("message", self.display());
+            }
+            Kind::DiskExceeded { message } => text("disk_limit", message),
+            Kind::ShutdownDelay { .. }
+            | Kind::ShutdownDelaySkipped { .. }
+            | Kind::Pausing { .. }
+            | Kind::Resumed { .. }
+            | Kind::Received
+            | Kind::Started
+            | Kind::DownloadingArtifacts
+            | Kind::LeaderDead
+            | Kind::MainDead
+            | Kind::Reconnected
+            | Kind::FailedRestoring => {}
+        }
+        if self.fails_task {
+            details.insert("fails_task", "true".into());
+        }
+        details
+    }
+}
+
+#[cfg(test)]
+trait Sample {
+    fn sample() -> Self;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Sample for Text {
+        fn sample() -> Self {
+            "x".into()
+        }
+    }
+
+    impl Sample for Nanos {
+        fn sample() -> Self {
+            Nanos::SECOND
+        }
+    }
+
+    impl Sample for i64 {
+        fn sample() -> Self {
+            9
+        }
+    }
+
+    impl Sample for bool {
+        fn sample() -> Self {
+            true
+        }
+    }
+
+    fn display(kind: TaskEventKind) -> String {
+        TaskEvent { time: Timestamp(1), fails_task: false, kind }.display()
+    }
+
+    #[test]
+    fn an_exit_says_its_code_and_what_else_there_is() {
+        let exit = |signal, message: &str| TaskEventKind::Terminated {
+            exit_code: 137,
+            signal,
+            message: message.into(),
+            oom_killed: false,
+        };
+        assert_eq!(display(exit(0, "")), "Exit Code: 137");
+        assert_eq!(display(exit(9, "")), "Exit Code: 137, Signal: 9");
+        assert_eq!(display(exit(9, "OOM")), r#"Exit Code: 137, Signal: 9, Exit Message: "OOM""#);
+    }
+
+    #[test]
+    fn a_restart_within_policy_does_not_give_its_reason() {
+        let restart =
+            |reason: &str| TaskEventKind::Restarting { reason: reason.into(), delay: Nanos(17_200_000_000) };
+        assert_eq!(display(restart(REASON_WITHIN_POLICY)), "Task restarting in 17.2s");
+        assert_eq!(display(restart("User asked")), "User asked - Task restarting in 17.2s");
+    }
+
+    #[test]
+    fn a_kill_says_how_long_it_waits() {
+        let kill = |secs, reason: &str| TaskEventKind::Killing {
+            timeout: Nanos::from_secs(secs),
+            reason: reason.into(),
+        };
+        assert_eq!(display(kill(0, "")), "Sent interrupt");
+        assert_eq!(display(kill(5, "")), "Sent interrupt. Waiting 5s before force killing");
+        assert_eq!(display(kill(5, "drained")), "drained");
+    }
+
+    #[test]
+    fn details_have_the_names_that_clients_know() {
+        const KNOWN: [&str; 21] = [
+            "fails_task",
+            "restart_reason",
+            "setup_error",
+            "driver_error",
+            "exit_code",
+            "signal",
+            "exit_message",
+            "oom_killed",
+            "kill_timeout",
+            "kill_error",
+            "kill_reason",
+            "start_delay",
+            "download_error",
+            "validation_error",
+            "disk_limit",
+            "failed_sibling",
+            "vault_renewal_error",
+            "task_signal_reason",
+            "task_signal",
+            "driver_message",
+            "message",
+        ];
+        for kind in TaskEventKind::samples() {
+            let event = TaskEvent { time: Timestamp(1), fails_task: true, kind };
+            for name in event.details().keys() {
+                assert!(KNOWN.contains(name), "{name} of {:?}", event.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_that_fails_the_task_says_so_in_its_details() {
+        let event = TaskEvent {
+            time: Timestamp(1),
+            fails_task: true,
+            kind: TaskEventKind::SiblingFailed { sibling: "web".into() },
+        };
+        let details = event.details();
+        assert_eq!(details["fails_task"], "true");
+        assert_eq!(details["failed_sibling"], "web");
+    }
+}

@@ -1,0 +1,359 @@
+//! How an allocation's tasks fare, and the packed form in which a million allocations keep it.
+//!
+//! Agents report it, the state keeps it and answers are made from it, mostly without looking inside. So it is packed
+//! once, by whoever makes it: some forty bytes for a running task with its three events, instead of ten times that.
+//! The form: a version byte, the number of tasks, and for each task its length and its fields; each event has its
+//! length before it, so that an older reader passes over kinds that it does not know. How single values are written is
+//! `packed`'s business.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::packed::{Reader, Writer};
+use super::task_event::{TaskEvent, TaskEventKind};
+use crate::text::words;
+use crate::{Text, Timestamp};
+
+words! {
+    /// Where a task is in its life.
+    TaskRunState, "task state" {
+        /// It has not started.
+        Pending => "pending",
+        /// It runs.
+        Running => "running",
+        /// It ended and will not run again.
+        Dead => "dead",
+    }
+}
+
+/// How one task fares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskState {
+    /// The task's name.
+    pub task: Text,
+    /// Where it is in its life.
+    pub state: TaskRunState,
+    /// Whether it failed.
+    pub failed: bool,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// When that happened last.
+    pub last_restart: Timestamp,
+    /// When it came to run.
+    pub started_at: Timestamp,
+    /// When it first ended.
+    pub finished_at: Timestamp,
+    /// The newest events, oldest first; at most ten.
+    pub events: Vec<TaskEvent>,
+    /// Why it is paused; empty when it is not.
+    pub paused: Text,
+}
+
+impl TaskState {
+    /// A task that has not started and of which nothing is known yet.
+    pub fn pending(task: Text) -> Self {
+        Self {
+            task,
+            state: TaskRunState::Pending,
+            failed: false,
+            restarts: 0,
+            last_restart: Timestamp::UNSET,
+            started_at: Timestamp::UNSET,
+            finished_at: Timestamp::UNSET,
+            events: Vec::new(),
+            paused: Text::default(),
+        }
+    }
+
+    /// Whether it ended well.
+    pub fn successful(&self) -> bool {
+        self.state == TaskRunState::Dead && !self.failed
+    }
+}
+
+/// The states of an allocation's tasks, packed. Empty: nothing was reported yet.
+///
+/// Cloning shares the bytes. Equality is that of the bytes.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PackedTaskStates(Arc<[u8]>);
+
+/// The form that this version writes.
+const VERSION: u8 = 1;
+
+/// Bytes that are no packed task states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Made by a version that this one does not know.
+    #[error("task states of version {0}, which this program does not know")]
+    Version(u8),
+    /// Cut off, or not packed task states at all.
+    #[error("task states are cut off or damaged")]
+    Damaged,
+}
+
+impl PackedTaskStates {
+    /// Packs the states.
+    pub fn pack(states: &[TaskState]) -> Self {
+        if states.is_empty() {
+            return Self::default();
+        }
+        let mut out = Writer::default();
+        out.byte(VERSION);
+        out.uint(states.len() as u64);
+        for state in states {
+            out.framed(|out| write_state(state, out));
+        }
+        Self(out.into_bytes().into())
+    }
+
+    /// Unpacks all of it.
+    pub fn unpack(&self) -> Result<Vec<TaskState>, Unreadable> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = Reader::new(&self.0);
+        match input.byte() {
+            Some(VERSION) => {}
+            Some(version) => return Err(Unreadable::Version(version)),
+            None => return Err(Unreadable::Damaged),
+        }
+        read_states(&mut input).ok_or(Unreadable::Damaged)
+    }
+
+    /// Whether nothing was reported.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PackedTaskStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.unpack() {
+            Ok(states) => states.fmt(f),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+impl Serialize for PackedTaskStates {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for PackedTaskStates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::bytes::deserialize(deserializer, "packed task states", |bytes| Ok(Self(bytes.into())))
+    }
+}
+
+// Which of the rarer fields are there, in one byte with the state (the lowest two bits).
+const FAILED: u64 = 1 << 2;
+const RESTARTED: u64 = 1 << 3;
+const STARTED: u64 = 1 << 4;
+const FINISHED: u64 = 1 << 5;
+const PAUSED: u64 = 1 << 6;
+
+fn write_state(state: &TaskState, out: &mut Writer) {
+    let restarted = state.restarts != 0 || state.last_restart.is_set();
+    let flag = |bit, set: bool| if set { bit } else { 0 };
+    let flags = state.state as u64
+        | flag(FAILED, state.failed)
+        | flag(RESTARTED, restarted)
+        | flag(STARTED, state.started_at.is_set())
+        | flag(FINISHED, state.finished_at.is_set())
+        | flag(PAUSED, !state.paused.is_empty());
+    out.put(&state.task);
+    out.uint(flags);
+    let mut clock = 0;
+    if restarted {
+        out.uint(state.restarts);
+        out.moment(state.last_restart, &mut clock);
+    }
+    if state.started_at.is_set() {
+        out.moment(state.started_at, &mut clock);
+    }
+    if state.finished_at.is_set() {
+        out.moment(state.finished_at, &mut clock);
+    }
+    if !state.paused.is_empty() {
+        out.put(&state.paused);
+    }
+    out.uint(state.events.len() as u64);
+    for event in &state.events {
+        out.moment(event.time, &mut clock);
+        out.framed(|out| {
+            out.uint(event.kind.code() << 1 | u64::from(event.fails_task));
+            event.kind.write(out);
+        });
+    }
+}
+
+fn read_states(input: &mut Reader<'_>) -> Option<Vec<TaskState>> {
+    let count = input.uint()?;
+    let mut states = Vec::new();
+    for _ in 0..count {
+        states.push(read_state(&mut input.framed()?)?);
+    }
+    Some(states)
+}
+
+fn read_state(input: &mut Reader<'_>) -> Option<TaskState> {
+    let mut state = TaskState::pending(input.get()?);
+    let flags = input.uint()?;
+    state.state = *TaskRunState::ALL.get((flags & 3) as usize)?;
+    state.failed = flags & FAILED != 0;
+    let mut clock = 0;
+    if flags & RESTARTED != 0 {
+        state.restarts = input.uint()?;
+        state.last_restart = input.moment(&mut clock)?;
+    }
+    if flags & STARTED != 0 {
+        state.started_at = input.moment(&mut clock)?;
+    }
+    if flags & FINISHED != 0 {
+        state.finished_at = input.moment(&mut clock)?;
+    }
+    if flags & PAUSED != 0 {
+        state.paused = input.get()?;
+    }
+    for _ in 0..input.uint()? {
+        let time = input.moment(&mut clock)?;
+        let mut framed = input.framed()?;
+        let code = framed.uint()?;
+        if let Some(kind) = TaskEventKind::read(code >> 1, &mut framed) {
+            state.events.push(TaskEvent { time, fails_task: code & 1 != 0, kind });
+        }
+    }
+    Some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Nanos;
+
+    fn running() -> TaskState {
+        let at = |millis: i64| Timestamp(1_767_225_600_000_000_000 + millis * 1_000_003);
+        let event = |millis, kind| TaskEvent { time: at(millis), fails_task: false, kind };
+        TaskState {
+            state: TaskRunState::Running,
+            started_at: at(120),
+            events: vec![
+                event(0, TaskEventKind::Received),
+                event(3, TaskEventKind::TaskSetup { message: "Building Task Directory".into() }),
+                event(119, TaskEventKind::Started),
+            ],
+            ..TaskState::pending("web".into())
+        }
+    }
+
+    #[test]
+    fn a_running_task_takes_few_bytes() {
+        let packed = PackedTaskStates::pack(&[running()]);
+        assert_eq!(packed.unpack(), Ok(vec![running()]));
+        assert!(packed.as_bytes().len() <= 72, "{} bytes", packed.as_bytes().len());
+    }
+
+    #[test]
+    fn a_kind_of_a_newer_version_is_passed_over() {
+        let mut out = Writer::default();
+        out.byte(VERSION);
+        out.uint(1);
+        out.framed(|out| {
+            out.put(&Text::from("web"));
+            out.uint(TaskRunState::Running as u64);
+            out.uint(2);
+            let mut clock = 0;
+            out.moment(Timestamp(5), &mut clock);
+            out.framed(|out| {
+                out.uint(9_999 << 1);
+                out.put(&Text::from("whatever"));
+            });
+            out.moment(Timestamp(6), &mut clock);
+            out.framed(|out| out.uint(TaskEventKind::Started.code() << 1));
+        });
+        let states = PackedTaskStates(out.into_bytes().into()).unpack().unwrap();
+        let kinds: Vec<_> = states[0].events.iter().map(|event| event.kind.clone()).collect();
+        assert_eq!(kinds, [TaskEventKind::Started]);
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        assert_eq!(PackedTaskStates([9, 1].as_slice().into()).unpack(), Err(Unreadable::Version(9)));
+    }
+
+    fn text() -> impl Strategy<Value = Text> {
+        "[a-zü ]{0,6}".prop_map(Text::from)
+    }
+
+    fn kind() -> impl Strategy<Value = TaskEventKind> {
+        prop_oneof![
+            Just(TaskEventKind::Received),
+            text().prop_map(|message| TaskEventKind::Driver { message }),
+            (any::<i64>(), any::<i64>(), text(), any::<bool>()).prop_map(
+                |(exit_code, signal, message, oom_killed)| {
+                    TaskEventKind::Terminated { exit_code, signal, message, oom_killed }
+                }
+            ),
+            (text(), any::<i64>())
+                .prop_map(|(reason, delay)| TaskEventKind::Restarting { reason, delay: Nanos(delay) }),
+        ]
+    }
+
+    fn state() -> impl Strategy<Value = TaskState> {
+        let events = prop::collection::vec(
+            (any::<i64>(), any::<bool>(), kind()).prop_map(|(time, fails_task, kind)| TaskEvent {
+                time: Timestamp(time),
+                fails_task,
+                kind,
+            }),
+            0..10,
+        );
+        (text(), 0..3usize, any::<bool>(), any::<u64>(), any::<[i64; 3]>(), events, text()).prop_map(
+            |(task, state, failed, restarts, [last_restart, started_at, finished_at], events, paused)| {
+                TaskState {
+                    task,
+                    state: TaskRunState::ALL[state],
+                    failed,
+                    restarts,
+                    last_restart: Timestamp(last_restart),
+                    started_at: Timestamp(started_at),
+                    finished_at: Timestamp(finished_at),
+                    events,
+                    paused,
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_is_unpacked(states in prop::collection::vec(state(), 0..4)) {
+            prop_assert_eq!(PackedTaskStates::pack(&states).unpack(), Ok(states));
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 1..80)) {
+            let _ = PackedTaskStates(bytes.into()).unpack();
+        }
+
+        #[test]
+        fn a_cut_is_noticed(states in prop::collection::vec(state(), 1..3), cut in any::<prop::sample::Index>()) {
+            let packed = PackedTaskStates::pack(&states);
+            let bytes = &packed.as_bytes()[..cut.index(packed.as_bytes().len() - 1) + 1];
+            if bytes.len() < packed.as_bytes().len() {
+                prop_assert!(PackedTaskStates(bytes.into()).unpack().is_err());
+            }
+        }
+    }
+}

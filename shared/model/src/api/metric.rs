@@ -1,0 +1,51 @@
+//! How the choice of nodes went.
+
+use super::public;
+use crate::alloc::{AllocMetric, NodeScore, TaskShortage};
+use crate::invalid::{At, Invalid};
+use crate::mirror::{Member, Mirror, mirror};
+
+public!(AllocMetric = AllocMetric);
+
+mirror! {
+    AllocMetric = AllocMetric {
+        nodes_evaluated: "NodesEvaluated",
+        nodes_filtered: "NodesFiltered",
+        nodes_in_pool: "NodesInPool",
+        node_pool: "NodePool",
+        nodes_available: "NodesAvailable",
+        class_filtered: "ClassFiltered",
+        constraint_filtered: "ConstraintFiltered",
+        nodes_exhausted: "NodesExhausted",
+        class_exhausted: "ClassExhausted",
+        dimension_exhausted: "DimensionExhausted",
+        quota_exhausted: "QuotaExhausted",
+        resources_exhausted: "ResourcesExhausted",
+        allocation_time: "AllocationTime",
+        coalesced_failures: "CoalescedFailures",
+    }
+    renamed { scores = score_meta_data: "ScoreMetaData" }
+    unread { scores = None }
+}
+
+impl Mirror for TaskShortage {
+    type Api = api_types::Resources;
+
+    fn from_api(api: Self::Api) -> Result<Self, Invalid> {
+        Ok(Self {
+            cpu_mhz: Member::read(api.cpu).at("CPU")?,
+            memory_mb: Member::read(api.memory_mb).at("MemoryMB")?,
+        })
+    }
+
+    fn to_api(&self) -> Self::Api {
+        let short =
+            crate::job::Resources { cpu_mhz: self.cpu_mhz, memory_mb: self.memory_mb, ..Default::default() };
+        Mirror::to_api(&short)
+    }
+}
+
+mirror! {
+    NodeScore = NodeScoreMeta { node_id: "NodeID", scores: "Scores" }
+    renamed { normalized = norm_score: "NormScore" }
+}

@@ -1,0 +1,165 @@
+//! Defaults: what a job means that leaves something out.
+//!
+//! [`canonicalise`] fills a job in the API's shape as the parse route does when asked to (`spec/jobspec.md` §11,
+//! §12); [`canonicalise_for_registration`] goes on to what the server makes of it at admission. Both work in place, and
+//! doing it twice changes nothing. The values stand in `defaults`, the rules in the other files. Whether a job is valid
+//! is somebody else's question: what cannot be understood here is left as it is.
+//!
+//! Members that the API's own clients cannot leave out (they send `""` or 0) count as unset when empty:
+//! `fill_empty`. For all others only absence is unset: `fill`.
+
+mod defaults;
+mod merge;
+mod registration;
+mod service;
+mod task;
+mod zeros;
+
+use api_types::{
+    Affinity, Constraint, Job, Multiregion, PeriodicConfig, ScalingPolicy, Spread, TaskGroup, UpdateStrategy,
+};
+
+use self::defaults::{Block, Policies};
+use self::merge::settle;
+use self::zeros::Zeros as _;
+use crate::job::JobType;
+use crate::mirror::Mirror as _;
+
+pub use registration::{RegistrationDefaults, canonicalise_for_registration};
+
+/// Fills in the defaults of a job and of everything in it.
+pub fn canonicalise(job: &mut Job) {
+    fill(&mut job.id, "");
+    fill(&mut job.name, text(&job.id));
+    fill(&mut job.region, defaults::REGION);
+    fill(&mut job.namespace, defaults::NAMESPACE);
+    fill(&mut job.r#type, JobType::default().as_str());
+    fill(&mut job.priority, defaults::PRIORITY);
+    each(&mut job.constraints).for_each(constraint);
+    each(&mut job.affinities).for_each(affinity);
+    each(&mut job.spreads).for_each(spread);
+    if let Some(regions) = &mut job.multiregion {
+        multiregion(regions);
+    }
+    if let Some(schedule) = &mut job.periodic {
+        periodic(schedule);
+    }
+    job.fill_zeros();
+
+    let policies = Policies::of(text(&job.r#type).parse().ok());
+    let Job { id, task_groups, update, reschedule, migrate, .. } = job;
+    let update = match update {
+        Some(unused) if *unused == unused_update() => None,
+        update => {
+            settle(update, None, &policies.update);
+            update.as_ref()
+        }
+    };
+    for group in each(task_groups) {
+        settle(&mut group.update, update, &policies.update);
+        settle(&mut group.migrate, migrate.as_ref(), &policies.migrate);
+        settle(&mut group.reschedule_policy, reschedule.as_ref(), &policies.reschedule);
+        settle(&mut group.restart_policy, None, &policies.restart);
+        task_group(group, text(id));
+        let TaskGroup { name, tasks, restart_policy, .. } = group;
+        for task in each(tasks) {
+            settle(&mut task.restart_policy, restart_policy.as_ref(), &policies.restart);
+            task::canonicalise(task, text(id), text(name));
+        }
+    }
+}
+
+/// All of a group that does not depend on the type of the job, less its tasks.
+fn task_group(group: &mut TaskGroup, job_id: &str) {
+    fill(&mut group.name, "");
+    let least = group.scaling.as_ref().and_then(|scaling| scaling.min);
+    let count = *group.count.get_or_insert(least.unwrap_or(defaults::COUNT));
+    if let Some(scaling) = &mut group.scaling {
+        scaling_bounds(scaling, count);
+        fill_empty(&mut scaling.r#type, defaults::SCALING_TYPE);
+    }
+    settle(&mut group.ephemeral_disk, None, &Block::always(defaults::EPHEMERAL_DISK));
+    each(&mut group.constraints).for_each(constraint);
+    each(&mut group.affinities).for_each(affinity);
+    each(&mut group.spreads).for_each(spread);
+    if let Some(disconnect) = &mut group.disconnect {
+        fill(&mut disconnect.replace, true);
+        fill(&mut disconnect.reconcile, defaults::RECONCILE);
+    }
+    if let Some(consul) = &mut group.consul {
+        fill_empty(&mut consul.cluster, defaults::CLUSTER);
+    }
+    for service in each(&mut group.services) {
+        service::canonicalise(service, || format!("{job_id}-{}", text(&group.name)));
+    }
+}
+
+/// `min` is the group's count; 0 for a task's policy.
+fn scaling_bounds(scaling: &mut ScalingPolicy, min: i64) {
+    fill(&mut scaling.enabled, true);
+    fill(&mut scaling.min, min);
+}
+
+fn constraint(constraint: &mut Constraint) {
+    fill_empty(&mut constraint.operand, defaults::OPERAND);
+}
+
+fn affinity(affinity: &mut Affinity) {
+    fill_empty(&mut affinity.operand, defaults::OPERAND);
+    fill(&mut affinity.weight, defaults::WEIGHT);
+}
+
+fn spread(spread: &mut Spread) {
+    fill(&mut spread.weight, defaults::WEIGHT);
+}
+
+fn multiregion(multiregion: &mut Multiregion) {
+    multiregion.strategy.get_or_insert_default().fill_zeros();
+    for region in each(&mut multiregion.regions) {
+        fill(&mut region.count, defaults::REGION_COUNT);
+        fill(&mut region.datacenters, Vec::new());
+    }
+}
+
+fn periodic(periodic: &mut PeriodicConfig) {
+    fill(&mut periodic.enabled, true);
+    fill(&mut periodic.spec, "");
+    fill(&mut periodic.specs, Vec::new());
+    fill(&mut periodic.spec_type, defaults::SPEC_TYPE);
+    fill(&mut periodic.prohibit_overlap, false);
+    fill(&mut periodic.time_zone, defaults::TIME_ZONE);
+}
+
+/// The update block at job level that reads show where there is none; a job that is read and registered again has it.
+fn unused_update() -> UpdateStrategy {
+    crate::job::UpdateStrategy::default().to_api()
+}
+
+/// Sets a member that is absent.
+fn fill<T>(member: &mut Option<T>, default: impl Into<T>) {
+    member.get_or_insert_with(|| default.into());
+}
+
+/// Sets a text that is absent or empty.
+fn fill_empty(member: &mut Option<String>, default: impl Into<String>) {
+    if text(member).is_empty() {
+        *member = Some(default.into());
+    }
+}
+
+/// Sets a number that is absent or 0.
+fn fill_zero(member: &mut Option<i64>, default: i64) {
+    if member.unwrap_or(0) == 0 {
+        *member = Some(default);
+    }
+}
+
+/// A text that may be absent.
+fn text(member: &Option<String>) -> &str {
+    member.as_deref().unwrap_or_default()
+}
+
+/// The items of a list that may be absent.
+fn each<T>(list: &mut Option<Vec<T>>) -> impl Iterator<Item = &mut T> {
+    list.iter_mut().flatten()
+}

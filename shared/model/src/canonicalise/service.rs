@@ -1,0 +1,55 @@
+//! Services, their checks, and what Consul Connect adds to them.
+
+use api_types::{CheckRestart, ConsulConnect, Service, ServiceCheck};
+
+use super::defaults::{self, Block};
+use super::merge::settle;
+use super::{each, fill, fill_empty, fill_zero, task, text};
+
+/// Fills in the defaults of a service; `name` makes the one that it has by its place.
+pub(super) fn canonicalise(service: &mut Service, name: impl FnOnce() -> String) {
+    if text(&service.name).is_empty() {
+        service.name = Some(name());
+    }
+    fill_empty(&mut service.address_mode, defaults::ADDRESS_MODE);
+    fill_empty(&mut service.on_update, defaults::ON_UPDATE);
+    fill_empty(&mut service.provider, defaults::SERVICE_PROVIDER);
+    fill_empty(&mut service.cluster, defaults::CLUSTER);
+    if let Some(weights) = &mut service.weights {
+        fill_zero(&mut weights.passing, defaults::SERVICE_WEIGHT);
+        fill_zero(&mut weights.warning, defaults::SERVICE_WEIGHT);
+    }
+    for check in each(&mut service.checks) {
+        fill_empty(&mut check.on_update, text(&service.on_update));
+        check_restart(check, service.check_restart.as_ref());
+    }
+    if let Some(connect) = &mut service.connect {
+        canonicalise_connect(connect);
+    }
+}
+
+/// A check's own block goes before the service's; here, zeros count as unset.
+fn check_restart(check: &mut ServiceCheck, outer: Option<&CheckRestart>) {
+    if let Some(outer) = outer {
+        let own = check.check_restart.get_or_insert_default();
+        fill_zero(&mut own.limit, outer.limit.unwrap_or(0));
+        own.grace = own.grace.or(outer.grace);
+        own.ignore_warnings = Some([own.ignore_warnings, outer.ignore_warnings].contains(&Some(true)));
+    }
+    if let Some(own) = &mut check.check_restart {
+        fill(&mut own.grace, defaults::CHECK_GRACE.0);
+    }
+}
+
+fn canonicalise_connect(connect: &mut ConsulConnect) {
+    if let Some(sidecar) = &mut connect.sidecar_task {
+        fill(&mut sidecar.kill_timeout, defaults::KILL_TIMEOUT.0);
+        fill(&mut sidecar.shutdown_delay, 0);
+        settle(&mut sidecar.log_config, None, &Block::always(defaults::LOG_CONFIG));
+        task::resources(sidecar.resources.get_or_insert_default());
+        each(&mut sidecar.volume_mounts).for_each(task::volume_mount);
+    }
+    if let Some(proxy) = connect.gateway.as_mut().and_then(|gateway| gateway.proxy.as_mut()) {
+        fill(&mut proxy.connect_timeout, defaults::CONNECT_TIMEOUT.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! Tasks, and what they bring along: resources, templates, downloads, access to Vault.
+
+use api_types::{Resources, Task, TaskArtifact, TaskCsiPluginConfig, Template, Vault, VolumeMount};
+
+use super::defaults::{self, Block};
+use super::merge::settle;
+use super::{affinity, constraint, each, fill, fill_empty, fill_zero, service, text};
+
+/// Fills in the defaults of a task, less its restart policy.
+pub(super) fn canonicalise(task: &mut Task, job_id: &str, group_name: &str) {
+    fill(&mut task.kill_timeout, defaults::KILL_TIMEOUT.0);
+    resources(task.resources.get_or_insert_default());
+    settle(&mut task.log_config, None, &Block::always(defaults::LOG_CONFIG));
+    each(&mut task.constraints).for_each(constraint);
+    each(&mut task.affinities).for_each(affinity);
+    each(&mut task.templates).for_each(template);
+    each(&mut task.artifacts).for_each(artifact);
+    each(&mut task.volume_mounts).for_each(volume_mount);
+    for service in each(&mut task.services) {
+        service::canonicalise(service, || format!("{job_id}-{group_name}-{}", text(&task.name)));
+    }
+    if let Some(access) = &mut task.vault {
+        vault(access);
+    }
+    if let Some(consul) = &mut task.consul {
+        fill_empty(&mut consul.cluster, defaults::CLUSTER);
+    }
+    if let Some(plugin) = &mut task.csi_plugin_config {
+        csi_plugin(plugin);
+    }
+}
+
+pub(super) fn resources(resources: &mut Resources) {
+    fill(&mut resources.cores, 0);
+    let has_cores = resources.cores.is_some_and(|cores| cores > 0);
+    fill(&mut resources.cpu, if has_cores { 0 } else { defaults::CPU_MHZ });
+    fill(&mut resources.memory_mb, defaults::MEMORY_MB);
+    for device in each(&mut resources.devices) {
+        fill(&mut device.count, defaults::DEVICES);
+        each(&mut device.constraints).for_each(constraint);
+        each(&mut device.affinities).for_each(affinity);
+    }
+    if let Some(numa) = &mut resources.numa {
+        fill_empty(&mut numa.affinity, defaults::NUMA_AFFINITY);
+    }
+}
+
+fn template(template: &mut Template) {
+    fill(&mut template.change_mode, defaults::CHANGE_MODE);
+    let signal = if text(&template.change_mode) == "signal" { defaults::CHANGE_SIGNAL } else { "" };
+    fill(&mut template.change_signal, signal);
+    if let Some(signal) = &mut template.change_signal {
+        signal.make_ascii_uppercase();
+    }
+    fill(&mut template.splay, defaults::SPLAY.0);
+    fill(&mut template.perms, defaults::PERMS);
+    fill(&mut template.left_delim, defaults::DELIMITERS.0);
+    fill(&mut template.right_delim, defaults::DELIMITERS.1);
+    if let Some(script) = &mut template.change_script {
+        fill(&mut script.args, Vec::new());
+        fill(&mut script.timeout, defaults::SCRIPT_TIMEOUT.0);
+    }
+}
+
+fn artifact(artifact: &mut TaskArtifact) {
+    fill(&mut artifact.getter_mode, defaults::GETTER_MODE);
+    let source = text(&artifact.getter_source).trim_end_matches('/');
+    let file_name = match text(&artifact.getter_mode) {
+        "file" => source.rsplit('/').next().unwrap_or_default(),
+        _ => "",
+    };
+    fill(&mut artifact.relative_dest, format!("{}{file_name}", defaults::DOWNLOADS));
+}
+
+pub(super) fn volume_mount(mount: &mut VolumeMount) {
+    fill(&mut mount.propagation_mode, defaults::PROPAGATION_MODE);
+    fill(&mut mount.read_only, false);
+    fill(&mut mount.selinux_label, "");
+}
+
+fn vault(vault: &mut Vault) {
+    fill(&mut vault.env, true);
+    fill(&mut vault.change_mode, defaults::CHANGE_MODE);
+    fill(&mut vault.change_signal, defaults::CHANGE_SIGNAL);
+    fill_empty(&mut vault.cluster, defaults::CLUSTER);
+}
+
+fn csi_plugin(plugin: &mut TaskCsiPluginConfig) {
+    fill_empty(&mut plugin.mount_dir, defaults::CSI_MOUNT_DIR);
+    fill_empty(&mut plugin.stage_publish_base_dir, defaults::CSI_STAGE_DIR);
+    fill_zero(&mut plugin.health_timeout, defaults::CSI_HEALTH_TIMEOUT.0);
+}

@@ -1,0 +1,293 @@
+//! Change sets: what a command did to the cluster, as every replica applies it and the log keeps it.
+//!
+//! They carry results. A replica stores them and keeps its indexes; it never works anything out, so that processes of
+//! different versions cannot drift apart (design §1). A change says what one object is now, or, where many objects
+//! change alike, what of them is new. Whole objects carry their indexes and moments; in the shorter forms those are the
+//! change set's own and are not repeated.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::alloc::{
+    AllocCommon, AllocState, Allocation, Assigned, ClientStatus, DesiredStatus, DesiredTransition,
+    GroupSummaries, Health, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleTracker,
+};
+use crate::cluster::{Lease, Namespace, NodePool, SchedulerConfig};
+use crate::columns::AllocIds;
+use crate::deployment::Deployment;
+use crate::eval::Evaluation;
+use crate::job::{Job, JobStatus, JobVersionTag};
+use crate::node::{Node, NodeServerSide};
+use crate::plan::{Placements, Uneven};
+use crate::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
+use crate::{
+    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RequestId, Text,
+    Timestamp, TraceContext, VolumeClaimId,
+};
+
+/// Everything that one command changed, under one index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChangeSet {
+    /// Its place in the log; rises by one from each to the next.
+    pub index: Index,
+    /// The cluster's time; never before that of an earlier change set.
+    pub at: Timestamp,
+    /// The command that did it.
+    pub request_id: RequestId,
+    /// The trace that the command was part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
+    /// The command's answer in encoded form, for whoever repeats the command.
+    #[serde(default, with = "byte_string", skip_serializing_if = "Vec::is_empty")]
+    pub result: Vec<u8>,
+    /// What changed, in this order.
+    pub changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Change {
+    /// A version of a job, new or changed. The last version of the last incarnation is the current one.
+    Job(Box<Job>),
+    /// What changed of a job's version beside its specification.
+    JobFields(JobFields),
+    /// A job is gone with all its versions and what its allocations added up to.
+    JobDeleted(JobKey),
+    /// Old versions of a job are gone.
+    JobVersionsDeleted(Vec<JobVersionKey>),
+    /// What a job's allocations, or its children, add up to.
+    JobSummary(Box<JobSummary>),
+    /// An evaluation, new or changed.
+    Eval(Box<Evaluation>),
+    /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a hand-out is
+    /// done with; the evaluation's snapshot index is that of the attempt (design §6).
+    EvalOutcome(Box<Evaluation>),
+    /// A scheduler's attempt on a job was taken, in whole or in part: no attempt from an older snapshot may be, and the
+    /// evaluation must be looked at from here on only.
+    PlanApplied {
+        /// The job.
+        job: JobKey,
+        /// The evaluation.
+        eval_id: EvalId,
+    },
+    /// Evaluations are gone.
+    EvalsDeleted(Vec<EvalId>),
+    /// A deployment, new or changed.
+    Deployment(Box<Deployment>),
+    /// Deployments are gone.
+    DeploymentsDeleted(Vec<DeploymentId>),
+    /// A node, new or registered again.
+    Node(Box<Node>),
+    /// What the servers know of a node changed.
+    NodeServerSide {
+        /// The node.
+        id: NodeId,
+        /// What they know now.
+        server: Box<NodeServerSide>,
+    },
+    /// Nodes are gone.
+    NodesDeleted(Vec<NodeId>),
+    /// New allocations.
+    AllocsPlaced(Box<Placements>),
+    /// Allocations that exist changed alike.
+    AllocsChanged(Box<AllocsChanged>),
+    /// One allocation, whole; for what no shorter form fits.
+    Alloc(Box<Allocation>),
+    /// Allocations are gone.
+    AllocsDeleted(AllocIds),
+    /// The scheduler's settings.
+    SchedulerConfig(SchedulerConfig),
+    /// A node pool, new or changed.
+    NodePool(Box<NodePool>),
+    /// A node pool is gone.
+    NodePoolDeleted(Text),
+    /// A namespace, new or changed.
+    Namespace(Box<Namespace>),
+    /// A namespace is gone.
+    NamespaceDeleted(Text),
+    /// A dynamic host volume, new or changed.
+    HostVolume(Box<HostVolume>),
+    /// A dynamic host volume is gone.
+    HostVolumeDeleted(HostVolumeId),
+    /// A CSI volume, new or changed.
+    CsiVolume(Box<CsiVolume>),
+    /// A CSI volume is gone.
+    CsiVolumeDeleted(CsiVolumeKey),
+    /// A claim of a sticky volume, new or changed.
+    VolumeClaim(Box<VolumeClaim>),
+    /// A claim of a sticky volume is gone.
+    VolumeClaimDeleted(VolumeClaimId),
+    /// A singleton's lease changed hands.
+    Lease(Lease),
+    /// Something gained room, for which evaluations may have waited.
+    Unblocked(Unblocked),
+    /// Records of room gained before this index are forgotten.
+    UnblockedForgotten(Index),
+}
+
+/// What changes of a job's version beside its specification.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobFields {
+    /// Which version.
+    pub key: JobVersionKey,
+    /// Its status.
+    pub status: JobStatus,
+    /// The same in words.
+    #[serde(default)]
+    pub status_description: Text,
+    /// Whether it proved itself in a deployment.
+    #[serde(default)]
+    pub stable: bool,
+    /// The name that a user gave it.
+    #[serde(default)]
+    pub version_tag: Option<JobVersionTag>,
+}
+
+/// What a job's allocations, and its children, add up to (N-25.4, N-25.7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSummary {
+    /// The job.
+    pub job: JobKey,
+    /// By task group.
+    pub groups: GroupSummaries,
+    /// Of a parent, how its children fare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<ChildrenSummary>,
+    /// The index that made it.
+    #[serde(default)]
+    pub create_index: Index,
+    /// The last index that changed it.
+    #[serde(default)]
+    pub modify_index: Index,
+}
+
+/// How a parent's children fare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs, reason = "one count a job status")]
+pub struct ChildrenSummary {
+    pub pending: u64,
+    pub running: u64,
+    pub dead: u64,
+}
+
+/// Allocations that changed alike: the same new value of each field that is set, for all of them.
+///
+/// Columns hold what differs; they have a row for each id, or none at all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllocsChanged {
+    /// Which.
+    pub ids: AllocIds,
+    /// Whether the servers did it. Such changes reach the agents, whose own reports do not come back to them (N-7.9).
+    pub by_servers: bool,
+    /// What they share, after an update in place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub common: Option<Arc<AllocCommon>>,
+    /// What the servers want, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<(DesiredStatus, Text)>,
+    /// What should happen to them next; merged into what was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transition: Option<DesiredTransition>,
+    /// How they fare, in a word and in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<(ClientStatus, Text)>,
+    /// A status to add to those that reconnection looks back at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub append_state: Option<AllocState>,
+    /// The delayed evaluation that will look at them again; `Some(None)` is none any more.
+    #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
+    pub followup_eval: Option<Option<EvalId>>,
+    /// The allocation that they made room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempted_by: Option<AllocId>,
+    /// Their health; `Some(None)` is no verdict and no canary any more.
+    #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
+    pub health: Option<Option<Health>>,
+    /// Column: the reports that say so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<ReportNumber>,
+    /// Column: how their tasks fare.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub task_states: Vec<PackedTaskStates>,
+    /// Column: the allocations that replace them.
+    #[serde(skip_serializing_if = "AllocIds::is_empty")]
+    pub next: AllocIds,
+    /// Column: what became of earlier runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reschedule: Vec<Arc<RescheduleTracker>>,
+    /// Column: the address in a network of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<Option<Arc<NetworkStatus>>>,
+    /// Column: what they got of their node, after an update in place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assigned: Vec<Option<Arc<Assigned>>>,
+}
+
+impl AllocsChanged {
+    /// Refuses columns of another length than the ids'.
+    pub fn check(&self) -> Result<(), Uneven> {
+        let expected = self.ids.len();
+        let columns = [
+            ("reports", self.reports.len()),
+            ("task_states", self.task_states.len()),
+            ("next", self.next.len()),
+            ("reschedule", self.reschedule.len()),
+            ("network", self.network.len()),
+            ("assigned", self.assigned.len()),
+        ];
+        for (column, found) in columns {
+            if found != 0 && found != expected {
+                return Err(Uneven { column, found, expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What gained room: computed classes, quotas, or other resources by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unblocked {
+    /// Computed classes of nodes.
+    pub classes: Vec<Text>,
+    /// Quotas.
+    pub quotas: Vec<Text>,
+    /// Nodes, for the evaluations of system jobs that wait for them.
+    pub nodes: Vec<NodeId>,
+    /// Resources that no node brings, such as `csi-volume:<namespace>:<id>`.
+    pub resources: Vec<Text>,
+}
+
+/// `Some(None)` as a list of none, which a format's null would make `None`.
+mod nested {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer, T: Serialize>(
+        value: &Option<Option<T>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(|inner| inner.iter().collect::<Vec<_>>()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Option<T>>, D::Error> {
+        Ok(Option::<Vec<T>>::deserialize(deserializer)?.map(|list| list.into_iter().next()))
+    }
+}
+
+/// Bytes as one byte string.
+mod byte_string {
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        crate::bytes::deserialize(deserializer, "bytes", |bytes| Ok(bytes.to_vec()))
+    }
+}

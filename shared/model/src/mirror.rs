@@ -1,0 +1,327 @@
+//! The mechanics of going from an object of the API to one of the domain and back.
+//!
+//! [`mirror!`] lists the members that two structs share, and both directions follow from the list. It names every
+//! member of both structs, so that a member added to only one of them does not compile. How a member's value
+//! changes is [`Member`], by the types on both sides: absent is the zero of the domain's type (empty text, 0, false,
+//! an empty list), and only an `Option` tells absent from zero. Defaults are `canonicalise`'s business.
+
+use std::collections::BTreeMap;
+
+use api_types::Time;
+use serde_json::Value;
+
+use crate::invalid::{At, Invalid};
+use crate::{AllocId, Index, Nanos, Text, Timestamp};
+
+/// An object that the API has, too.
+pub(crate) trait Mirror: Sized {
+    /// The API's shape of it.
+    type Api;
+
+    /// Converts the API's object, or says which of its values cannot be.
+    fn from_api(api: Self::Api) -> Result<Self, Invalid>;
+
+    /// The API's object as reads show it: text, numbers and booleans are there, what is absent or empty is `None`.
+    fn to_api(&self) -> Self::Api;
+}
+
+/// The value of a member that an object of the API has as an `A`, which may always be absent.
+///
+/// One type may have several forms there: times are numbers in one object and text in the next.
+pub(crate) trait Member<A>: Sized {
+    /// Converts the API's value.
+    fn read(api: Option<A>) -> Result<Self, Invalid>;
+
+    /// The API's value as reads show it.
+    fn write(&self) -> Option<A>;
+}
+
+/// Writes a member of an object that leaves out zeros (`spec/http-api.md` §8.5).
+pub(crate) fn write_unless_zero<A, M: Member<A> + Default + PartialEq>(member: &M) -> Option<A> {
+    if *member == M::default() { None } else { member.write() }
+}
+
+/// Implements [`Mirror`] for a struct of the domain and one of `api_types`.
+///
+/// `omit_empty` in front is for the API's objects that leave out zeros. The first list holds the members that both
+/// sides call the same, `renamed` those that the domain calls otherwise, `unread` those that it has no use for, each
+/// with what `to_api` writes there.
+macro_rules! mirror {
+    (
+        @write $write:expr, $ours:ident = $theirs:ident { $( $member:ident : $name:literal ),* $(,)? }
+        $( renamed { $( $to:ident = $from:ident : $renamed:literal ),+ $(,)? } )?
+        $( unread { $( $unread:ident = $written:expr ),+ $(,)? } )?
+    ) => {
+        impl $crate::mirror::Mirror for $ours {
+            type Api = api_types::$theirs;
+
+            fn from_api(api: Self::Api) -> Result<Self, $crate::invalid::Invalid> {
+                use $crate::invalid::At as _;
+                use $crate::mirror::Member;
+                let api_types::$theirs { $($member,)* $($($from,)+)? $($($unread: _,)+)? } = api;
+                Ok(Self {
+                    $( $member: Member::read($member).at($name)?, )*
+                    $( $( $to: Member::read($from).at($renamed)?, )+ )?
+                })
+            }
+
+            fn to_api(&self) -> Self::Api {
+                api_types::$theirs {
+                    $( $member: $write(&self.$member), )*
+                    $( $( $from: $write(&self.$to), )+ )?
+                    $( $( $unread: $written, )+ )?
+                }
+            }
+        }
+    };
+    ( omit_empty $($rest:tt)+ ) => {
+        $crate::mirror::mirror! { @write $crate::mirror::write_unless_zero, $($rest)+ }
+    };
+    ( $($rest:tt)+ ) => {
+        $crate::mirror::mirror! { @write $crate::mirror::Member::write, $($rest)+ }
+    };
+}
+pub(crate) use mirror;
+
+/// Implements [`Member`] for what the API spells as text: words and ids. In an `Option`, empty text is `None`; without,
+/// it is refused like any other that is none.
+macro_rules! text_members {
+    ($($ours:ident),+ $(,)?) => { $(
+        impl $crate::mirror::Member<String> for $ours {
+            fn read(api: Option<String>) -> Result<Self, $crate::invalid::Invalid> {
+                Ok(api.unwrap_or_default().parse()?)
+            }
+
+            fn write(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+
+        impl $crate::mirror::Member<String> for Option<$ours> {
+            fn read(api: Option<String>) -> Result<Self, $crate::invalid::Invalid> {
+                match api {
+                    Some(text) if !text.is_empty() => Ok(Some(text.parse()?)),
+                    Some(_) | None => Ok(None),
+                }
+            }
+
+            fn write(&self) -> Option<String> {
+                Some(self.map_or_else(String::new, |value| value.to_string()))
+            }
+        }
+    )+ };
+}
+pub(crate) use text_members;
+
+/// Carries objects of the API through the domain as they are: carried, not understood.
+macro_rules! carried {
+    ($($object:ty),+ $(,)?) => { $(
+        impl $crate::mirror::Mirror for $object {
+            type Api = Self;
+
+            fn from_api(api: Self) -> Result<Self, $crate::invalid::Invalid> {
+                Ok(api)
+            }
+
+            fn to_api(&self) -> Self {
+                self.clone()
+            }
+        }
+    )+ };
+}
+pub(crate) use carried;
+
+/// Implements [`Member`] for types that wrap or are the API's own: into the domain and back, nothing can fail.
+macro_rules! plain_members {
+    ($($ours:ty = $theirs:ty: $into:expr, $back:expr;)+) => { $(
+        impl Member<$theirs> for $ours {
+            fn read(api: Option<$theirs>) -> Result<Self, Invalid> {
+                Ok(api.map($into).unwrap_or_default())
+            }
+
+            fn write(&self) -> Option<$theirs> {
+                Some($back(self))
+            }
+        }
+    )+ };
+}
+
+plain_members! {
+    bool = bool: |value| value, |value: &bool| *value;
+    i64 = i64: |value| value, |value: &i64| *value;
+    u64 = u64: |value| value, |value: &u64| *value;
+    f64 = f64: |value| value, |value: &f64| *value;
+    Text = String: Text::from, |text: &Text| text.as_ref().to_owned();
+    Nanos = i64: Nanos, |length: &Nanos| length.0;
+    Timestamp = i64: Timestamp, |time: &Timestamp| time.0;
+    Index = u64: Index, |index: &Index| index.0;
+}
+
+impl Member<Time> for Timestamp {
+    fn read(api: Option<Time>) -> Result<Self, Invalid> {
+        Ok(api.into())
+    }
+
+    fn write(&self) -> Option<Time> {
+        (*self).into()
+    }
+}
+
+/// Implements [`Member`] for optional values: absent is not zero.
+macro_rules! optional_members {
+    ($($value:ty = $theirs:ty),+) => { $(
+        impl Member<$theirs> for Option<$value> {
+            fn read(api: Option<$theirs>) -> Result<Self, Invalid> {
+                api.map(|value| Member::read(Some(value))).transpose()
+            }
+
+            fn write(&self) -> Option<$theirs> {
+                self.as_ref().and_then(Member::write)
+            }
+        }
+    )+ };
+}
+
+optional_members!(bool = bool, Nanos = i64);
+
+/// Implements [`Member`] for integers narrower than the API's.
+macro_rules! narrow_members {
+    ($($number:ty = $theirs:ty;)+) => { $(
+        impl Member<$theirs> for $number {
+            fn read(api: Option<$theirs>) -> Result<Self, Invalid> {
+                let value = api.unwrap_or(0);
+                value.try_into().map_err(|_| {
+                    let problem = match (value > 0, <$number>::MIN == 0) {
+                        (true, _) => "is too large",
+                        (false, true) => "is negative",
+                        (false, false) => "is too small",
+                    };
+                    Invalid::new(format!("{value} {problem}"))
+                })
+            }
+
+            fn write(&self) -> Option<$theirs> {
+                Some((*self).into())
+            }
+        }
+    )+ };
+}
+
+narrow_members! {
+    u16 = i64;
+    u32 = i64;
+    i32 = i64;
+    u16 = u64;
+    u32 = u64;
+}
+
+/// An object that is always there: absent is all zeros.
+impl<M: Mirror + Default> Member<M::Api> for M {
+    fn read(api: Option<M::Api>) -> Result<Self, Invalid> {
+        api.map_or_else(|| Ok(M::default()), M::from_api)
+    }
+
+    fn write(&self) -> Option<M::Api> {
+        Some(self.to_api())
+    }
+}
+
+impl<M: Mirror> Member<M::Api> for Option<M> {
+    fn read(api: Option<M::Api>) -> Result<Self, Invalid> {
+        api.map(M::from_api).transpose()
+    }
+
+    fn write(&self) -> Option<M::Api> {
+        self.as_ref().map(M::to_api)
+    }
+}
+
+impl<M: Mirror> Member<Vec<M::Api>> for Vec<M> {
+    fn read(api: Option<Vec<M::Api>>) -> Result<Self, Invalid> {
+        read_list(api, M::from_api)
+    }
+
+    fn write(&self) -> Option<Vec<M::Api>> {
+        write_list(self, M::to_api)
+    }
+}
+
+/// Implements [`Member`] for lists of values.
+macro_rules! lists {
+    ($($item:ty = $theirs:ty),+ $(,)?) => { $(
+        impl Member<Vec<$theirs>> for Vec<$item> {
+            fn read(api: Option<Vec<$theirs>>) -> Result<Self, Invalid> {
+                read_list(api, |item| Member::read(Some(item)))
+            }
+
+            fn write(&self) -> Option<Vec<$theirs>> {
+                write_list(self, |item| item.write().unwrap_or_default())
+            }
+        }
+    )+ };
+}
+
+lists!(Text = String, AllocId = String, u16 = u64, u32 = u64, Vec<u32> = Vec<u64>);
+
+impl<M: Mirror> Member<BTreeMap<String, M::Api>> for BTreeMap<Text, M> {
+    fn read(api: Option<BTreeMap<String, M::Api>>) -> Result<Self, Invalid> {
+        read_map(api, M::from_api)
+    }
+
+    fn write(&self) -> Option<BTreeMap<String, M::Api>> {
+        write_map(self, M::to_api)
+    }
+}
+
+/// Implements [`Member`] for maps of values.
+macro_rules! maps {
+    ($($item:ty = $theirs:ty),+ $(,)?) => { $(
+        impl Member<BTreeMap<String, $theirs>> for BTreeMap<Text, $item> {
+            fn read(api: Option<BTreeMap<String, $theirs>>) -> Result<Self, Invalid> {
+                read_map(api, |item| Member::read(Some(item)))
+            }
+
+            fn write(&self) -> Option<BTreeMap<String, $theirs>> {
+                write_map(self, |item| item.write().unwrap_or_default())
+            }
+        }
+    )+ };
+}
+
+maps!(Text = String, bool = bool, u32 = i64, f64 = f64);
+
+/// A free-form object, such as a driver's configuration, is carried as it is.
+impl Member<Self> for BTreeMap<String, Value> {
+    fn read(api: Option<Self>) -> Result<Self, Invalid> {
+        Ok(api.unwrap_or_default())
+    }
+
+    fn write(&self) -> Option<Self> {
+        if self.is_empty() { None } else { Some(self.clone()) }
+    }
+}
+
+fn read_list<T, A>(api: Option<Vec<A>>, read: impl Fn(A) -> Result<T, Invalid>) -> Result<Vec<T>, Invalid> {
+    let items = api.unwrap_or_default().into_iter().enumerate();
+    items.map(|(place, item)| read(item).at_item(place)).collect()
+}
+
+fn write_list<T, A>(items: &[T], write: impl Fn(&T) -> A) -> Option<Vec<A>> {
+    if items.is_empty() { None } else { Some(items.iter().map(write).collect()) }
+}
+
+fn read_map<T, A>(
+    api: Option<BTreeMap<String, A>>,
+    read: impl Fn(A) -> Result<T, Invalid>,
+) -> Result<BTreeMap<Text, T>, Invalid> {
+    let read = |(key, item): (String, A)| {
+        let item = read(item).at_item(&key)?;
+        Ok((Text::from(key), item))
+    };
+    api.unwrap_or_default().into_iter().map(read).collect()
+}
+
+fn write_map<T, A>(items: &BTreeMap<Text, T>, write: impl Fn(&T) -> A) -> Option<BTreeMap<String, A>> {
+    let write = |(key, item): (&Text, &T)| (key.to_string(), write(item));
+    if items.is_empty() { None } else { Some(items.iter().map(write).collect()) }
+}

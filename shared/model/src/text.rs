@@ -1,0 +1,140 @@
+//! Text that many objects share, enumerations that the API spells as words, and text in quotes.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Shared, immutable text. Cloning costs a reference count.
+pub type Text = Arc<str>;
+
+/// `text` in double quotes, what would not print escaped with backslashes, as messages quote names and errors (A-10.4).
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted += "\\n",
+            '\r' => quoted += "\\r",
+            '\t' => quoted += "\\t",
+            c if c.is_ascii_control() => {
+                write!(quoted, "\\x{:02x}", u32::from(c)).expect("a string takes all text");
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A word that is none of an enumeration's values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid {what} {value:?}: expected one of {expected}")]
+pub struct UnknownWord {
+    /// What the word should have named, for instance `node status`.
+    pub what: &'static str,
+    /// The word as it came.
+    pub value: String,
+    /// The words that would have been right, separated by commas.
+    pub expected: String,
+}
+
+/// Declares an enumeration whose values are words of the API (`spec/http-api.md` Appendix B).
+///
+/// The word is the only spelling there is: `as_str`, `Display`, `FromStr` and serde all use it, so that a log, a
+/// table, a message and an answer agree.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $what:literal {
+            $( $(#[$variant_meta:meta])* $variant:ident => $word:literal ),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $( $(#[$variant_meta])* $variant ),+
+        }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The API's word for it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word ),+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::text::UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                match word {
+                    $( $word => Ok(Self::$variant), )+
+                    _ => Err($crate::text::UnknownWord {
+                        what: $what,
+                        value: word.to_owned(),
+                        expected: [$($word),+].join(", "),
+                    }),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    #![allow(unreachable_pub, reason = "`words!` makes public enumerations")]
+
+    use super::quoted;
+
+    words! {
+        /// A colour.
+        Colour, "colour" {
+            /// Like a tomato.
+            Red => "red",
+            /// Like the sky.
+            Blue => "blue",
+        }
+    }
+
+    #[test]
+    fn quotes_and_what_does_not_print_is_escaped() {
+        assert_eq!(quoted("it's \"ü\"\n\u{1b}[0m\\"), r#""it's \"ü\"\n\x1b[0m\\""#);
+    }
+
+    #[test]
+    fn a_word_is_read_back() {
+        for colour in Colour::ALL {
+            assert_eq!(colour.as_str().parse(), Ok(*colour));
+        }
+    }
+
+    #[test]
+    fn a_wrong_word_names_the_right_ones() {
+        let error = "green".parse::<Colour>().unwrap_err();
+        assert_eq!(error.to_string(), r#"invalid colour "green": expected one of red, blue"#);
+    }
+}

@@ -1,0 +1,119 @@
+//! Which trace something belongs to, so that one picture shows the way from a request to a running task.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A W3C trace context as it is kept with evaluations, allocations and change sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TraceContext {
+    trace_id: u128,
+    span_id: u64,
+    flags: u8,
+}
+
+/// Text that is no `traceparent` of version 00.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a traceparent: expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, with ids that are not zero"
+)]
+pub struct NoTraceparent;
+
+/// How many bytes the packed form takes.
+const PACKED: usize = 16 + 8 + 1;
+
+impl TraceContext {
+    fn to_bytes(self) -> [u8; PACKED] {
+        let mut bytes = [self.flags; PACKED];
+        bytes[..16].copy_from_slice(&self.trace_id.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.span_id.to_be_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (trace_id, rest) = bytes.split_first_chunk::<16>()?;
+        let (span_id, rest) = rest.split_first_chunk::<8>()?;
+        let [flags] = *rest else { return None };
+        Some(Self { trace_id: u128::from_be_bytes(*trace_id), span_id: u64::from_be_bytes(*span_id), flags })
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.span_id, self.flags)
+    }
+}
+
+impl fmt::Debug for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for TraceContext {
+    type Err = NoTraceparent;
+
+    fn from_str(text: &str) -> Result<Self, NoTraceparent> {
+        let hex = |part: &str, digits: usize| {
+            let plain =
+                part.len() == digits && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            plain.then(|| u128::from_str_radix(part, 16).ok()).flatten().ok_or(NoTraceparent)
+        };
+        let parts: Vec<&str> = text.split('-').collect();
+        let ["00", trace_id, span_id, flags] = parts[..] else { return Err(NoTraceparent) };
+        let context = Self {
+            trace_id: hex(trace_id, 32)?,
+            span_id: hex(span_id, 16)? as u64,
+            flags: hex(flags, 2)? as u8,
+        };
+        if context.trace_id == 0 || context.span_id == 0 { Err(NoTraceparent) } else { Ok(context) }
+    }
+}
+
+impl Serialize for TraceContext {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.to_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceContext {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        crate::bytes::deserialize(deserializer, "a trace context of 25 bytes", |bytes| {
+            Self::from_bytes(bytes).ok_or_else(|| format!("{} bytes are no trace context", bytes.len()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_traceparent_is_read_and_written_back() {
+        let context: TraceContext = TEXT.parse().unwrap();
+        assert_eq!(context.to_string(), TEXT);
+        let bytes = rmp_serde::to_vec(&context).unwrap();
+        assert_eq!(bytes.len(), PACKED + 2);
+        assert_eq!(rmp_serde::from_slice::<TraceContext>(&bytes).unwrap(), context);
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for text in [
+            "",
+            "00",
+            &TEXT.to_uppercase(),
+            &TEXT[..54],
+            &format!("{TEXT}-00"),
+            &TEXT.replacen("00-", "01-", 1),
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(text.parse::<TraceContext>(), Err(NoTraceparent), "{text}");
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! One allocation as the state keeps it: 128 bytes, and a little more for the parts that few have.
+
+use std::sync::Arc;
+
+use model::alloc::{
+    AllocCommon, AllocExtra, Allocation, Assigned, ClientStatus, Demand, DesiredStatus, DesiredTransition,
+    Health, NAME_INDEX_MAX, PackedTaskStates, ReportNumber,
+};
+use model::change::{AllocsChanged, ChangeSet};
+use model::job::Job;
+use model::plan::Placements;
+use model::{AllocId, Index, Text, Timestamp};
+
+use super::phrase::{self, Phrase};
+
+/// What the allocations of one placement share, with what follows from it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) common: Arc<AllocCommon>,
+    pub(crate) job: Arc<Job>,
+    pub(crate) demand: Demand,
+}
+
+impl Shared {
+    pub(crate) fn new(common: Arc<AllocCommon>, job: Arc<Job>) -> Self {
+        let demand = common.resources.demand();
+        Self { common, job, demand }
+    }
+}
+
+/// The parts that few allocations have.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rare {
+    pub(crate) extra: AllocExtra,
+    pub(crate) desired_description: Option<Text>,
+    pub(crate) client_description: Option<Text>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.extra == AllocExtra::default()
+            && self.desired_description.is_none()
+            && self.client_description.is_none()
+    }
+}
+
+/// Stands for a name without a number.
+const NO_INDEX: u32 = NAME_INDEX_MAX + 1;
+
+#[derive(Debug, Clone)]
+pub(crate) struct AllocRow {
+    pub(crate) id: AllocId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) assigned: Option<Arc<Assigned>>,
+    rare: Option<Arc<Rare>>,
+    pub(crate) task_states: PackedTaskStates,
+    pub(crate) create_index: Index,
+    pub(crate) modify_index: Index,
+    pub(crate) alloc_modify_index: Index,
+    pub(crate) create_time: Timestamp,
+    pub(crate) modify_time: Timestamp,
+    pub(crate) report: ReportNumber,
+    health_timestamp: Timestamp,
+    health_index: Index,
+    /// The number of its node's row.
+    pub(crate) node: u32,
+    name_index: u32,
+    pub(crate) desired: DesiredStatus,
+    pub(crate) client: ClientStatus,
+    desired_phrase: Phrase,
+    client_phrase: Phrase,
+    transition: PackedTransition,
+    health: PackedHealth,
+}
+
+const _: () =
+    assert!(size_of::<AllocRow>() <= 136, "a million rows must stay within the memory of design §10");
+
+impl AllocRow {
+    /// A new allocation: row `row` of a placement on the node in row `node`.
+    pub(crate) fn placed(
+        placements: &Placements,
+        row: usize,
+        node: u32,
+        shared: &Arc<Shared>,
+        set: &ChangeSet,
+    ) -> Self {
+        let extra = AllocExtra {
+            previous: placements.previous.get(row),
+            reschedule: placements.reschedule.get(row).cloned().flatten(),
+            preempted: placements.preempted.get(row).cloned().unwrap_or_default(),
+            ..AllocExtra::default()
+        };
+        let canary = Health { canary: true, ..Health::default() };
+        let mut placed = Self {
+            id: placements.ids.0[row],
+            shared: Arc::clone(shared),
+            assigned: placements.assigned.get(row).cloned().flatten(),
+            rare: None,
+            task_states: PackedTaskStates::default(),
+            create_index: set.index,
+            modify_index: set.index,
+            alloc_modify_index: set.index,
+            create_time: set.at,
+            modify_time: set.at,
+            report: ReportNumber::default(),
+            health_timestamp: Timestamp::UNSET,
+            health_index: Index::ZERO,
+            node,
+            name_index: placements.name_index[row],
+            desired: DesiredStatus::Run,
+            client: ClientStatus::Pending,
+            desired_phrase: Phrase::of("").expect("the empty sentence is a phrase"),
+            client_phrase: Phrase::of("").expect("the empty sentence is a phrase"),
+            transition: PackedTransition::default(),
+            health: PackedHealth::default(),
+        };
+        if placements.canary {
+            placed.set_health(Some(canary));
+        }
+        if extra != AllocExtra::default() {
+            placed.edit_rare(|rare| rare.extra = extra);
+        }
+        placed
+    }
+
+    /// An allocation that is known whole.
+    pub(crate) fn whole(alloc: &Allocation, node: u32, shared: Arc<Shared>) -> Self {
+        let (desired_phrase, desired_description) = phrase::encode(&alloc.desired_description);
+        let (client_phrase, client_description) = phrase::encode(&alloc.client_description);
+        let rare = Rare { extra: alloc.extra.clone(), desired_description, client_description };
+        let mut row = Self {
+            id: alloc.id,
+            shared,
+            assigned: alloc.assigned.clone(),
+            rare: if rare.is_empty() { None } else { Some(Arc::new(rare)) },
+            task_states: alloc.task_states.clone(),
+            create_index: alloc.create_index,
+            modify_index: alloc.modify_index,
+            alloc_modify_index: alloc.alloc_modify_index,
+            create_time: alloc.create_time,
+            modify_time: alloc.modify_time,
+            report: alloc.report,
+            health_timestamp: Timestamp::UNSET,
+            health_index: Index::ZERO,
+            node,
+            name_index: alloc.name_index.unwrap_or(NO_INDEX),
+            desired: alloc.desired_status,
+            client: alloc.client_status,
+            desired_phrase,
+            client_phrase,
+            transition: alloc.desired_transition.into(),
+            health: PackedHealth::default(),
+        };
+        row.set_health(alloc.health);
+        row
+    }
+
+    /// Takes over row `row` of a change; `shared` is the new common share after an update in place.
+    pub(crate) fn change(
+        &mut self,
+        change: &AllocsChanged,
+        row: usize,
+        shared: Option<&Arc<Shared>>,
+        set: &ChangeSet,
+    ) {
+        if let Some(shared) = shared {
+            self.shared = Arc::clone(shared);
+        }
+        if let Some((status, description)) = &change.desired {
+            self.desired = *status;
+            let (phrase, own) = phrase::encode(description);
+            self.desired_phrase = phrase;
+            self.set_own(own, |rare| &mut rare.desired_description);
+        }
+        if let Some((status, description)) = &change.client {
+            self.client = *status;
+            let (phrase, own) = phrase::encode(description);
+            self.client_phrase = phrase;
+            self.set_own(own, |rare| &mut rare.client_description);
+        }
+        if let Some(transition) = change.transition {
+            self.transition = self.transition().merge(transition).into();
+        }
+        if let Some(health) = change.health {
+            self.set_health(health);
+        }
+        if let Some(report) = change.reports.get(row) {
+            self.report = *report;
+        }
+        if let Some(task_states) = change.task_states.get(row) {
+            self.task_states = task_states.clone();
+        }
+        if let Some(assigned) = change.assigned.get(row) {
+            self.assigned = assigned.clone();
+        }
+        self.change_extra(change, row);
+        self.modify_index = set.index;
+        self.modify_time = set.at;
+        if change.by_servers {
+            self.alloc_modify_index = set.index;
+        }
+    }
+
+    fn change_extra(&mut self, change: &AllocsChanged, row: usize) {
+        let next = change.next.get(row);
+        let reschedule = change.reschedule.get(row);
+        let network = change.network.get(row);
+        let nothing = change.append_state.is_none()
+            && change.followup_eval.is_none()
+            && change.preempted_by.is_none()
+            && next.is_none()
+            && reschedule.is_none()
+            && network.is_none();
+        if nothing {
+            return;
+        }
+        self.edit_rare(|rare| {
+            let extra = &mut rare.extra;
+            extra.states.extend(change.append_state);
+            if let Some(followup) = change.followup_eval {
+                extra.followup_eval = followup;
+            }
+            extra.preempted_by = change.preempted_by.or(extra.preempted_by);
+            extra.next = next.or(extra.next);
+            if let Some(reschedule) = reschedule {
+                extra.reschedule = Some(Arc::clone(reschedule));
+            }
+            if let Some(network) = network {
+                extra.network.clone_from(network);
+            }
+        });
+    }
+
+    fn set_own(&mut self, own: Option<Text>, field: impl FnOnce(&mut Rare) -> &mut Option<Text>) {
+        if own.is_some() || self.rare.is_some() {
+            self.edit_rare(|rare| *field(rare) = own);
+        }
+    }
+
+    fn edit_rare(&mut self, edit: impl FnOnce(&mut Rare)) {
+        let rare = self.rare.get_or_insert_default();
+        edit(Arc::make_mut(rare));
+        if rare.is_empty() {
+            self.rare = None;
+        }
+    }
+
+    pub(crate) fn set_health(&mut self, health: Option<Health>) {
+        self.health = PackedHealth::new(health);
+        let health = health.unwrap_or_default();
+        self.health_timestamp = health.timestamp;
+        self.health_index = health.modify_index;
+    }
+
+    pub(crate) fn health(&self) -> Option<Health> {
+        self.health.is_set().then(|| Health {
+            healthy: self.health.healthy(),
+            timestamp: self.health_timestamp,
+            canary: self.health.canary(),
+            modify_index: self.health_index,
+        })
+    }
+
+    pub(crate) fn transition(&self) -> DesiredTransition {
+        self.transition.into()
+    }
+
+    pub(crate) fn extra(&self) -> &AllocExtra {
+        static NONE: AllocExtra = AllocExtra {
+            previous: None,
+            next: None,
+            followup_eval: None,
+            preempted_by: None,
+            preempted: Vec::new(),
+            states: Vec::new(),
+            reschedule: None,
+            network: None,
+        };
+        self.rare.as_ref().map_or(&NONE, |rare| &rare.extra)
+    }
+
+    pub(crate) fn name_index(&self) -> Option<u32> {
+        (self.name_index != NO_INDEX).then_some(self.name_index)
+    }
+
+    pub(crate) fn desired_description(&self) -> &str {
+        self.desired_phrase.as_str().unwrap_or_else(|| self.own(|rare| &rare.desired_description))
+    }
+
+    pub(crate) fn client_description(&self) -> &str {
+        self.client_phrase.as_str().unwrap_or_else(|| self.own(|rare| &rare.client_description))
+    }
+
+    fn own(&self, field: fn(&Rare) -> &Option<Text>) -> &str {
+        self.rare.as_deref().and_then(|rare| field(rare).as_deref()).unwrap_or_default()
+    }
+
+    /// What it takes away from its node's capacity.
+    pub(crate) fn demand(&self) -> Demand {
+        let shared = self.shared.demand;
+        let own_cores = self.assigned.as_ref().map_or(0, |assigned| assigned.own_cores_mhz());
+        Demand { cpu_mhz: shared.cpu_mhz.saturating_add(own_cores), ..shared }
+    }
+
+    /// Whether its node still holds its resources.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.client.is_terminal()
+    }
+
+    /// Whether it is not terminal on either side; what the applier counts.
+    pub(crate) fn is_live(&self) -> bool {
+        self.is_held() && !self.desired.is_terminal()
+    }
+
+    /// What the row has on the heap and does not share, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        const COUNTS: usize = 2 * size_of::<usize>();
+        let states = if self.task_states.is_empty() { 0 } else { COUNTS + self.task_states.as_bytes().len() };
+        let rare = self.rare.as_ref().map_or(0, |_| COUNTS + size_of::<Rare>());
+        let assigned = self.assigned.as_ref().map_or(0, |_| COUNTS + size_of::<Assigned>());
+        states + rare + assigned
+    }
+}
+
+/// Five flags of three values each, two bits a flag: unset, false, true.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct PackedTransition(u16);
+
+impl From<DesiredTransition> for PackedTransition {
+    fn from(transition: DesiredTransition) -> Self {
+        let DesiredTransition {
+            migrate,
+            reschedule,
+            force_reschedule,
+            no_shutdown_delay,
+            migrate_disable_placement,
+        } = transition;
+        let flags = [migrate, reschedule, force_reschedule, no_shutdown_delay, migrate_disable_placement];
+        Self(flags.into_iter().rev().fold(0, |packed, flag| packed << 2 | u16::from(tristate(flag))))
+    }
+}
+
+impl From<PackedTransition> for DesiredTransition {
+    fn from(packed: PackedTransition) -> Self {
+        let flag = |place: u16| from_tristate((packed.0 >> (2 * place)) as u8);
+        Self {
+            migrate: flag(0),
+            reschedule: flag(1),
+            force_reschedule: flag(2),
+            no_shutdown_delay: flag(3),
+            migrate_disable_placement: flag(4),
+        }
+    }
+}
+
+/// Whether there is a health record (bit 0), a canary's mark (bit 1), and the verdict (bits 2 and 3).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct PackedHealth(u8);
+
+impl PackedHealth {
+    fn new(health: Option<Health>) -> Self {
+        health
+            .map_or(Self(0), |health| Self(1 | u8::from(health.canary) << 1 | tristate(health.healthy) << 2))
+    }
+
+    fn is_set(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    fn canary(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    fn healthy(self) -> Option<bool> {
+        from_tristate(self.0 >> 2)
+    }
+}
+
+fn tristate(flag: Option<bool>) -> u8 {
+    flag.map_or(0, |flag| 1 + u8::from(flag))
+}
+
+fn from_tristate(bits: u8) -> Option<bool> {
+    match bits & 3 {
+        0 => None,
+        bits => Some(bits == 2),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_three_values_survive_packing() {
+        let values = [None, Some(false), Some(true)];
+        for n in 0..3usize.pow(5) {
+            let flag = |place| values[n / 3usize.pow(place) % 3];
+            let transition = DesiredTransition {
+                migrate: flag(0),
+                reschedule: flag(1),
+                force_reschedule: flag(2),
+                no_shutdown_delay: flag(3),
+                migrate_disable_placement: flag(4),
+            };
+            assert_eq!(DesiredTransition::from(PackedTransition::from(transition)), transition);
+        }
+    }
+
+    #[test]
+    fn a_verdict_survives_packing() {
+        for healthy in [None, Some(false), Some(true)] {
+            for canary in [false, true] {
+                let packed = PackedHealth::new(Some(Health { healthy, canary, ..Health::default() }));
+                assert_eq!((packed.is_set(), packed.canary(), packed.healthy()), (true, canary, healthy));
+            }
+        }
+        assert!(!PackedHealth::new(None).is_set());
+    }
+}

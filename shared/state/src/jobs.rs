@@ -1,0 +1,119 @@
+//! The jobs: every version that something still refers to, which of them is current, and what their allocations add
+//! up to.
+
+use std::sync::Arc;
+
+use model::change::{JobFields, JobSummary};
+use model::job::Job;
+use model::{Index, JobKey, JobVersionKey};
+
+use crate::btree::BTree;
+use crate::error::Inconsistent;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct JobTable {
+    current: BTree<JobKey, Arc<Job>>,
+    versions: BTree<JobVersionKey, Arc<Job>>,
+    summaries: BTree<JobKey, Arc<JobSummary>>,
+    /// The last index at which a scheduler's attempt on the job was taken.
+    plans: BTree<JobKey, Index>,
+}
+
+impl JobTable {
+    pub(crate) fn current(&self, key: &JobKey) -> Option<&Arc<Job>> {
+        self.current.get(key)
+    }
+
+    pub(crate) fn version(&self, key: &JobVersionKey) -> Option<&Arc<Job>> {
+        self.versions.get(key)
+    }
+
+    /// The versions of a job, the oldest incarnation and version first.
+    pub(crate) fn versions<'a>(
+        &'a self,
+        key: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Job>> + use<'a> {
+        let bound = |index, version| JobVersionKey { job: key.clone(), create_index: Index(index), version };
+        self.versions.range(bound(0, 0)..=bound(u64::MAX, u64::MAX)).map(|(_, job)| job)
+    }
+
+    /// The current jobs by namespace and id.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.current.values()
+    }
+
+    /// The current jobs from one on.
+    pub(crate) fn range(
+        &self,
+        range: impl std::ops::RangeBounds<JobKey>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.current.range(range).map(|(_, job)| job)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.current.len()
+    }
+
+    pub(crate) fn summary(&self, key: &JobKey) -> Option<&Arc<JobSummary>> {
+        self.summaries.get(key)
+    }
+
+    pub(crate) fn plan_index(&self, key: &JobKey) -> Index {
+        self.plans.get(key).copied().unwrap_or_default()
+    }
+
+    /// Of a job that is gone nothing is kept: its evaluations are finished, and that refuses late attempts.
+    pub(crate) fn set_plan_index(&mut self, key: &JobKey, index: Index) {
+        if self.current.contains_key(key) {
+            self.plans.insert(key.clone(), index);
+        }
+    }
+
+    pub(crate) fn upsert(&mut self, job: Job) {
+        let (key, job) = (job.version_key(), Arc::new(job));
+        let is_current = self.current.get(&key.job).is_none_or(|current| current.version_key() <= key);
+        if is_current {
+            self.current.insert(key.job.clone(), Arc::clone(&job));
+        }
+        self.versions.insert(key, job);
+    }
+
+    pub(crate) fn set_fields(&mut self, fields: &JobFields, index: Index) -> Result<(), Inconsistent> {
+        let missing = || Inconsistent::NoJobVersion(Box::new(fields.key.clone()));
+        let version = self.versions.get_mut(&fields.key).ok_or_else(missing)?;
+        let job = Job {
+            status: fields.status,
+            status_description: fields.status_description.clone(),
+            stable: fields.stable,
+            version_tag: fields.version_tag.clone(),
+            modify_index: index,
+            ..Job::clone(version)
+        };
+        let job = Arc::new(job);
+        *version = Arc::clone(&job);
+        if let Some(current) = self.current.get_mut(&fields.key.job)
+            && current.version_key() == fields.key
+        {
+            *current = job;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn delete(&mut self, key: &JobKey) {
+        let versions: Vec<_> = self.versions(key).map(|job| job.version_key()).collect();
+        self.delete_versions(&versions);
+        self.current.remove(key);
+        self.summaries.remove(key);
+        self.plans.remove(key);
+    }
+
+    pub(crate) fn delete_versions(&mut self, keys: &[JobVersionKey]) {
+        for key in keys {
+            self.versions.remove(key);
+        }
+    }
+
+    pub(crate) fn set_summary(&mut self, summary: JobSummary) {
+        self.summaries.insert(summary.job.clone(), Arc::new(summary));
+    }
+}

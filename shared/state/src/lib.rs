@@ -1,0 +1,27 @@
+//! The cluster's state in memory: what every service decides on.
+//!
+//! A [`State`] is a set of tables at one index. Change sets move it on; cloning it is free of cost whatever its size,
+//! and a clone stays as it is. So one thing serves as a replica's newest state, as the snapshot that a scheduler works
+//! on, and as the overlay on which the applier judges what is not committed yet. [`Replica`] is one process's shared
+//! copy with its watches. Where change sets come from, and where they are kept, is `bus`'s and `store`'s business.
+
+mod allocs;
+mod apply;
+pub mod btree;
+pub mod chunked;
+mod error;
+mod jobs;
+mod names;
+mod nodes;
+mod replica;
+mod slots;
+mod tables;
+mod watch;
+
+pub use allocs::AllocRef;
+pub use error::Inconsistent;
+pub use names::Names;
+pub use nodes::{NodePage, NodePorts, NodeRef, PAGE, Usage, View};
+pub use replica::{Replica, Snapshot};
+pub use tables::{State, Table, UnblockKey};
+pub use watch::{Watch, WatchKey};

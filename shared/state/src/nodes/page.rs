@@ -1,0 +1,158 @@
+//! Nodes in columns, 64 to a page: what a scheduler scans.
+
+use model::NodeId;
+use model::alloc::Demand;
+use model::node::Node;
+
+use super::View;
+
+/// How many nodes stand in one page: as many as an integer has bits, so that a set of them is one.
+pub const PAGE: usize = u64::BITS as usize;
+
+/// Amounts that the allocations of each node take, a column each.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    /// In MHz.
+    pub cpu_mhz: [u32; PAGE],
+    /// In MB.
+    pub memory_mb: [u32; PAGE],
+    /// In MB.
+    pub disk_mb: [u32; PAGE],
+    /// How many allocations there are.
+    pub allocs: [u32; PAGE],
+}
+
+/// Sixty-four nodes side by side. A place without a node has zeros and no bit in [`NodePage::known`].
+///
+/// Amounts are added and taken away modulo 2³², which is exact as long as what is on a node at one time stays below
+/// four million GHz and four million GB.
+#[derive(Debug, Clone)]
+pub struct NodePage {
+    /// Which places hold a node.
+    pub known: u64,
+    /// Which of them may get new work: ready, not draining, eligible (N-1.3).
+    pub ready: u64,
+    /// Which of them have allocations with ports, devices or cores of their own.
+    pub special: u64,
+    /// Their ids.
+    pub ids: [NodeId; PAGE],
+    /// Compute for tasks, in MHz.
+    pub cpu_mhz: [u32; PAGE],
+    /// Memory for tasks, in MB.
+    pub memory_mb: [u32; PAGE],
+    /// Disk for tasks, in MB.
+    pub disk_mb: [u32; PAGE],
+    /// What allocations hold that are not client-terminal; what schedulers count.
+    pub held: Usage,
+    /// What those of them take that are not server-terminal either; what the applier counts.
+    pub live: Usage,
+    /// Numbers of their computed classes, see `State::classes`.
+    pub class: [u32; PAGE],
+    /// Numbers of their datacenters, see `State::datacenters`.
+    pub datacenter: [u32; PAGE],
+    /// Numbers of their node pools, see `State::pools_in_use`.
+    pub pool: [u32; PAGE],
+    pub(super) specials: [u32; PAGE],
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { cpu_mhz: [0; PAGE], memory_mb: [0; PAGE], disk_mb: [0; PAGE], allocs: [0; PAGE] }
+    }
+}
+
+impl Default for NodePage {
+    fn default() -> Self {
+        Self {
+            known: 0,
+            ready: 0,
+            special: 0,
+            ids: [NodeId::from_bytes([0; 16]); PAGE],
+            cpu_mhz: [0; PAGE],
+            memory_mb: [0; PAGE],
+            disk_mb: [0; PAGE],
+            held: Usage::default(),
+            live: Usage::default(),
+            class: [0; PAGE],
+            datacenter: [0; PAGE],
+            pool: [0; PAGE],
+            specials: [0; PAGE],
+        }
+    }
+}
+
+impl NodePage {
+    /// What the allocations on a place take.
+    pub fn usage(&self, view: View) -> &Usage {
+        match view {
+            View::Held => &self.held,
+            View::Live => &self.live,
+        }
+    }
+
+    pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool]: [u32; 3]) {
+        let capacity = node.spec.capacity();
+        self.known |= 1 << place;
+        self.set_ready(place, node.is_ready());
+        self.ids[place] = node.id;
+        self.cpu_mhz[place] = capacity.cpu_mhz;
+        self.memory_mb[place] = capacity.memory_mb;
+        self.disk_mb[place] = capacity.disk_mb;
+        self.class[place] = class;
+        self.datacenter[place] = datacenter;
+        self.pool[place] = pool;
+    }
+
+    pub(super) fn set_ready(&mut self, place: usize, ready: bool) {
+        self.ready = self.ready & !(1 << place) | u64::from(ready) << place;
+    }
+
+    /// Forgets the node. What is still allocated on it stays counted, for it may come back.
+    pub(super) fn clear(&mut self, place: usize) {
+        self.known &= !(1 << place);
+        self.set_ready(place, false);
+        self.ids[place] = NodeId::from_bytes([0; 16]);
+        for column in [
+            &mut self.cpu_mhz,
+            &mut self.memory_mb,
+            &mut self.disk_mb,
+            &mut self.class,
+            &mut self.datacenter,
+            &mut self.pool,
+        ] {
+            column[place] = 0;
+        }
+    }
+
+    pub(super) fn count_special(&mut self, place: usize, more: bool) {
+        let specials = &mut self.specials[place];
+        *specials = if more { *specials + 1 } else { *specials - 1 };
+        let any = *specials > 0;
+        self.special = self.special & !(1 << place) | u64::from(any) << place;
+    }
+}
+
+impl Usage {
+    /// What one node's allocations take.
+    pub fn at(&self, place: usize) -> Demand {
+        Demand {
+            cpu_mhz: self.cpu_mhz[place],
+            memory_mb: self.memory_mb[place],
+            disk_mb: self.disk_mb[place],
+        }
+    }
+
+    pub(super) fn add(&mut self, place: usize, demand: Demand) {
+        self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_add(demand.cpu_mhz);
+        self.memory_mb[place] = self.memory_mb[place].wrapping_add(demand.memory_mb);
+        self.disk_mb[place] = self.disk_mb[place].wrapping_add(demand.disk_mb);
+        self.allocs[place] += 1;
+    }
+
+    pub(super) fn take(&mut self, place: usize, demand: Demand) {
+        self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_sub(demand.cpu_mhz);
+        self.memory_mb[place] = self.memory_mb[place].wrapping_sub(demand.memory_mb);
+        self.disk_mb[place] = self.disk_mb[place].wrapping_sub(demand.disk_mb);
+        self.allocs[place] -= 1;
+    }
+}

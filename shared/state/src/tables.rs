@@ -1,0 +1,372 @@
+//! [`State`]: the tables, and what readers ask of them.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use model::change::JobSummary;
+use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::job::Job;
+use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
+use model::{
+    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp,
+    VolumeClaimId,
+};
+
+use crate::allocs::{AllocRef, AllocTable};
+use crate::btree::BTree;
+use crate::jobs::JobTable;
+use crate::names::Names;
+use crate::nodes::{NodePage, NodeRef, NodeTable};
+
+/// The tables, as watches and lists speak of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "each is named after what it holds")]
+pub enum Table {
+    Jobs,
+    JobSummaries,
+    Evals,
+    Allocs,
+    Deployments,
+    Nodes,
+    NodePools,
+    Namespaces,
+    SchedulerConfig,
+    HostVolumes,
+    CsiVolumes,
+    VolumeClaims,
+    Leases,
+    Unblocked,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 14] = [
+        Self::Jobs,
+        Self::JobSummaries,
+        Self::Evals,
+        Self::Allocs,
+        Self::Deployments,
+        Self::Nodes,
+        Self::NodePools,
+        Self::Namespaces,
+        Self::SchedulerConfig,
+        Self::HostVolumes,
+        Self::CsiVolumes,
+        Self::VolumeClaims,
+        Self::Leases,
+        Self::Unblocked,
+    ];
+}
+
+/// Something that can gain room, by name (`spec/scheduling.md` ).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UnblockKey {
+    /// Nodes of a computed class.
+    Class(Text),
+    /// A quota.
+    Quota(Text),
+    /// A resource that no node brings.
+    Resource(Text),
+}
+
+/// The cluster at one index. Cloning it takes no time and shares everything; a clone never changes under its holder.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub(crate) index: Index,
+    pub(crate) at: Timestamp,
+    pub(crate) table_indexes: [Index; Table::ALL.len()],
+    pub(crate) jobs: JobTable,
+    pub(crate) allocs: AllocTable,
+    pub(crate) nodes: NodeTable,
+    pub(crate) evals: BTree<EvalId, Arc<Evaluation>>,
+    pub(crate) evals_by_job: BTree<(JobKey, EvalId), ()>,
+    pub(crate) deployments: BTree<DeploymentId, Arc<Deployment>>,
+    pub(crate) deployments_by_job: BTree<(JobKey, DeploymentId), ()>,
+    pub(crate) node_pools: BTree<Text, Arc<NodePool>>,
+    pub(crate) namespaces: BTree<Text, Arc<Namespace>>,
+    pub(crate) scheduler_config: Option<SchedulerConfig>,
+    pub(crate) host_volumes: BTree<HostVolumeId, Arc<HostVolume>>,
+    pub(crate) csi_volumes: BTree<CsiVolumeKey, Arc<CsiVolume>>,
+    pub(crate) volume_claims: BTree<VolumeClaimId, Arc<VolumeClaim>>,
+    pub(crate) leases: BTree<Singleton, Lease>,
+    pub(crate) unblocked: BTree<UnblockKey, Index>,
+}
+
+impl State {
+    /// The index of the last change set in it.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+
+    /// The cluster's time at that change set.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The index at which a table changed last.
+    pub fn table_index(&self, table: Table) -> Index {
+        self.table_indexes[table as usize]
+    }
+
+    /// The current version of a job.
+    pub fn job(&self, key: &JobKey) -> Option<&Arc<Job>> {
+        self.jobs.current(key)
+    }
+
+    /// The current versions of all jobs by namespace and id.
+    pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.jobs.iter()
+    }
+
+    /// The same within a range, for lists that begin somewhere.
+    pub fn jobs_in(&self, range: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.jobs.range(range)
+    }
+
+    /// How many jobs there are.
+    pub fn job_count(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// One version of a job.
+    pub fn job_version(&self, key: &JobVersionKey) -> Option<&Arc<Job>> {
+        self.jobs.version(key)
+    }
+
+    /// The versions of a job that are still kept, the oldest first.
+    pub fn job_versions<'a>(
+        &'a self,
+        key: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Job>> + use<'a> {
+        self.jobs.versions(key)
+    }
+
+    /// What a job's allocations add up to.
+    pub fn job_summary(&self, key: &JobKey) -> Option<&Arc<JobSummary>> {
+        self.jobs.summary(key)
+    }
+
+    /// The last index at which a scheduler's attempt on the job was taken, in whole or in part; no attempt from an older
+    /// snapshot may be taken after it (design §6). 0 before any.
+    pub fn plan_index(&self, job: &JobKey) -> Index {
+        self.jobs.plan_index(job)
+    }
+
+    /// An evaluation.
+    pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
+        self.evals.get(&id)
+    }
+
+    /// All evaluations by id.
+    pub fn evals(&self) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.evals.values()
+    }
+
+    /// The same within a range of ids.
+    pub fn evals_in(
+        &self,
+        range: impl RangeBounds<EvalId>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.evals.range(range).map(|(_, eval)| eval)
+    }
+
+    /// A job's evaluations by id.
+    pub fn evals_of_job<'a>(
+        &'a self,
+        job: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Evaluation>> + use<'a> {
+        let range = (job.clone(), FIRST_EVAL)..=(job.clone(), LAST_EVAL);
+        self.evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
+    }
+
+    /// An allocation.
+    pub fn alloc(&self, id: AllocId) -> Option<AllocRef<'_>> {
+        self.allocs.slot(id).map(|slot| self.alloc_at(slot))
+    }
+
+    /// All allocations by id.
+    pub fn allocs(&self) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
+        self.allocs_in(..)
+    }
+
+    /// The same within a range of ids.
+    pub fn allocs_in(
+        &self,
+        range: impl RangeBounds<AllocId>,
+    ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
+        self.allocs.range(range).map(|slot| self.alloc_at(slot))
+    }
+
+    /// How many allocations there are.
+    pub fn alloc_count(&self) -> usize {
+        self.allocs.len()
+    }
+
+    /// A job's allocations of every incarnation, the finished ones too, in no order that means anything.
+    pub fn allocs_of_job<'a>(
+        &'a self,
+        job: &JobKey,
+    ) -> impl ExactSizeIterator<Item = AllocRef<'a>> + use<'a> {
+        self.allocs.of_job(job).iter().map(|slot| self.alloc_at(*slot))
+    }
+
+    /// The allocations on a node, also on one that is gone.
+    pub fn allocs_of_node(&self, node: NodeId) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
+        let slots = self.nodes.slot(node).map_or(&[][..], |slot| self.nodes.allocs(slot));
+        slots.iter().map(|slot| self.alloc_at(*slot))
+    }
+
+    /// A deployment.
+    pub fn deployment(&self, id: DeploymentId) -> Option<&Arc<Deployment>> {
+        self.deployments.get(&id)
+    }
+
+    /// All deployments by id.
+    pub fn deployments(&self) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.deployments.values()
+    }
+
+    /// A job's deployments by id.
+    pub fn deployments_of_job<'a>(
+        &'a self,
+        job: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Deployment>> + use<'a> {
+        let range = (job.clone(), FIRST_DEPLOYMENT)..=(job.clone(), LAST_DEPLOYMENT);
+        self.deployments_by_job.range(range).filter_map(|((_, id), ())| self.deployments.get(id))
+    }
+
+    /// A job's newest deployment.
+    pub fn latest_deployment(&self, job: &JobKey) -> Option<&Arc<Deployment>> {
+        self.deployments_of_job(job).max_by_key(|deployment| deployment.create_index)
+    }
+
+    /// A node.
+    pub fn node(&self, id: NodeId) -> Option<NodeRef<'_>> {
+        self.nodes.get(id).map(|(slot, node)| NodeRef::new(self, slot, node))
+    }
+
+    /// All nodes by id.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
+        self.nodes.iter().map(|(slot, node)| NodeRef::new(self, slot, node))
+    }
+
+    /// The same within a range of ids.
+    pub fn nodes_in(&self, range: impl RangeBounds<NodeId>) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
+        self.nodes.range(range).map(|(slot, node)| NodeRef::new(self, slot, node))
+    }
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes in columns, for scans. A node's place is its slot: page times 64, plus the place in the page.
+    pub fn node_pages(&self) -> impl ExactSizeIterator<Item = &NodePage> {
+        self.nodes.pages()
+    }
+
+    /// The node in a slot.
+    pub fn node_at(&self, slot: u32) -> Option<NodeRef<'_>> {
+        self.nodes.node(slot).map(|node| NodeRef::new(self, slot, node))
+    }
+
+    /// The numbers of computed classes in [`NodePage::class`].
+    pub fn classes(&self) -> &Names {
+        &self.nodes.classes
+    }
+
+    /// The numbers of datacenters in [`NodePage::datacenter`].
+    pub fn datacenters(&self) -> &Names {
+        &self.nodes.datacenters
+    }
+
+    /// The numbers of node pools in [`NodePage::pool`].
+    pub fn pools_in_use(&self) -> &Names {
+        &self.nodes.pools
+    }
+
+    /// A node pool.
+    pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
+        self.node_pools.get(name)
+    }
+
+    /// All node pools by name.
+    pub fn node_pools(&self) -> impl DoubleEndedIterator<Item = &Arc<NodePool>> {
+        self.node_pools.values()
+    }
+
+    /// A namespace.
+    pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.namespaces.get(name)
+    }
+
+    /// All namespaces by name.
+    pub fn namespaces(&self) -> impl DoubleEndedIterator<Item = &Arc<Namespace>> {
+        self.namespaces.values()
+    }
+
+    /// The scheduler's settings; `None` before they were first written, which is not the same as the defaults.
+    pub fn scheduler_config(&self) -> Option<&SchedulerConfig> {
+        self.scheduler_config.as_ref()
+    }
+
+    /// A dynamic host volume.
+    pub fn host_volume(&self, id: HostVolumeId) -> Option<&Arc<HostVolume>> {
+        self.host_volumes.get(&id)
+    }
+
+    /// All dynamic host volumes by id.
+    pub fn host_volumes(&self) -> impl DoubleEndedIterator<Item = &Arc<HostVolume>> {
+        self.host_volumes.values()
+    }
+
+    /// A CSI volume.
+    pub fn csi_volume(&self, key: &CsiVolumeKey) -> Option<&Arc<CsiVolume>> {
+        self.csi_volumes.get(key)
+    }
+
+    /// All CSI volumes by namespace and id.
+    pub fn csi_volumes(&self) -> impl DoubleEndedIterator<Item = &Arc<CsiVolume>> {
+        self.csi_volumes.values()
+    }
+
+    /// All claims of sticky volumes by id.
+    pub fn volume_claims(&self) -> impl DoubleEndedIterator<Item = &Arc<VolumeClaim>> {
+        self.volume_claims.values()
+    }
+
+    /// Who is active for a service.
+    pub fn lease(&self, service: Singleton) -> Option<&Lease> {
+        self.leases.get(&service)
+    }
+
+    /// The last index at which each thing gained room, of all that are remembered.
+    pub fn unblocked(&self) -> impl Iterator<Item = (&UnblockKey, Index)> {
+        self.unblocked.iter().map(|(key, index)| (key, *index))
+    }
+
+    /// What the allocations take on the heap, in bytes: rows, indexes, task states; for figures, not for decisions.
+    pub fn alloc_heap_bytes(&self) -> usize {
+        self.allocs.heap_bytes()
+    }
+
+    pub(crate) fn alloc_at(&self, slot: u32) -> AllocRef<'_> {
+        AllocRef::new(self, self.allocs.row(slot))
+    }
+
+    pub(crate) fn allocs_at(&self, node: u32) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
+        self.nodes.allocs(node).iter().map(|slot| self.alloc_at(*slot))
+    }
+
+    pub(crate) fn touch(&mut self, table: Table, index: Index) {
+        let touched = &mut self.table_indexes[table as usize];
+        *touched = (*touched).max(index);
+    }
+}
+
+const FIRST_EVAL: EvalId = EvalId::from_bytes([0; 16]);
+const LAST_EVAL: EvalId = EvalId::from_bytes([u8::MAX; 16]);
+const FIRST_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([0; 16]);
+const LAST_DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([u8::MAX; 16]);

@@ -1,0 +1,53 @@
+//! The scheduler: what should become of a job, given a snapshot of the cluster. Data in, data out.
+//!
+//! Nothing here waits, writes, reads a clock or draws lots: moments and ids come from the caller, so that a snapshot
+//! has exactly one plan. It proposes only; the plan applier decides what lands.
+
+use model::Timestamp;
+use model::eval::Evaluation;
+use model::job::JobType;
+use model::plan::{Outcome, Plan};
+use state::State;
+
+/// One attempt at an evaluation: what to look at, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The cluster, at least at the evaluation's wait index and, after a refusal, at the refresh index.
+    pub state: &'a State,
+    /// The evaluation.
+    pub eval: &'a Evaluation,
+    /// The latest of the worker's clock, the snapshot's time and the evaluation's `wait_until` (design §4, *Time*).
+    pub now: Timestamp,
+    /// How many attempts came to nothing since the last one that made progress (`spec/scheduling.md` ).
+    pub fruitless: u8,
+}
+
+/// Where new ids come from: sixteen bytes each, of which no two are the same.
+pub type NewId<'a> = &'a mut dyn FnMut() -> [u8; 16];
+
+/// What a scheduler makes of an evaluation. Plan and outcome are submitted as one command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// What should change; may be empty.
+    pub plan: Plan,
+    /// What becomes of the evaluation if the plan is taken whole.
+    pub outcome: Outcome,
+}
+
+/// Why there is no proposal. The evaluation goes back to the broker, and this counts as a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No scheduler for jobs of this type is built yet.
+    #[error("there is no {0} scheduler yet")]
+    NotBuilt(JobType),
+}
+
+/// Works out what brings the evaluation's job to where it should be.
+///
+/// The same attempt with the same ids always gives the same proposal.
+///
+/// # Errors
+/// Today always [`Error::NotBuilt`]: this is the shape that workers and the simulator are written against.
+pub fn schedule(attempt: &Attempt<'_>, _new_id: NewId<'_>) -> Result<Proposal, Error> {
+    Err(Error::NotBuilt(attempt.eval.kind))
+}

@@ -1,0 +1,158 @@
+//! What surrounds a body: kind, version and the rest in headers; and how bodies become bytes.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Header: which kind of message the body is ([`Wire::KIND`]).
+pub const HEADER_KIND: &str = "Drover-Kind";
+/// Header: which version of that kind ([`Wire::VERSION`]).
+pub const HEADER_VERSION: &str = "Drover-Version";
+/// Header: the request's id, so that a repeat has no second effect.
+pub const HEADER_REQUEST_ID: &str = "Drover-Request-Id";
+/// Header: milliseconds that the sender is still prepared to wait. A remaining time, because clocks differ.
+pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
+/// Header: the W3C trace context.
+pub const HEADER_TRACE: &str = "traceparent";
+
+/// The largest body of a command, in bytes (design §4).
+pub const COMMAND_BYTES_MAX: usize = 8 << 20;
+/// The largest change set that the feed carries, in bytes; larger ones are announced and read from the log.
+pub const CHANGE_SET_BYTES_MAX: usize = 256 << 10;
+
+/// A body that has a name and a version.
+pub trait Wire: Serialize + DeserializeOwned {
+    /// What the body is, for instance `plan.submit`.
+    const KIND: &'static str;
+    /// Rises when the meaning of a field changes; a field that is only added needs no new version.
+    const VERSION: u16 = 1;
+
+    /// Reads a body of an older version.
+    ///
+    /// # Errors
+    /// If the version is not one that is still read, or the body is not what it should be.
+    fn upgrade(version: u16, _body: &[u8]) -> Result<Self, DecodeError> {
+        Err(DecodeError::Version { kind: Self::KIND, version, known: Self::VERSION })
+    }
+}
+
+/// Why a message cannot be read. It is counted, logged, and answered where somebody waits.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// Another kind of message than expected here.
+    #[error("message of kind {found:?} instead of {expected:?}")]
+    Kind {
+        /// What was expected.
+        expected: &'static str,
+        /// What came.
+        found: String,
+    },
+    /// A version that this program does not read.
+    #[error("{kind} of version {version}; this program reads up to version {known}")]
+    Version {
+        /// The kind of message.
+        kind: &'static str,
+        /// The version that came.
+        version: u16,
+        /// The newest version that is read.
+        known: u16,
+    },
+    /// Bytes that are not such a message.
+    #[error("unreadable {kind}")]
+    Body {
+        /// The kind of message.
+        kind: &'static str,
+        /// Where it went wrong.
+        #[source]
+        source: rmp_serde::decode::Error,
+    },
+}
+
+/// The body's bytes.
+pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(body).expect("plain data in memory always has a MessagePack form")
+}
+
+/// Reads a body whose header names its kind and version.
+///
+/// # Errors
+/// If it is another kind, a version that is not read, or no such message at all.
+pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, DecodeError> {
+    if kind != T::KIND {
+        return Err(DecodeError::Kind { expected: T::KIND, found: kind.to_owned() });
+    }
+    if version > T::VERSION {
+        return Err(DecodeError::Version { kind: T::KIND, version, known: T::VERSION });
+    }
+    if version < T::VERSION {
+        return T::upgrade(version, body);
+    }
+    rmp_serde::from_slice(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
+}
+
+/// Gives a module's bodies their names and, where it is not 1, their version.
+macro_rules! kinds {
+    ($( $body:ty => $kind:literal $(v $version:literal)? ),+ $(,)?) => {
+        #[cfg(test)]
+        pub(crate) const KINDS: &[&str] = &[$($kind),+];
+
+        $(
+            impl $crate::Wire for $body {
+                const KIND: &'static str = $kind;
+                $( const VERSION: u16 = $version; )?
+            }
+        )+
+    };
+}
+pub(crate) use kinds;
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Greeting {
+        text: String,
+        #[serde(default)]
+        loud: bool,
+    }
+
+    impl Wire for Greeting {
+        const KIND: &'static str = "test.greeting";
+    }
+
+    #[derive(Serialize)]
+    struct NewerGreeting {
+        text: String,
+        language: String,
+    }
+
+    #[test]
+    fn a_field_more_or_less_is_forgiven() {
+        let newer = NewerGreeting { text: "hello".into(), language: "en".into() };
+        let bytes = rmp_serde::to_vec_named(&newer).unwrap();
+        let read: Greeting = decode(Greeting::KIND, 1, &bytes).unwrap();
+        assert_eq!(read, Greeting { text: "hello".into(), loud: false });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let body = encode(&Greeting { text: "hello".into(), loud: true });
+        let error =
+            |kind, version, body: &[u8]| decode::<Greeting>(kind, version, body).unwrap_err().to_string();
+        assert_eq!(
+            error("test.other", 1, &body),
+            r#"message of kind "test.other" instead of "test.greeting""#
+        );
+        assert_eq!(
+            error(Greeting::KIND, 2, &body),
+            "test.greeting of version 2; this program reads up to version 1"
+        );
+        assert_eq!(
+            error(Greeting::KIND, 0, &body),
+            "test.greeting of version 0; this program reads up to version 1"
+        );
+        assert_eq!(error(Greeting::KIND, 1, &body[..3]), "unreadable test.greeting");
+    }
+}

@@ -1,0 +1,46 @@
+//! The change feed: what was committed, and how far the log is.
+
+use bytes::Bytes;
+use model::change::ChangeSet;
+use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::kinds;
+
+/// Change sets of one commit, without a gap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// The history that they belong to; a replica of another one reloads (design §4).
+    pub history: HistoryId,
+    /// The index of the first one.
+    pub first: Index,
+    /// The change sets, each encoded once: these are the bytes of the log. `None` is one too large for a message,
+    /// which is read from there.
+    pub sets: Vec<Option<Bytes>>,
+}
+
+/// How far the log is, and who writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The history.
+    pub history: HistoryId,
+    /// The index of the last committed change set.
+    pub index: Index,
+    /// The cluster's time at that change set, or now; ids of requests are made from it.
+    pub at: Timestamp,
+    /// The applier's epoch.
+    pub epoch: Epoch,
+    /// The applier.
+    pub applier: ProcessId,
+}
+
+/// A question without a body of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskHead {}
+
+kinds! {
+    Changes => "feed.changes",
+    Head => "feed.head",
+    AskHead => "applier.head",
+    ChangeSet => "change-set",
+}

@@ -1,0 +1,85 @@
+//! Every subject. Each says what it promises and what it does not: order, duplicates, loss.
+
+use model::NodeId;
+
+/// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
+/// same request id, and whoever follows the feed repairs gaps from the log.
+///
+/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
+pub enum Subject {
+    /// Commands to the active applier, as requests; the header says which. In no order; a repeat with the same request
+    /// id has no second effect. The answer leaves only after what it depends on is durable.
+    #[display("applier.command")]
+    Command,
+    /// Asks the active applier for its head, for reads that must see what was written. Answered after a commit, or a
+    /// check of the epoch, that began after the question arrived.
+    #[display("applier.head")]
+    AskHead,
+    /// Asks the active applier whether it is there. No responders: there is none.
+    #[display("applier.probe")]
+    Probe,
+    /// Renews a singleton's lease at the active applier, without a write.
+    #[display("applier.renew")]
+    RenewLease,
+    /// Committed change sets, in index order as far as they arrive. May be lost; the gap shows in the indexes.
+    #[display("feed.changes")]
+    Changes,
+    /// The head, every second and from every new applier, so that a replica without news knows that it has missed none.
+    #[display("feed.head")]
+    Head,
+    /// Asks the active broker for evaluations; a long poll.
+    #[display("broker.dequeue")]
+    Dequeue,
+    /// Gives an evaluation back to the active broker, or keeps it a little longer.
+    #[display("broker.hand-out")]
+    HandOut,
+    /// A node registers, as a request to the active tracker.
+    #[display("node.{_0}.register")]
+    NodeRegister(NodeId),
+    /// A node is there. All trackers listen, so that a standby's timers are warm; the active one answers.
+    #[display("node.{_0}.heartbeat")]
+    NodeHeartbeat(NodeId),
+    /// A node asks for its allocations; a long poll at the active tracker.
+    #[display("node.{_0}.work")]
+    NodeWork(NodeId),
+    /// A node reports how its allocations fare. May arrive twice or late: boot and sequence numbers tell.
+    #[display("node.{_0}.report")]
+    NodeReport(NodeId),
+    /// Tells an agent that its work has changed. A lost one costs one heartbeat, whose answer says the same.
+    #[display("agent.{_0}.wake")]
+    AgentWake(NodeId),
+    /// Asks an agent for files and logs: one answer a request, so that nothing is dropped in silence.
+    #[display("agent.{_0}.files")]
+    AgentFiles(NodeId),
+}
+
+impl Subject {
+    /// Registrations of all nodes, for subscribing.
+    pub const EVERY_NODE_REGISTER: &'static str = "node.*.register";
+    /// Heartbeats of all nodes, for subscribing.
+    pub const EVERY_NODE_HEARTBEAT: &'static str = "node.*.heartbeat";
+    /// Questions of all nodes for their work, for subscribing.
+    pub const EVERY_NODE_WORK: &'static str = "node.*.work";
+    /// Reports of all nodes, for subscribing.
+    pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_matches_its_subject() {
+        let node = NodeId::from_bytes([7; 16]);
+        let pairs = [
+            (Subject::NodeRegister(node), Subject::EVERY_NODE_REGISTER),
+            (Subject::NodeHeartbeat(node), Subject::EVERY_NODE_HEARTBEAT),
+            (Subject::NodeWork(node), Subject::EVERY_NODE_WORK),
+            (Subject::NodeReport(node), Subject::EVERY_NODE_REPORT),
+        ];
+        for (subject, wildcard) in pairs {
+            assert_eq!(subject.to_string(), wildcard.replace('*', &node.to_string()));
+        }
+    }
+}

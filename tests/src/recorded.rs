@@ -1,0 +1,146 @@
+//! Recorded cluster states (`data/README.md`): reading them, and making a [`State`] of them.
+
+use std::fs;
+use std::path::Path;
+
+use api_types::decode;
+use model::alloc::Allocation;
+use model::change::{Change, ChangeSet};
+use model::cluster::{Namespace, NodePool, SchedulerConfig};
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::job::Job;
+use model::node::Node;
+use model::volume::{CsiVolume, HostVolume, VolumeClaim};
+use model::{Index, JobKey, JobVersionKey, RequestId};
+use serde_json::Value;
+use state::State;
+
+use crate::build::NOW;
+
+/// One recorded case.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Topic and number.
+    pub name: String,
+    /// All of it.
+    pub json: Value,
+}
+
+/// Every recorded case, and those made up by hand, in the order of their files' names.
+///
+/// # Panics
+/// If a file cannot be read, or is not what it should be; so does everything here.
+pub fn cases() -> impl Iterator<Item = Case> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    let recorded = fs::read_dir(data.join("scheduling")).expect("the folder is part of the repository");
+    let mut files: Vec<_> = recorded.map(|entry| entry.expect("it can be listed").path()).collect();
+    files.push(data.join("made-up.jsonl"));
+    files.sort();
+    files.into_iter().flat_map(|file| {
+        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let cases = text.lines().map(|line| {
+            let json: Value = serde_json::from_str(line).expect("each line is a case");
+            Case { name: json["name"].as_str().expect("a case has a name").to_owned(), json }
+        });
+        cases.collect::<Vec<_>>()
+    })
+}
+
+impl Case {
+    /// The recorded objects of one kind, for instance `nodes`.
+    pub fn objects(&self, kind: &str) -> &[Value] {
+        self.json["state"][kind].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// The evaluation to process.
+    pub fn eval(&self) -> Option<Evaluation> {
+        self.json.get("eval").map(|json| self.read(json, Evaluation::from_api))
+    }
+
+    /// The state, with whatever belongs to its objects, as changes that make it out of nothing.
+    pub fn changes(&self) -> ChangeSet {
+        let mut changes = Vec::new();
+        changes.extend(self.read_each("nodes", Node::from_api).map(Box::new).map(Change::Node));
+        changes.extend(self.read_each("jobs", Job::from_api).map(Box::new).map(Change::Job));
+        for json in self.objects("allocs") {
+            let job = self.job_of(json);
+            let alloc = self.read(json, |api| Allocation::from_api(api, job.clone()));
+            changes.push(Change::Alloc(Box::new(alloc)));
+        }
+        // Purged jobs live on in their allocations alone.
+        let purged = self.objects("purged_jobs").iter().map(|id| JobKey::new("default", text(id)));
+        changes.extend(purged.map(Change::JobDeleted));
+        changes.extend(
+            self.read_each("deployments", Deployment::from_api).map(Box::new).map(Change::Deployment),
+        );
+        changes.extend(self.read_each("evals", Evaluation::from_api).map(Box::new).map(Change::Eval));
+        changes.extend(self.read_each("node_pools", NodePool::from_api).map(Box::new).map(Change::NodePool));
+        changes
+            .extend(self.read_each("namespaces", Namespace::from_api).map(Box::new).map(Change::Namespace));
+        changes.extend(
+            self.read_each("host_volumes", HostVolume::from_api).map(Box::new).map(Change::HostVolume),
+        );
+        changes
+            .extend(self.read_each("csi_volumes", CsiVolume::from_api).map(Box::new).map(Change::CsiVolume));
+        changes.extend(
+            self.read_each("volume_claims", VolumeClaim::from_api).map(Box::new).map(Change::VolumeClaim),
+        );
+        let config = self.json["state"].get("scheduler_config");
+        changes
+            .extend(config.map(|json| Change::SchedulerConfig(self.read(json, SchedulerConfig::from_api))));
+        ChangeSet {
+            index: Index(self.json["state"]["index"].as_u64().unwrap_or(1)),
+            at: NOW,
+            request_id: RequestId::from_bytes([1; 16]),
+            trace: None,
+            result: Vec::new(),
+            changes,
+        }
+    }
+
+    /// The state.
+    pub fn state(&self) -> State {
+        let mut state = State::default();
+        state.load(&self.changes()).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        state
+    }
+
+    fn read_each<T, A: serde::de::DeserializeOwned, E: std::fmt::Display>(
+        &self,
+        kind: &str,
+        from_api: impl Fn(A) -> Result<T, E>,
+    ) -> impl Iterator<Item = T> {
+        self.objects(kind).iter().map(move |json| self.read(json, &from_api))
+    }
+
+    fn read<T, A: serde::de::DeserializeOwned, E: std::fmt::Display>(
+        &self,
+        json: &Value,
+        from_api: impl Fn(A) -> Result<T, E>,
+    ) -> T {
+        let api = decode::from_slice(json.to_string().as_bytes()).expect("recorded objects are the API's");
+        from_api(api).unwrap_or_else(|error| panic!("{}, {}: {error}", self.name, json["ID"]))
+    }
+
+    /// The version that an allocation runs; without a create index, that of the newest incarnation.
+    pub fn job_of(&self, alloc: &Value) -> JobVersionKey {
+        let number = |object: &Value, member: &str| object[member].as_u64().unwrap_or(0);
+        let version = number(alloc, "JobVersion");
+        let candidates = self.objects("jobs").iter().filter(|job| {
+            (&job["Namespace"], &job["ID"], number(job, "Version"))
+                == (&alloc["Namespace"], &alloc["JobID"], version)
+        });
+        let newest = candidates.map(|job| number(job, "CreateIndex")).max();
+        let create_index = alloc["JobCreateIndex"].as_u64().or(newest).expect("its job is in the state");
+        JobVersionKey {
+            job: JobKey::new(text(&alloc["Namespace"]), text(&alloc["JobID"])),
+            create_index: Index(create_index),
+            version,
+        }
+    }
+}
+
+fn text(json: &Value) -> &str {
+    json.as_str().expect("it is a text")
+}

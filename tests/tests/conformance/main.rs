@@ -1,0 +1,4 @@
+//! Does what was recorded mean the same to us?
+
+mod json;
+mod round_trip;

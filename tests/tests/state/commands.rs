@@ -1,0 +1,277 @@
+//! Random commands. What each does to a cluster as it stands is said in `effects`.
+//!
+//! They name objects by small numbers, so that they meet: an id that was deleted comes back, a node that is gone still
+//! has allocations, a job is purged and registered again.
+
+use model::alloc::{AllocState, ClientStatus, DesiredStatus, DesiredTransition, Health};
+use model::change::{AllocsChanged, Unblocked};
+use model::deployment::DeploymentStatus;
+use model::eval::EvalStatus;
+use model::node::{Drain, Eligibility, NodeServerSide, NodeStatus};
+use model::{Index, Text, Timestamp};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{Index as Pick, select};
+
+use crate::pool::{ALLOCS, DEPLOYMENTS, EVALS, JOBS, NODES, alloc_id, eval_id};
+use crate::wants::{self, Got, Want};
+
+#[derive(Debug, Clone)]
+pub(crate) enum Command {
+    RegisterNode {
+        node: u8,
+        shape: u8,
+    },
+    ChangeServerSide {
+        node: u8,
+        server: NodeServerSide,
+    },
+    DeleteNodes(Vec<u8>),
+    RegisterJob(u8),
+    SetJobFields {
+        version: Pick,
+        stable: bool,
+        description: Text,
+    },
+    ForgetOldVersions(u8),
+    PurgeJob(u8),
+    Summarise(u8),
+    Place {
+        version: Pick,
+        want: Want,
+        canary: bool,
+        rows: Vec<PlacedRow>,
+    },
+    ChangeAllocs {
+        change: AllocsChanged,
+        columns: Columns,
+        update: Update,
+        rows: Vec<ChangedRow>,
+    },
+    WriteAlloc {
+        alloc: u8,
+        node: u8,
+        version: Pick,
+        want: Want,
+        got: Got,
+        named: bool,
+        as_changed: AllocsChanged,
+    },
+    RewriteAlloc {
+        alloc: u8,
+        as_changed: AllocsChanged,
+    },
+    DeleteAllocs(Vec<u8>),
+    WriteEval {
+        eval: u8,
+        job: u8,
+        status: EvalStatus,
+        is_outcome: bool,
+    },
+    ApplyPlan {
+        eval: u8,
+        job: u8,
+    },
+    DeleteEvals(Vec<u8>),
+    WriteDeployment {
+        deployment: u8,
+        version: Pick,
+        status: DeploymentStatus,
+    },
+    DeleteDeployments(Vec<u8>),
+    GainRoom(Unblocked),
+    ForgetRoom {
+        age: u64,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct PlacedRow {
+    pub(crate) alloc: u8,
+    pub(crate) node: u8,
+    pub(crate) got: Got,
+    pub(crate) previous: Option<u8>,
+    pub(crate) reschedules: u8,
+    pub(crate) preempted: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ChangedRow {
+    pub(crate) alloc: u8,
+    pub(crate) got: Got,
+    pub(crate) next: Option<u8>,
+    pub(crate) tasks: u8,
+    pub(crate) address: Option<u8>,
+}
+
+/// Which of the columns a change of allocations has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    pub(crate) reports: bool,
+    pub(crate) next: bool,
+    pub(crate) task_states: bool,
+    pub(crate) network: bool,
+    pub(crate) reschedule: bool,
+}
+
+/// What becomes of the resources of changed allocations.
+#[derive(Debug, Clone)]
+pub(crate) enum Update {
+    Nothing,
+    /// Other ports, other cores.
+    Reassign,
+    /// Another version of their job, which wants something else.
+    InPlace {
+        version: Pick,
+        want: Want,
+    },
+}
+
+pub(crate) fn command() -> impl Strategy<Value = Command> {
+    let nodes = || vec(0..NODES, 1..3);
+    let version = any::<Pick>;
+    prop_oneof![
+        3 => (0..NODES, 0..12u8).prop_map(|(node, shape)| Command::RegisterNode { node, shape }),
+        2 => (0..NODES, server_side()).prop_map(|(node, server)| Command::ChangeServerSide { node, server }),
+        1 => nodes().prop_map(Command::DeleteNodes),
+        3 => (0..JOBS).prop_map(Command::RegisterJob),
+        1 => (version(), any::<bool>(), description())
+            .prop_map(|(version, stable, description)| Command::SetJobFields { version, stable, description }),
+        1 => (0..JOBS).prop_map(Command::ForgetOldVersions),
+        1 => (0..JOBS).prop_map(Command::PurgeJob),
+        1 => (0..JOBS).prop_map(Command::Summarise),
+        6 => (version(), wants::want(), any::<bool>(), vec(placed_row(), 1..6))
+            .prop_map(|(version, want, canary, rows)| Command::Place { version, want, canary, rows }),
+        8 => (allocs_changed(), columns(), update(), vec(changed_row(), 1..6))
+            .prop_map(|(change, columns, update, rows)| {
+                Command::ChangeAllocs { change, columns, update, rows }
+            }),
+        2 => (0..ALLOCS, 0..NODES, version(), wants::want(), wants::got(), any::<bool>(), allocs_changed())
+            .prop_map(|(alloc, node, version, want, got, named, as_changed)| {
+                Command::WriteAlloc { alloc, node, version, want, got, named, as_changed }
+            }),
+        1 => (0..ALLOCS, allocs_changed())
+            .prop_map(|(alloc, as_changed)| Command::RewriteAlloc { alloc, as_changed }),
+        2 => vec(0..ALLOCS, 1..5).prop_map(Command::DeleteAllocs),
+        2 => (0..EVALS, 0..JOBS, select(EvalStatus::ALL), any::<bool>()).prop_map(
+            |(eval, job, status, is_outcome)| Command::WriteEval { eval, job, status, is_outcome }
+        ),
+        1 => (0..EVALS, 0..JOBS).prop_map(|(eval, job)| Command::ApplyPlan { eval, job }),
+        1 => vec(0..EVALS, 1..3).prop_map(Command::DeleteEvals),
+        2 => (0..DEPLOYMENTS, version(), select(DeploymentStatus::ALL)).prop_map(
+            |(deployment, version, status)| Command::WriteDeployment { deployment, version, status }
+        ),
+        1 => vec(0..DEPLOYMENTS, 1..3).prop_map(Command::DeleteDeployments),
+        1 => (vec(name(), 0..2), vec(name(), 0..2), vec(name(), 0..2)).prop_map(
+            |(classes, quotas, resources)| {
+                Command::GainRoom(Unblocked { classes, quotas, nodes: Vec::new(), resources })
+            }
+        ),
+        1 => (0..10u64).prop_map(|age| Command::ForgetRoom { age }),
+    ]
+}
+
+fn name() -> impl Strategy<Value = Text> {
+    (0..3u8).prop_map(|number| format!("name {number}").into())
+}
+
+fn description() -> impl Strategy<Value = Text> {
+    const KNOWN: &[&str] = &["", "alloc is lost since its node is down", "Tasks are running"];
+    prop_oneof![select(KNOWN).prop_map(Text::from), name()]
+}
+
+fn server_side() -> impl Strategy<Value = NodeServerSide> {
+    let status = prop_oneof![Just(NodeStatus::Ready), select(NodeStatus::ALL)];
+    (status, select(Eligibility::ALL), prop::bool::weighted(0.3)).prop_map(
+        |(status, eligibility, draining)| {
+            let drain = draining.then(Drain::default);
+            NodeServerSide { status, eligibility, drain, ..NodeServerSide::default() }
+        },
+    )
+}
+
+fn placed_row() -> impl Strategy<Value = PlacedRow> {
+    (0..ALLOCS, 0..NODES, wants::got(), option::weighted(0.2, 0..ALLOCS), 0..2u8, vec(0..ALLOCS, 0..2))
+        .prop_map(|(alloc, node, got, previous, reschedules, preempted)| PlacedRow {
+            alloc,
+            node,
+            got,
+            previous,
+            reschedules,
+            preempted,
+        })
+}
+
+fn changed_row() -> impl Strategy<Value = ChangedRow> {
+    (0..ALLOCS, wants::got(), option::of(0..ALLOCS), 0..3u8, option::of(0..3u8))
+        .prop_map(|(alloc, got, next, tasks, address)| ChangedRow { alloc, got, next, tasks, address })
+}
+
+fn columns() -> impl Strategy<Value = Columns> {
+    let often = || prop::bool::weighted(0.3);
+    (often(), often(), often(), often(), often()).prop_map(
+        |(reports, next, task_states, network, reschedule)| Columns {
+            reports,
+            next,
+            task_states,
+            network,
+            reschedule,
+        },
+    )
+}
+
+fn update() -> impl Strategy<Value = Update> {
+    prop_oneof![
+        3 => Just(Update::Nothing),
+        1 => Just(Update::Reassign),
+        2 => (any::<Pick>(), wants::want()).prop_map(|(version, want)| Update::InPlace { version, want }),
+    ]
+}
+
+/// A change without its ids and columns.
+fn allocs_changed() -> impl Strategy<Value = AllocsChanged> {
+    let flag = || option::weighted(0.3, any::<bool>());
+    let transition = (flag(), flag(), flag(), flag(), flag()).prop_map(
+        |(migrate, reschedule, force_reschedule, no_shutdown_delay, migrate_disable_placement)| {
+            DesiredTransition {
+                migrate,
+                reschedule,
+                force_reschedule,
+                no_shutdown_delay,
+                migrate_disable_placement,
+            }
+        },
+    );
+    let health = (option::of(any::<bool>()), any::<bool>(), 0..3u64).prop_map(|(healthy, canary, index)| {
+        let timestamp = Timestamp::from_secs(index as i64);
+        Health { healthy, timestamp, canary, modify_index: Index(index) }
+    });
+    let append_state = option::of(select(ClientStatus::ALL))
+        .prop_map(|client_status| AllocState { client_status, time: Timestamp::from_secs(1) });
+    (
+        any::<bool>(),
+        option::weighted(0.3, (select(DesiredStatus::ALL), description())),
+        option::weighted(0.3, transition),
+        option::weighted(0.5, (select(ClientStatus::ALL), description())),
+        option::weighted(0.2, append_state),
+        option::weighted(0.2, option::of((0..EVALS).prop_map(eval_id))),
+        option::weighted(0.2, (0..ALLOCS).prop_map(alloc_id)),
+        option::weighted(0.3, option::of(health)),
+    )
+        .prop_map(
+            |(by_servers, desired, transition, client, append_state, followup_eval, preempted_by, health)| {
+                AllocsChanged {
+                    by_servers,
+                    desired,
+                    transition,
+                    client,
+                    append_state,
+                    followup_eval,
+                    preempted_by,
+                    health,
+                    ..AllocsChanged::default()
+                }
+            },
+        )
+}

@@ -1,0 +1,241 @@
+//! Does a state say what the plain maps say? Everything that can be asked of it is asked, and everything that it
+//! counts is counted again from whole allocations.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::alloc::{Allocation, Demand};
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::job::Job;
+use model::node::Node;
+use model::{JobKey, NodeId, Text};
+use state::{AllocRef, NodePage, NodePorts, PAGE, State, Table, View};
+
+use crate::naive::Naive;
+use crate::{pool, wants};
+
+pub(crate) fn assert_same(state: &State, naive: &Naive) {
+    assert_eq!((state.index(), state.at()), (naive.index, naive.at));
+    for table in Table::ALL {
+        let expected = naive.tables.get(&table).copied().unwrap_or_default();
+        assert_eq!(state.table_index(table), expected, "index of {table:?}");
+    }
+    let unblocked: Vec<_> = naive.unblocked.iter().map(|(key, index)| (key, *index)).collect();
+    assert_eq!(state.unblocked().collect::<Vec<_>>(), unblocked);
+    for job in pool::job_keys() {
+        assert_eq!(state.plan_index(&job), naive.plans.get(&job).copied().unwrap_or_default());
+    }
+    assert_same_objects(state, naive);
+}
+
+/// The same without what only change sets tell: the tables' indexes, which attempts were taken, what gained room.
+pub(crate) fn assert_same_objects(state: &State, naive: &Naive) {
+    assert_same_allocs(state, naive);
+    assert_same_jobs(state, naive);
+    assert_same_nodes(state, naive);
+}
+
+fn assert_same_allocs(state: &State, naive: &Naive) {
+    assert_eq!(state.alloc_count(), naive.allocs.len());
+    assert_eq!(whole(state.allocs()), naive.allocs.values().cloned().collect::<Vec<_>>());
+    for id in pool::alloc_ids() {
+        let expected = naive.allocs.get(&id);
+        assert_eq!(state.alloc(id).map(AllocRef::to_allocation).as_ref(), expected);
+        let from_here = naive.allocs.range(id..).map(|(id, _)| *id);
+        assert!(state.allocs_in(id..).map(AllocRef::id).eq(from_here), "allocations from {id} on");
+        if let (Some(alloc), Some(expected)) = (state.alloc(id), expected) {
+            assert_derived(alloc, expected, naive);
+        }
+    }
+    for job in pool::job_keys() {
+        let expected = naive.allocs.values().filter(|alloc| alloc.common.job.job == job);
+        assert_eq!(by_id(state.allocs_of_job(&job)), expected.cloned().collect::<Vec<_>>(), "of {job}");
+    }
+    for node in pool::node_ids() {
+        let expected: Vec<_> = naive.allocs_of_node(node).into_iter().cloned().collect();
+        assert_eq!(by_id(state.allocs_of_node(node)), expected, "on {node}");
+        if let Some(node) = state.node(node) {
+            assert_eq!(by_id(node.allocs()), expected, "on {}", node.id());
+        }
+    }
+}
+
+/// What a view works out rather than reads.
+fn assert_derived(alloc: AllocRef<'_>, expected: &Allocation, naive: &Naive) {
+    assert_eq!(alloc.name(), expected.name());
+    assert_eq!(alloc.resources(), expected.resources());
+    assert_eq!(alloc.demand(), expected.resources().demand());
+    assert_eq!(alloc.is_terminal(), !counts(expected, View::Live));
+    assert_eq!(alloc.job().version_key(), expected.common.job);
+    let node = alloc.node().map(|node| (node.id(), node.slot()));
+    let known = naive.nodes.contains_key(&expected.node_id);
+    assert_eq!(node, known.then_some((expected.node_id, alloc.node_slot())));
+}
+
+fn assert_same_jobs(state: &State, naive: &Naive) {
+    let current: BTreeMap<JobKey, &Job> = naive.jobs.values().map(|job| (job.key(), job)).collect();
+    assert_eq!(plain(state.jobs()), current.values().copied().collect::<Vec<_>>());
+    assert_eq!(state.job_count(), current.len());
+    assert_eq!(plain(state.evals()), naive.evals.values().collect::<Vec<_>>());
+    assert_eq!(plain(state.deployments()), naive.deployments.values().collect::<Vec<_>>());
+    for key in pool::job_keys() {
+        assert_eq!(state.job(&key).map(Arc::as_ref), current.get(&key).copied());
+        assert_eq!(plain(state.job_versions(&key)), naive.versions(&key));
+        assert_eq!(state.job_summary(&key).map(Arc::as_ref), naive.summaries.get(&key));
+        let evals: Vec<&Evaluation> = naive.evals.values().filter(|eval| eval.job == key).collect();
+        assert_eq!(plain(state.evals_of_job(&key)), evals);
+        let deployments = naive.deployments.values().filter(|deployment| deployment.job.job == key);
+        let deployments: Vec<&Deployment> = deployments.collect();
+        assert_eq!(plain(state.deployments_of_job(&key)), deployments);
+        let latest =
+            deployments.into_iter().max_by_key(|deployment| (deployment.create_index, deployment.id));
+        assert_eq!(state.latest_deployment(&key).map(Arc::as_ref), latest);
+    }
+    for (key, job) in &naive.jobs {
+        assert_eq!(state.job_version(key).map(Arc::as_ref), Some(job));
+    }
+    for (id, eval) in &naive.evals {
+        assert_eq!(state.eval(*id).map(Arc::as_ref), Some(eval));
+    }
+    for (id, deployment) in &naive.deployments {
+        assert_eq!(state.deployment(*id).map(Arc::as_ref), Some(deployment));
+    }
+}
+
+fn assert_same_nodes(state: &State, naive: &Naive) {
+    assert_eq!(state.node_count(), naive.nodes.len());
+    assert!(state.nodes().map(|node| &**node.node()).eq(naive.nodes.values()));
+    let pages: Vec<&NodePage> = state.node_pages().collect();
+    let mut taken = BTreeSet::new();
+    let with_allocs = naive.allocs.values().map(|alloc| alloc.node_id);
+    for id in naive.nodes.keys().copied().chain(with_allocs).collect::<BTreeSet<NodeId>>() {
+        let known = state.node(id);
+        let slot = known.map(|node| node.slot());
+        let slot = slot.or_else(|| state.allocs_of_node(id).next().map(AllocRef::node_slot));
+        let slot = slot.expect("a node that is known or has allocations has a place") as usize;
+        assert!(taken.insert(slot), "two nodes share place {slot}");
+        assert_page_place(state, pages[slot / PAGE], slot % PAGE, naive.nodes.get(&id));
+        let allocs = naive.allocs_of_node(id);
+        assert_usage(pages[slot / PAGE], slot % PAGE, &allocs);
+        if let Some(node) = known {
+            assert_eq!(state.node_at(node.slot()).map(|node| node.id()), Some(id));
+            assert_eq!(node.usage(View::Held), pages[slot / PAGE].held.at(slot % PAGE));
+            assert_eq!(node.usage(View::Live), pages[slot / PAGE].live.at(slot % PAGE));
+            assert_ports(node.ports(), &allocs);
+        }
+    }
+    for slot in (0..pages.len() * PAGE).filter(|slot| !taken.contains(slot)) {
+        assert_page_place(state, pages[slot / PAGE], slot % PAGE, None);
+        assert_usage(pages[slot / PAGE], slot % PAGE, &[]);
+        assert!(state.node_at(slot as u32).is_none());
+    }
+}
+
+/// One place of a page against the node that stands there; `None` where none is known.
+fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
+    let bits = (page.known >> place & 1 == 1, page.ready >> place & 1 == 1);
+    let capacity = Demand {
+        cpu_mhz: page.cpu_mhz[place],
+        memory_mb: page.memory_mb[place],
+        disk_mb: page.disk_mb[place],
+    };
+    let numbers = [page.class[place], page.datacenter[place], page.pool[place]];
+    let Some(node) = node else {
+        let nobody = NodeId::from_bytes([0; 16]);
+        assert_eq!(
+            (bits, page.ids[place], capacity, numbers),
+            ((false, false), nobody, Demand::default(), [0; 3])
+        );
+        return;
+    };
+    assert_eq!((bits, page.ids[place], capacity), ((true, node.is_ready()), node.id, node.spec.capacity()));
+    let named = [
+        (state.classes(), &node.spec.computed_class),
+        (state.datacenters(), &node.spec.datacenter),
+        (state.pools_in_use(), &node.spec.node_pool),
+    ];
+    for ((names, name), number) in named.into_iter().zip(numbers) {
+        assert_eq!((names.name(number), names.number(name)), (Some(name), Some(number)));
+    }
+}
+
+fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {
+    for view in [View::Held, View::Live] {
+        let counted = allocs.iter().filter(|alloc| counts(alloc, view));
+        let mut sum = (Demand::default(), 0);
+        for demand in counted.map(|alloc| alloc.resources().demand()) {
+            sum.0.cpu_mhz += demand.cpu_mhz;
+            sum.0.memory_mb += demand.memory_mb;
+            sum.0.disk_mb += demand.disk_mb;
+            sum.1 += 1;
+        }
+        let usage = page.usage(view);
+        assert_eq!((usage.at(place), usage.allocs[place]), sum, "{view:?} on place {place}");
+    }
+    let special = allocs.iter().any(|alloc| counts(alloc, View::Held) && is_special(alloc));
+    assert_eq!(page.special >> place & 1 == 1, special);
+}
+
+fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
+    for view in [View::Held, View::Live] {
+        let mut holders: BTreeMap<(Text, u16), usize> = BTreeMap::new();
+        for alloc in allocs.iter().filter(|alloc| counts(alloc, view)) {
+            for (address, port) in alloc.resources().host_ports(None) {
+                *holders.entry((address.clone(), port)).or_default() += 1;
+            }
+        }
+        let used = holders.keys().cloned().collect();
+        let twice =
+            holders.iter().filter(|(_, holders)| **holders > 1).map(|(port, _)| port.clone()).collect();
+        assert_eq!(ports.map_or_else(BTreeSet::new, |ports| owned(ports.iter(view))), used, "{view:?}");
+        assert_eq!(
+            ports.map_or_else(BTreeSet::new, |ports| owned(ports.collisions(view))),
+            twice,
+            "{view:?}"
+        );
+        for (address, port) in wants::addresses_and_ports() {
+            let is_used = ports.is_some_and(|ports| ports.is_used(&address, port, view));
+            assert_eq!(is_used, used.contains(&(address, port)), "{view:?}");
+        }
+        if view == View::Held {
+            assert_eq!(ports.is_some(), !used.is_empty());
+        }
+    }
+}
+
+/// Whether an allocation counts (`spec/scheduling.md` ).
+fn counts(alloc: &Allocation, view: View) -> bool {
+    let held = !alloc.client_status.is_terminal();
+    match view {
+        View::Held => held,
+        View::Live => held && !alloc.desired_status.is_terminal(),
+    }
+}
+
+/// Whether it has ports, devices or cores of its own.
+fn is_special(alloc: &Allocation) -> bool {
+    let resources = alloc.resources();
+    let owns = |task: &model::alloc::TaskResources| !task.cores.is_empty() || !task.devices.is_empty();
+    resources.has_networks() || resources.tasks.iter().any(owns)
+}
+
+fn whole<'a>(allocs: impl Iterator<Item = AllocRef<'a>>) -> Vec<Allocation> {
+    allocs.map(AllocRef::to_allocation).collect()
+}
+
+fn by_id<'a>(allocs: impl ExactSizeIterator<Item = AllocRef<'a>>) -> Vec<Allocation> {
+    let expected = allocs.len();
+    let mut allocs = whole(allocs);
+    assert_eq!(allocs.len(), expected);
+    allocs.sort_by_key(|alloc| alloc.id);
+    allocs
+}
+
+fn plain<'a, T>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<&'a T> {
+    objects.map(Arc::as_ref).collect()
+}
+
+fn owned<'a>(ports: impl Iterator<Item = (&'a Text, u16)>) -> BTreeSet<(Text, u16)> {
+    ports.map(|(address, port)| (address.clone(), port)).collect()
+}

@@ -1,0 +1,153 @@
+//! Tells a Rust file's code, comments and string literals apart, so that a rule about code is not set off by prose.
+//! No more than that: it finds the ends of things and understands nothing.
+
+/// A file's text twice, line for line: once with everything but code blank, once with everything but comments.
+/// Contents of string and character literals are blank in both; the quotes of strings stay in `code`.
+#[derive(Debug, Default)]
+pub(crate) struct Separated {
+    pub(crate) code: String,
+    pub(crate) comments: String,
+}
+
+pub(crate) fn separate(text: &str) -> Separated {
+    let mut separated = Separated::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (kind, length) = first_piece(rest);
+        let (piece, after) = rest.split_at(length);
+        let (code, comment) = match kind {
+            Kind::Code => (piece.to_owned(), blank(piece)),
+            Kind::Comment => (blank(piece), piece.to_owned()),
+            Kind::Text => (quoted_blank(piece), blank(piece)),
+            Kind::Character => (blank(piece), blank(piece)),
+        };
+        separated.code.push_str(&code);
+        separated.comments.push_str(&comment);
+        rest = after;
+    }
+    separated
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Code,
+    Comment,
+    Text,
+    Character,
+}
+
+/// What `rest` begins with, and its length in bytes, never 0. Identifiers are one piece, so that the `r` of `for` does
+/// not open a raw string.
+fn first_piece(rest: &str) -> (Kind, usize) {
+    if rest.starts_with("//") {
+        (Kind::Comment, rest.find('\n').unwrap_or(rest.len()))
+    } else if rest.starts_with("/*") {
+        (Kind::Comment, block_comment_length(rest))
+    } else if let Some(length) = raw_string_length(rest) {
+        (Kind::Text, length)
+    } else if rest.starts_with('"') {
+        (Kind::Text, closed_by('"', rest))
+    } else if is_character(rest) {
+        (Kind::Character, closed_by('\'', rest))
+    } else {
+        let word = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let one = rest.chars().next().map_or(0, char::len_utf8);
+        (Kind::Code, word.max(one))
+    }
+}
+
+/// Whether an identifier may contain `c`.
+pub(crate) fn is_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+/// Block comments nest.
+fn block_comment_length(rest: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at < rest.len() {
+        let ahead = &rest.as_bytes()[at..];
+        if ahead.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if ahead.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    rest.len()
+}
+
+fn raw_string_length(rest: &str) -> Option<usize> {
+    let prefix = ["r", "br", "cr"].into_iter().find(|prefix| {
+        rest.strip_prefix(prefix).is_some_and(|after| after.trim_start_matches('#').starts_with('"'))
+    })?;
+    let after = &rest[prefix.len()..];
+    let hashes = after.find('"')?;
+    let close = format!("\"{}", "#".repeat(hashes));
+    let opened = prefix.len() + hashes + 1;
+    Some(rest[opened..].find(&close).map_or(rest.len(), |length| opened + length + close.len()))
+}
+
+/// The length of a literal that begins and ends with `quote`, escapes minded.
+fn closed_by(quote: char, rest: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        if escaped {
+            escaped = false;
+        } else if c == '\\' {
+            escaped = true;
+        } else if c == quote {
+            return at + c.len_utf8();
+        }
+    }
+    rest.len()
+}
+
+/// A character literal, and not a lifetime: `'\n'` or `'n'`, not `'n`.
+fn is_character(rest: &str) -> bool {
+    let mut chars = rest.chars();
+    chars.next() == Some('\'')
+        && match chars.next() {
+            Some('\\') => true,
+            Some(_) => chars.next() == Some('\''),
+            None => false,
+        }
+}
+
+fn blank(piece: &str) -> String {
+    piece.chars().map(|c| if c == '\n' { c } else { ' ' }).collect()
+}
+
+fn quoted_blank(piece: &str) -> String {
+    let blank = blank(piece);
+    let contents = blank.get(1..blank.len().saturating_sub(1)).unwrap_or_default();
+    format!("\"{contents}\"")
+}
+
+#[test]
+fn tells_code_comments_and_literals_apart() {
+    let text = r##"let a = "x // y\""; // "z"
+for<'a> b('"', '\'', r#"p"q"#) /* m
+/* n */ o */ c(br"\", b"d", 'é')"##;
+    let Separated { code, comments } = separate(text);
+    assert_eq!(lines(&code), ["let a = \" \";", "for<'a> b( , , \" \")", "c(\" \", b\" \", )"]);
+    assert_eq!(lines(&comments), ["// \"z\"", "/* m", "/* n */ o */"]);
+}
+
+#[test]
+fn ends_with_what_is_never_closed() {
+    for text in ["\"", "r#\"a", "'\\", "/* a", "'", "r#"] {
+        separate(text);
+    }
+}
+
+/// Each line with its runs of spaces shortened to one.
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}

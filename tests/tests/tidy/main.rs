@@ -1,0 +1,159 @@
+//! The walls of the house, checked: who may depend on whom, what pure crates may name, where SQL and subjects are
+//! written, how files open. What rustc, clippy and rustfmt can check is theirs.
+//!
+//! The rules are functions over data, in [`manifests`] and [`sources`], each with a test that shows it finds what it
+//! looks for. Here they meet the repository: it is read, every rule is asked, and what it finds is shown with what to
+//! do about it.
+
+mod lexer;
+mod manifests;
+mod sources;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use manifests::Member;
+use sources::Source;
+
+#[test]
+fn arrows_point_down() {
+    assert_tidy(
+        manifests::forbidden_arrows(&members()),
+        "Services meet on a subject or in the state, never in a manifest, and shared crates see only what lies below \
+         them. If the design has changed, change ARROWS in manifests.rs with it.",
+    );
+}
+
+#[test]
+fn pure_crates_touch_nothing() {
+    assert_tidy(
+        manifests::impurities(&members()),
+        "Pure crates decide and leave I/O, clocks and chance to their callers. Take what is needed as an argument, or \
+         do it in the service around the crate.",
+    );
+}
+
+#[test]
+fn only_their_owner_depends_on_drivers() {
+    assert_tidy(
+        manifests::borrowed_drivers(&members()),
+        "Give the owner a function that is named for what it means, and call that.",
+    );
+}
+
+#[test]
+fn members_opt_into_what_the_workspace_sets() {
+    assert_tidy(
+        manifests::missing_opt_ins(&members()),
+        "Add the line. Edition, licence, version and lints are set once, in the root manifest.",
+    );
+}
+
+#[test]
+fn versions_live_in_the_root_manifest() {
+    assert_tidy(
+        manifests::own_versions(&members()),
+        "Put the version under [workspace.dependencies] in the root manifest and write `name.workspace = true`, or \
+         `name = { workspace = true, features = [..] }`, here.",
+    );
+}
+
+#[test]
+fn directories_are_named_like_their_crates() {
+    assert_tidy(manifests::misnamed(&members()), "Rename one to match the other.");
+}
+
+#[test]
+fn files_open_with_what_they_are_for() {
+    assert_tidy(
+        sources::without_opening(&sources()),
+        "Begin the file with `//!`: what it is for, and what it leaves to others.",
+    );
+}
+
+#[test]
+fn files_can_be_read_in_one_sitting() {
+    assert_tidy(
+        sources::too_long(&sources()),
+        "Ask which of its jobs the file should give away, and split it there.",
+    );
+}
+
+#[test]
+fn sql_is_written_in_the_store_only() {
+    assert_tidy(
+        sources::sql_outside_store(&sources()),
+        "Move the statement to shared/store, into a function that is named for what it means.",
+    );
+}
+
+#[test]
+fn subjects_are_spelled_in_wire_only() {
+    assert_tidy(
+        sources::subjects_outside_wire(&sources()),
+        "Add the subject to shared/wire, with what it promises, and send through shared/bus.",
+    );
+}
+
+#[test]
+fn nothing_is_left_open() {
+    assert_tidy(
+        sources::left_open(&sources()),
+        "Do it now, or take it out: code on the main line is finished, plans live elsewhere.",
+    );
+}
+
+fn assert_tidy(faults: Vec<String>, advice: &str) {
+    assert!(faults.is_empty(), "\n  {}\n\n{advice}\n", faults.join("\n  "));
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lives in a folder of the root")
+}
+
+fn members() -> Vec<Member> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be started, it built this test");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata = serde_json::from_slice(&output.stdout).expect("cargo metadata writes JSON");
+    manifests::members(&metadata, |manifest| read(Path::new(manifest)))
+}
+
+fn sources() -> Vec<Source> {
+    let mut paths = Vec::new();
+    collect_rust_files(root(), &mut paths);
+    assert!(!paths.is_empty(), "no Rust files under {}", root().display());
+    paths.sort();
+    paths
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(root()).expect("the walk began at the root").display().to_string();
+            Source::new(name, read(&path))
+        })
+        .collect()
+}
+
+/// Leaves out build output and hidden folders, which hold what tools and running clusters write.
+fn collect_rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.expect("a folder's entries can be listed").path();
+        let name = path.file_name().expect("entries have names").to_string_lossy();
+        if path.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                collect_rust_files(&path, found);
+            }
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::words;
 use crate::{Nanos, NodeId, Text};
 
 /// Counts and reasons of one placement pass (`spec/scheduling.md` ), kept once a group and plan.
@@ -60,13 +61,35 @@ pub struct TaskShortage {
     pub memory_mb: u32,
 }
 
+words! {
+    /// What a node's rank is made of (`spec/scheduling.md` §§6.4 to 6.6).
+    Scorer, "scorer" {
+        /// How full, or how empty, the node becomes.
+        Binpack => "binpack",
+        /// How well the shape of what is free suits what is asked (design §8).
+        Align => "align",
+        /// Devices with the attributes that are preferred.
+        Devices => "devices",
+        /// Others of the same group on the node.
+        JobAntiAffinity => "job-anti-affinity",
+        /// Whether it failed there before.
+        ReschedulePenalty => "node-reschedule-penalty",
+        /// Attributes that are preferred.
+        NodeAffinity => "node-affinity",
+        /// Whether it evens out the group's spread.
+        AllocationSpread => "allocation-spread",
+        /// How unimportant those are that would have to make room.
+        Preemption => "preemption",
+    }
+}
+
 /// How well one node suited.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeScore {
     /// The node.
     pub node_id: NodeId,
-    /// Each scorer's word on it, by the scorer's name.
-    pub scores: BTreeMap<Text, f64>,
+    /// What each scorer gave it, in the scorers' order.
+    pub scores: Vec<(Scorer, f64)>,
     /// Their mean, by which nodes are ranked.
     pub normalized: f64,
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use metric::{AllocMetric, NodeScore, TaskShortage};
+pub use metric::{AllocMetric, NodeScore, Scorer, TaskShortage};
 pub use resources::{
     AllocatedDevice, AllocatedResources, Assigned, AssignedNetwork, AssignedPort, AssignedTask, Demand,
     PortMapping, TaskResources,

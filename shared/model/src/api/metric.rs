@@ -1,7 +1,9 @@
 //! How the choice of nodes went.
 
+use std::collections::BTreeMap;
+
 use super::public;
-use crate::alloc::{AllocMetric, NodeScore, TaskShortage};
+use crate::alloc::{AllocMetric, NodeScore, Scorer, TaskShortage};
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror};
 
@@ -42,6 +44,20 @@ impl Mirror for TaskShortage {
         let short =
             crate::job::Resources { cpu_mhz: self.cpu_mhz, memory_mb: self.memory_mb, ..Default::default() };
         Mirror::to_api(&short)
+    }
+}
+
+impl Member<BTreeMap<String, f64>> for Vec<(Scorer, f64)> {
+    fn read(api: Option<BTreeMap<String, f64>>) -> Result<Self, Invalid> {
+        let scores = api.unwrap_or_default().into_iter();
+        let mut scores: Self =
+            scores.map(|(name, score)| Ok((name.parse()?, score))).collect::<Result<_, Invalid>>()?;
+        scores.sort_by_key(|(scorer, _)| *scorer);
+        Ok(scores)
+    }
+
+    fn write(&self) -> Option<BTreeMap<String, f64>> {
+        Some(self.iter().map(|(scorer, score)| (scorer.to_string(), *score)).collect())
     }
 }
 

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::alloc::{
-    AllocCommon, AllocState, Allocation, Assigned, ClientStatus, DesiredStatus, DesiredTransition,
-    GroupSummaries, Health, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleTracker,
+    AllocCommon, AllocState, Allocation, ClientStatus, DesiredStatus, DesiredTransition, GroupSummaries,
+    Health, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber, RescheduleOutcome,
 };
 use crate::cluster::{Lease, Namespace, NodePool, SchedulerConfig};
 use crate::columns::AllocIds;
-use crate::deployment::Deployment;
-use crate::eval::Evaluation;
+use crate::deployment::{Deployment, DeploymentStatus};
+use crate::eval::{EvalStatus, Evaluation};
 use crate::job::{Job, JobStatus, JobVersionTag};
-use crate::node::{Node, NodeServerSide};
+use crate::node::{Node, NodeEvent, NodeServerSide, NodeStatus};
 use crate::plan::{Placements, Uneven};
+use crate::text::words;
 use crate::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use crate::{
     AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RequestId, Text,
@@ -35,6 +36,8 @@ pub struct ChangeSet {
     pub at: Timestamp,
     /// The command that did it.
     pub request_id: RequestId,
+    /// What kind of command that was; event streams name it.
+    pub cause: Cause,
     /// The trace that the command was part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
@@ -43,6 +46,36 @@ pub struct ChangeSet {
     pub result: Vec<u8>,
     /// What changed, in this order.
     pub changes: Vec<Change>,
+}
+
+words! {
+    /// What made a change set: the events that users follow are named after it (`spec/http-api.md` §26).
+    Cause, "cause" {
+        /// A job was registered.
+        JobRegistered => "JobRegistered",
+        /// A job was stopped or purged.
+        JobDeregistered => "JobDeregistered",
+        /// A job was to be looked at again.
+        JobEvaluated => "JobEvaluated",
+        /// Allocations were told what should happen to them next.
+        AllocTransition => "AllocTransition",
+        /// A scheduler's plan, or its word that there is nothing to do, was taken.
+        PlanResult => "PlanResult",
+        /// Evaluations were given up or made needless.
+        EvaluationUpdated => "EvaluationUpdated",
+        /// A node registered.
+        NodeRegistration => "NodeRegistration",
+        /// Nodes were forgotten.
+        NodeDeregistration => "NodeDeregistration",
+        /// Nodes were heard of, or missed.
+        NodeStatus => "NodeStatus",
+        /// Nodes reported how their allocations fare.
+        AllocationUpdated => "AllocationUpdated",
+        /// Settings of the cluster changed.
+        Settings => "Settings",
+        /// A singleton's lease changed hands.
+        Lease => "Lease",
+    }
 }
 
 /// One change.
@@ -71,10 +104,14 @@ pub enum Change {
         /// The evaluation.
         eval_id: EvalId,
     },
+    /// Evaluations that exist changed alike.
+    EvalsChanged(EvalsChanged),
     /// Evaluations are gone.
     EvalsDeleted(Vec<EvalId>),
     /// A deployment, new or changed.
     Deployment(Box<Deployment>),
+    /// What changed of a deployment, in short.
+    DeploymentFields(Box<DeploymentFields>),
     /// Deployments are gone.
     DeploymentsDeleted(Vec<DeploymentId>),
     /// A node, new or registered again.
@@ -86,9 +123,11 @@ pub enum Change {
         /// What they know now.
         server: Box<NodeServerSide>,
     },
+    /// Nodes that exist changed alike.
+    NodesChanged(Box<NodesChanged>),
     /// Nodes are gone.
     NodesDeleted(Vec<NodeId>),
-    /// New allocations.
+    /// New allocations. Those that they replace learn who their successors are (N-8.3).
     AllocsPlaced(Box<Placements>),
     /// Allocations that exist changed alike.
     AllocsChanged(Box<AllocsChanged>),
@@ -142,6 +181,73 @@ pub struct JobFields {
     /// The name that a user gave it.
     #[serde(default)]
     pub version_tag: Option<JobVersionTag>,
+}
+
+/// Evaluations that changed alike; they move to the change set's index and moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvalsChanged {
+    /// Which.
+    pub ids: Vec<EvalId>,
+    /// Where they stand now, in a word and in words; `None` where only the index rises, so that whoever works on one
+    /// looks at a newer state (design §10).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<(EvalStatus, Text)>,
+    /// The evaluation that follows them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_eval: Option<EvalId>,
+}
+
+/// What changed of a deployment; it moves to the change set's index and moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeploymentFields {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// Where it stands now, in a word and in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<(DeploymentStatus, Text)>,
+    /// How its groups are getting on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<DeploymentProgress>,
+}
+
+/// How a group of a deployment is getting on: its counters as they are now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeploymentProgress {
+    /// The group.
+    pub group: Text,
+    /// How many were placed.
+    pub placed_allocs: u32,
+    /// How many became healthy.
+    pub healthy_allocs: u32,
+    /// How many became unhealthy.
+    pub unhealthy_allocs: u32,
+    /// The moment by which there must be more.
+    pub require_progress_by: Timestamp,
+    /// Canaries that came in addition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub new_canaries: Vec<AllocId>,
+}
+
+/// Nodes that changed alike, for instance because they failed together; they move to the change set's index.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodesChanged {
+    /// Which.
+    pub ids: Vec<NodeId>,
+    /// Their status, written at the change set's moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<NodeStatus>,
+    /// What happened to them; the oldest event goes where there are too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<NodeEvent>,
+    /// The index at which they were found missing; 0 when that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_missed_heartbeat_index: Option<Index>,
+    /// The index at which they reported their allocations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_alloc_update_index: Option<Index>,
 }
 
 /// What a job's allocations, and its children, add up to (N-25.4, N-25.7).
@@ -200,10 +306,13 @@ pub struct AllocsChanged {
     /// The delayed evaluation that will look at them again; `Some(None)` is none any more.
     #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
     pub followup_eval: Option<Option<EvalId>>,
+    /// How the last attempt to reschedule them ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reschedule: Option<RescheduleOutcome>,
     /// The allocation that they made room for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<AllocId>,
-    /// Their health; `Some(None)` is no verdict and no canary any more.
+    /// Their health, all of it; `Some(None)` is none any more. For single verdicts there is a column.
     #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
     pub health: Option<Option<Health>>,
     /// Column: the reports that say so.
@@ -212,18 +321,15 @@ pub struct AllocsChanged {
     /// Column: how their tasks fare.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_states: Vec<PackedTaskStates>,
-    /// Column: the allocations that replace them.
-    #[serde(skip_serializing_if = "AllocIds::is_empty")]
-    pub next: AllocIds,
-    /// Column: what became of earlier runs.
+    /// Column: verdicts on their health and when they fell; marks of canaries stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reschedule: Vec<Arc<RescheduleTracker>>,
+    pub verdicts: Vec<Option<(bool, Timestamp)>>,
     /// Column: the address in a network of their own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<Option<Arc<NetworkStatus>>>,
     /// Column: what they got of their node, after an update in place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub assigned: Vec<Option<Arc<Assigned>>>,
+    pub assigned: Vec<PackedAssigned>,
 }
 
 impl AllocsChanged {
@@ -233,8 +339,7 @@ impl AllocsChanged {
         let columns = [
             ("reports", self.reports.len()),
             ("task_states", self.task_states.len()),
-            ("next", self.next.len()),
-            ("reschedule", self.reschedule.len()),
+            ("verdicts", self.verdicts.len()),
             ("network", self.network.len()),
             ("assigned", self.assigned.len()),
         ];

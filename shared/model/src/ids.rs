@@ -89,6 +89,30 @@ uuid_ids! {
     VolumeClaimId, "volume claim";
 }
 
+impl EvalId {
+    /// The id of an evaluation that a command makes: its `number`th, from 0.
+    ///
+    /// Whoever sends the command knows the id beforehand, and a command that is judged twice makes the same one. The
+    /// bits are mixed, because people tell evaluations apart by the first few, which in request ids are the time.
+    pub fn derived(request: RequestId, number: u32) -> Self {
+        let (high, low) = request.0.as_u64_pair();
+        let high = mix(high ^ mix(low ^ mix(number.into())));
+        let low = mix(low ^ high);
+        Self(
+            uuid::Builder::from_random_bytes(((u128::from(high) << 64) | u128::from(low)).to_be_bytes())
+                .into_uuid(),
+        )
+    }
+}
+
+/// Spreads every bit over all of the result (the finaliser of SplitMix64).
+fn mix(mut bits: u64) -> u64 {
+    bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 /// A place in the log: rises by one with each change set. 0 is before the first.
 #[derive(
     Debug,
@@ -191,6 +215,18 @@ mod tests {
     fn an_id_of_the_right_length_that_is_none_says_so() {
         let text = "z".repeat(36);
         assert!(matches!(text.parse::<AllocId>(), Err(InvalidId::Form { .. })));
+    }
+
+    #[test]
+    fn derived_ids_are_random_uuids_that_differ_from_the_first_digit_on() {
+        let request = |n: u128| RequestId(Uuid::from_u128(0x0195_0000_0000_7000_8000_0000_0000_0000 + n));
+        let ids: Vec<EvalId> =
+            (0..100).flat_map(|n| (0..3).map(move |number| EvalId::derived(request(n), number))).collect();
+        let prefixes: std::collections::BTreeSet<String> =
+            ids.iter().map(|id| id.to_string()[..8].to_owned()).collect();
+        assert_eq!(prefixes.len(), ids.len());
+        assert!(ids.iter().all(|id| id.0.get_version() == Some(uuid::Version::Random)));
+        assert_eq!(EvalId::derived(request(7), 2), EvalId::derived(request(7), 2));
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alloc::{AllocCommon, Assigned, ClientStatus, RescheduleOutcome, RescheduleTracker};
+use crate::alloc::{AllocCommon, ClientStatus, PackedAssigned, RescheduleOutcome, RescheduleTracker};
 use crate::columns::AllocIds;
 use crate::deployment::{Deployment, DeploymentUpdate};
-use crate::eval::{Evaluation, PlanAnnotations};
+use crate::eval::Evaluation;
 use crate::{AllocId, EvalId, Index, JobVersionKey, NodeId, Text};
 
 /// What a scheduler proposes for one job (`spec/scheduling.md` ).
@@ -36,18 +36,12 @@ pub struct Plan {
     /// Allocations of the job that stay and change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<Updates>,
-    /// Allocations of other jobs that should make room.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub preemptions: Vec<Preemptions>,
     /// The deployment that the plan begins or goes on with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<Box<Deployment>>,
     /// New statuses of deployments that exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deployment_updates: Vec<DeploymentUpdate>,
-    /// What it sets out to do, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Box<PlanAnnotations>>,
 }
 
 impl Plan {
@@ -62,14 +56,12 @@ impl Plan {
             placements: Vec::new(),
             stops: Vec::new(),
             updates: Vec::new(),
-            preemptions: Vec::new(),
             deployment: None,
             deployment_updates: Vec::new(),
-            annotations: None,
         }
     }
 
-    /// Whether nothing happens in it; preemptions and annotations alone do not count.
+    /// Whether nothing happens in it.
     pub fn is_noop(&self) -> bool {
         self.placements.is_empty()
             && self.stops.is_empty()
@@ -102,13 +94,43 @@ pub struct Placements {
     pub previous: AllocIds,
     /// What each row got of its node beyond the common share; may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub assigned: Vec<Option<Arc<Assigned>>>,
+    pub assigned: Vec<PackedAssigned>,
     /// What each row carries of earlier reschedules; may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reschedule: Vec<Option<Arc<RescheduleTracker>>>,
-    /// The allocations that made room for each row; may be empty.
+    /// Allocations of other jobs that make room for each row; may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempted: Vec<Vec<AllocId>>,
+}
+
+/// One row of [`Placements`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// The allocation's id.
+    pub id: AllocId,
+    /// Its node's place, from [`Placements::add_node`].
+    pub node: u32,
+    /// The number in its name.
+    pub name_index: u32,
+    /// The allocation that it replaces.
+    pub previous: Option<AllocId>,
+    /// What it gets of its node beyond the common share.
+    pub assigned: PackedAssigned,
+    /// What it carries of earlier reschedules.
+    pub reschedule: Option<Arc<RescheduleTracker>>,
+    /// Allocations of other jobs that make room for it.
+    pub preempted: Vec<AllocId>,
+}
+
+/// Adds a value to a column that stays empty for as long as there is nothing in it.
+fn fill<T: Clone + PartialEq>(column: &mut Vec<T>, rows: usize, nothing: T, value: T) {
+    if column.is_empty() {
+        if value == nothing {
+            return;
+        }
+        column.resize(rows, nothing);
+    }
+    column.push(value);
 }
 
 /// Columns that do not fit each other.
@@ -138,6 +160,28 @@ impl Placements {
             reschedule: Vec::new(),
             preempted: Vec::new(),
         }
+    }
+
+    /// The place of a node that is not in use yet; rows name their nodes by it.
+    ///
+    /// # Panics
+    /// If there are 2³² nodes.
+    pub fn add_node(&mut self, node: NodeId) -> u32 {
+        self.nodes.push(node);
+        u32::try_from(self.nodes.len() - 1).expect("there are fewer than 2³² nodes")
+    }
+
+    /// Adds a row. Columns in which no row has anything yet stay empty.
+    pub fn push(&mut self, placement: Placement) {
+        let rows = self.ids.len();
+        let Placement { id, node, name_index, previous, assigned, reschedule, preempted } = placement;
+        fill(&mut self.previous.0, rows, AllocIds::NONE, previous.unwrap_or(AllocIds::NONE));
+        fill(&mut self.assigned, rows, PackedAssigned::default(), assigned);
+        fill(&mut self.reschedule, rows, None, reschedule);
+        fill(&mut self.preempted, rows, Vec::new(), preempted);
+        self.ids.0.push(id);
+        self.node.push(node);
+        self.name_index.push(name_index);
     }
 
     /// How many allocations there are.
@@ -231,15 +275,6 @@ pub enum Update {
     RescheduleFailed,
 }
 
-/// Allocations of other jobs that make room for one placement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preemptions {
-    /// The allocation that they make room for.
-    pub by: AllocId,
-    /// Which.
-    pub ids: AllocIds,
-}
-
 /// What a scheduler says of its evaluation when it is done with an attempt. Travels with the plan, as one command
 /// (design §6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -251,4 +286,66 @@ pub struct Outcome {
     /// Evaluations that come of it: delayed ones, and one that waits for room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<Evaluation>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::{AllocMetric, AllocatedResources, Assigned, AssignedPort};
+    use crate::{Index, JobKey};
+
+    fn placements() -> Placements {
+        let job = JobVersionKey { job: JobKey::new("default", "web"), create_index: Index(1), version: 0 };
+        Placements::new(Arc::new(AllocCommon {
+            job,
+            task_group: "app".into(),
+            name_stem: "web.app".into(),
+            eval_id: EvalId::from_bytes([1; 16]),
+            deployment_id: None,
+            resources: AllocatedResources::default(),
+            metrics: AllocMetric::default(),
+            trace: None,
+        }))
+    }
+
+    fn placement(n: u8, node: u32) -> Placement {
+        Placement {
+            id: AllocId::from_bytes([n; 16]),
+            node,
+            name_index: n.into(),
+            previous: None,
+            assigned: PackedAssigned::default(),
+            reschedule: None,
+            preempted: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn columns_stay_empty_until_a_row_has_something_and_even_after() {
+        let mut placements = placements();
+        let node = placements.add_node(NodeId::from_bytes([9; 16]));
+        placements.push(placement(1, node));
+        assert!(placements.previous.is_empty() && placements.assigned.is_empty());
+
+        let port = AssignedPort { value: 80, ..AssignedPort::default() };
+        let assigned = PackedAssigned::pack(&Assigned { ports: vec![port], ..Assigned::default() });
+        let previous = Some(AllocId::from_bytes([7; 16]));
+        placements.push(Placement { previous, assigned: assigned.clone(), ..placement(2, node) });
+        placements.push(placement(3, node));
+        assert_eq!(
+            (0..3).map(|row| placements.previous.get(row)).collect::<Vec<_>>(),
+            [None, previous, None]
+        );
+        assert_eq!(placements.assigned, [PackedAssigned::default(), assigned, PackedAssigned::default()]);
+        assert!(placements.reschedule.is_empty() && placements.preempted.is_empty());
+        assert_eq!(placements.check(), Ok(()));
+        assert_eq!(placements.node_of(2), NodeId::from_bytes([9; 16]));
+    }
+
+    #[test]
+    fn a_row_on_a_node_that_is_not_named_is_refused() {
+        let mut placements = placements();
+        placements.push(placement(1, 0));
+        assert_eq!(placements.check(), Err(Uneven { column: "nodes", found: 0, expected: 1 }));
+    }
 }

@@ -18,7 +18,9 @@ pub struct Attempt<'a> {
     pub eval: &'a Evaluation,
     /// The latest of the worker's clock, the snapshot's time and the evaluation's `wait_until` (design §4, *Time*).
     pub now: Timestamp,
-    /// How many attempts came to nothing since the last one that made progress (`spec/scheduling.md` ).
+    /// How many attempts came to nothing since the last one that made progress (`spec/scheduling.md` ). At the
+    /// limit of the job's type the proposal is an empty plan with a failed outcome, and an evaluation that waits for what
+    /// could not be placed. Attempts that were refused as stale do not count.
     pub fruitless: u8,
 }
 
@@ -34,7 +36,8 @@ pub struct Proposal {
     pub outcome: Outcome,
 }
 
-/// Why there is no proposal. The evaluation goes back to the broker, and this counts as a delivery.
+/// Why there is no proposal. The evaluation goes back to the broker, and this counts as a delivery. (An evaluation with a
+/// trigger that no scheduler takes is no error: its outcome is `failed`, R-1.6.)
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No scheduler for jobs of this type is built yet.

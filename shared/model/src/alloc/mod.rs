@@ -4,6 +4,7 @@
 //! [`Allocation`] is for one object at a time (an answer of the API, a test): lists, plans and change sets hold
 //! columns, and the state holds rows.
 
+mod assigned;
 mod metric;
 mod packed;
 mod resources;
@@ -15,11 +16,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use assigned::{AllocatedDevice, Assigned, AssignedNetwork, AssignedPort, AssignedTask, PackedAssigned};
 pub use metric::{AllocMetric, NodeScore, Scorer, TaskShortage};
-pub use resources::{
-    AllocatedDevice, AllocatedResources, Assigned, AssignedNetwork, AssignedPort, AssignedTask, Demand,
-    PortMapping, TaskResources,
-};
+pub use packed::Unreadable;
+pub use resources::{AllocatedResources, Demand, PortMapping, TaskResources};
 pub use task_event::{TaskEvent, TaskEventKind};
 pub use task_state::{PackedTaskStates, TaskRunState, TaskState};
 
@@ -91,7 +91,7 @@ pub struct AllocCommon {
     pub deployment_id: Option<DeploymentId>,
     /// What each of them gets of its node, less what differs from one to the next.
     pub resources: AllocatedResources,
-    /// How the choice of nodes went.
+    /// How the choice of nodes went, of the pass for the first of them.
     #[serde(default)]
     pub metrics: AllocMetric,
     /// The trace of what had them placed.
@@ -113,8 +113,8 @@ pub struct Allocation {
     /// That node's name.
     pub node_name: Text,
     /// What it got of its node beyond the common share: ports, devices, cores.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assigned: Option<Arc<Assigned>>,
+    #[serde(default, skip_serializing_if = "PackedAssigned::is_empty")]
+    pub assigned: PackedAssigned,
     /// What the servers want of it.
     pub desired_status: DesiredStatus,
     /// Why they want that.
@@ -156,9 +156,9 @@ impl Allocation {
         alloc_name(&self.common.name_stem, self.name_index)
     }
 
-    /// What it gets of its node.
+    /// What it gets of its node; less what a newer version than this has packed.
     pub fn resources(&self) -> AllocatedResources {
-        self.common.resources.with(self.assigned.as_deref())
+        self.common.resources.with(&self.assigned.unpack().unwrap_or_default())
     }
 }
 
@@ -343,19 +343,31 @@ pub struct NetworkStatus {
 #[serde(default)]
 pub struct GroupSummary {
     /// Wanted, but not placed yet.
+    #[serde(skip_serializing_if = "is_zero")]
     pub queued: u32,
     /// Ended well; only grows.
+    #[serde(skip_serializing_if = "is_zero")]
     pub complete: u32,
     /// Failed; only grows.
+    #[serde(skip_serializing_if = "is_zero")]
     pub failed: u32,
     /// Running.
+    #[serde(skip_serializing_if = "is_zero")]
     pub running: u32,
     /// Placed, but not running yet.
+    #[serde(skip_serializing_if = "is_zero")]
     pub starting: u32,
     /// Lost with their node.
+    #[serde(skip_serializing_if = "is_zero")]
     pub lost: u32,
     /// On a disconnected node.
+    #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u32,
+}
+
+/// Left out of messages: most counts are.
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The task groups of a job, each with what its allocations add up to.

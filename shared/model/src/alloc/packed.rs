@@ -1,6 +1,17 @@
-//! How task states put single values into bytes: small numbers take few, and nothing says its name.
+//! How packed forms put single values into bytes: small numbers take few, and nothing says its name.
 
 use crate::{Nanos, Text, Timestamp};
+
+/// Bytes that are no packed form of what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Made by a version that this one does not know.
+    #[error("packed in version {0}, which this program does not know")]
+    Version(u8),
+    /// Cut off, or something else altogether.
+    #[error("cut off or damaged")]
+    Damaged,
+}
 
 /// Something that packed form can hold.
 pub(super) trait Packed: Sized {
@@ -15,7 +26,7 @@ impl Packed for Text {
     }
 
     fn read(input: &mut Reader<'_>) -> Option<Self> {
-        std::str::from_utf8(input.framed()?.0).ok().map(Self::from)
+        input.text().map(Self::from)
     }
 }
 
@@ -95,6 +106,7 @@ impl Writer {
 }
 
 /// Reads what [`Writer`] wrote; `None` where the bytes end too early.
+#[derive(Clone)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -122,6 +134,15 @@ impl<'a> Reader<'a> {
             }
         }
         None
+    }
+
+    /// A number that must fit.
+    pub(super) fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
+        self.uint()?.try_into().ok()
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.framed()?.0).ok()
     }
 
     fn int(&mut self) -> Option<i64> {

@@ -9,6 +9,9 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use super::assigned::{
+    AllocatedDevice, Assigned, AssignedNetwork, AssignedPort, AssignedTask, PackedAssigned,
+};
 use crate::Text;
 use crate::job::{Lifecycle, LifecycleHook, NetworkResource, Port};
 
@@ -70,77 +73,6 @@ pub struct PortMapping {
     pub ignore_collision: bool,
 }
 
-/// Instances of one device group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AllocatedDevice {
-    /// Who makes it.
-    pub vendor: Text,
-    /// What kind of device it is.
-    pub kind: Text,
-    /// The model.
-    pub name: Text,
-    /// The instances.
-    pub ids: Vec<Text>,
-}
-
-/// What one allocation got that the others of its placement did not get alike.
-///
-/// Each list follows the order of what it fills in.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Assigned {
-    /// Of the group's networks, then of each task's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub networks: Vec<AssignedNetwork>,
-    /// Of the group's ports.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<AssignedPort>,
-    /// Of the tasks that have cores or devices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<AssignedTask>,
-}
-
-/// Where a network is, and its ports.
-///
-/// A dynamic port that is the same inside the network stands there as -1 in the common share ([`Port::to`]).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AssignedNetwork {
-    /// The node's device.
-    pub device: Text,
-    /// The node's address.
-    pub ip: Text,
-    /// The ports on the node: the static ones, then the dynamic ones.
-    pub ports: Vec<u16>,
-}
-
-/// What a group's port became.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AssignedPort {
-    /// The port on the node.
-    pub value: u16,
-    /// The port inside the allocation's network.
-    pub to: i32,
-    /// The node's address.
-    pub host_ip: Text,
-}
-
-/// Cores and devices that are a task's alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AssignedTask {
-    /// The task's place in [`AllocatedResources::tasks`].
-    pub task: u16,
-    /// What its cores make, in MHz; 0 without cores.
-    pub cpu_mhz: u32,
-    /// Its cores.
-    pub cores: Vec<u16>,
-    /// Its devices.
-    pub devices: Vec<AllocatedDevice>,
-}
-
 /// What an allocation takes away from its node's capacity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demand {
@@ -163,24 +95,12 @@ impl Demand {
     }
 }
 
-impl Assigned {
-    /// Whether it holds nothing.
-    pub fn is_empty(&self) -> bool {
-        self.networks.is_empty() && self.ports.is_empty() && self.tasks.is_empty()
-    }
-
-    /// What its cores make, in MHz: its demand beyond [`AllocatedResources::demand`] of the common share.
-    pub fn own_cores_mhz(&self) -> u32 {
-        self.tasks.iter().fold(0, |mhz, task| mhz.saturating_add(task.cpu_mhz))
-    }
-}
-
 impl AllocatedResources {
     /// What this takes away from a node's capacity.
     ///
     /// Tasks that never run together are not added up: the demand is the largest of the prestart tasks, the main ones
     /// and the poststop ones. Cores of a task's own are taken for the allocation's whole life; of a common share they
-    /// are not part, see [`Assigned::own_cores_mhz`].
+    /// are not part, see [`PackedAssigned::own_cores_mhz`].
     pub fn demand(&self) -> Demand {
         let sum = |runs: fn(&TaskResources) -> bool| {
             self.tasks.iter().filter(|task| runs(task)).fold(Demand::default(), Demand::plus)
@@ -200,10 +120,10 @@ impl AllocatedResources {
         }
     }
 
-    /// Takes out what may differ from one allocation to the next; `None` when there is no such thing.
+    /// Takes out what may differ from one allocation to the next.
     ///
     /// [`Self::with`] puts it back. (Dynamic ports of -1 inside would get their number there, but no allocation has any.)
-    pub fn split(mut self) -> (Self, Option<Assigned>) {
+    pub fn split(mut self) -> (Self, Assigned) {
         let mut assigned = Assigned::default();
         for network in self.networks_mut() {
             assigned.networks.push(AssignedNetwork {
@@ -219,18 +139,15 @@ impl AllocatedResources {
                 host_ip: std::mem::take(&mut port.host_ip),
             });
         }
-        for (task, place) in self.tasks.iter_mut().zip(0..=u16::MAX) {
-            if !task.cores.is_empty() || !task.devices.is_empty() {
-                let cpu_mhz = if task.cores.is_empty() { 0 } else { std::mem::take(&mut task.cpu_mhz) };
-                assigned.tasks.push(AssignedTask {
-                    task: place,
-                    cpu_mhz,
-                    cores: std::mem::take(&mut task.cores),
-                    devices: std::mem::take(&mut task.devices),
-                });
-            }
+        for task in self.tasks.iter_mut().filter(|task| !task.cores.is_empty() || !task.devices.is_empty()) {
+            let cpu_mhz = if task.cores.is_empty() { 0 } else { std::mem::take(&mut task.cpu_mhz) };
+            assigned.tasks.push(AssignedTask {
+                task: Text::clone(&task.name),
+                cpu_mhz,
+                cores: std::mem::take(&mut task.cores),
+                devices: std::mem::take(&mut task.devices),
+            });
         }
-        let assigned = if assigned.is_empty() { None } else { Some(assigned) };
         (self, assigned)
     }
 
@@ -238,9 +155,8 @@ impl AllocatedResources {
     ///
     /// A dynamic port that is to be the same inside the network (-1) gets that number, too.
     #[must_use]
-    pub fn with(&self, assigned: Option<&Assigned>) -> Self {
+    pub fn with(&self, assigned: &Assigned) -> Self {
         let mut whole = self.clone();
-        let Some(assigned) = assigned else { return whole };
         for (network, got) in whole.networks_mut().zip(&assigned.networks) {
             network.device = Text::clone(&got.device);
             network.ip = Text::clone(&got.ip);
@@ -252,7 +168,7 @@ impl AllocatedResources {
             port.host_ip = Text::clone(&got.host_ip);
         }
         for got in &assigned.tasks {
-            if let Some(task) = whole.tasks.get_mut(usize::from(got.task)) {
+            if let Some(task) = whole.tasks.iter_mut().find(|task| task.name == got.task) {
                 if !got.cores.is_empty() {
                     task.cpu_mhz = got.cpu_mhz;
                     task.cores.clone_from(&got.cores);
@@ -265,17 +181,15 @@ impl AllocatedResources {
 
     /// The ports that an allocation holds on its node's addresses, those apart that never collide: the group's
     /// ports, or, where it has none, those of the first network of the group and of each task.
-    pub fn host_ports<'a>(&'a self, assigned: Option<&'a Assigned>) -> Vec<(&'a Text, u16)> {
+    ///
+    /// Of a common share, `assigned` says what the allocation got; where that is empty, this is taken to be whole.
+    pub fn host_ports<'a>(&'a self, assigned: &'a PackedAssigned) -> Vec<(&'a str, u16)> {
         if !self.ports.is_empty() {
-            let got = |place: usize| assigned.and_then(|assigned| assigned.ports.get(place));
-            let ports = self.ports.iter().enumerate().filter(|(_, port)| !port.ignore_collision);
-            let held = ports.map(|(place, port)| match got(place) {
-                Some(got) => (&got.host_ip, got.value),
-                None => (&port.host_ip, port.value),
-            });
-            return held.collect();
+            let got = assigned.group_ports().map(Some).chain(std::iter::repeat(None));
+            let ports = self.ports.iter().zip(got).filter(|(port, _)| !port.ignore_collision);
+            return ports.map(|(port, got)| got.unwrap_or((&port.host_ip, port.value))).collect();
         }
-        let mut got = assigned.map_or(&[][..], |assigned| &assigned.networks).iter();
+        let mut got = assigned.networks();
         let mut held = Vec::new();
         let owners = std::iter::once(&self.networks).chain(self.tasks.iter().map(|task| &task.networks));
         for networks in owners {
@@ -303,13 +217,13 @@ impl AllocatedResources {
 
 fn network_ports<'a>(
     network: &'a NetworkResource,
-    got: Option<&'a AssignedNetwork>,
-) -> impl Iterator<Item = (&'a Text, u16)> {
-    let ip = got.map_or(&network.ip, |got| &got.ip);
+    got: Option<(&'a str, Vec<u16>)>,
+) -> impl Iterator<Item = (&'a str, u16)> {
+    let (ip, values) = got.unwrap_or_else(|| (&network.ip, Vec::new()));
     let ports = network.reserved_ports.iter().chain(&network.dynamic_ports).enumerate();
     ports.filter(|(_, port)| !port.ignore_collision).map(move |(place, port)| {
-        let value = got.and_then(|got| got.ports.get(place)).copied();
-        (ip, value.unwrap_or(port.value))
+        let value = values.get(place).copied().unwrap_or(port.value);
+        (ip, value)
     })
 }
 

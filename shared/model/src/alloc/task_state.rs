@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::packed::{Reader, Writer};
+use super::packed::{Reader, Unreadable, Writer};
 use super::task_event::{TaskEvent, TaskEventKind};
 use crate::text::words;
 use crate::{Text, Timestamp};
@@ -81,17 +81,6 @@ pub struct PackedTaskStates(Arc<[u8]>);
 
 /// The form that this version writes.
 const VERSION: u8 = 1;
-
-/// Bytes that are no packed task states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// Made by a version that this one does not know.
-    #[error("task states of version {0}, which this program does not know")]
-    Version(u8),
-    /// Cut off, or not packed task states at all.
-    #[error("task states are cut off or damaged")]
-    Damaged,
-}
 
 impl PackedTaskStates {
     /// Packs the states.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{agree, public};
 use crate::alloc::{
     AllocCommon, AllocExtra, AllocState, AllocatedResources, Allocation, ClientStatus, DesiredStatus,
-    DesiredTransition, Health, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleEvent,
-    RescheduleOutcome, RescheduleTracker, split_alloc_name,
+    DesiredTransition, Health, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber,
+    RescheduleEvent, RescheduleOutcome, RescheduleTracker, split_alloc_name,
 };
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror, text_members, write_unless_zero};
@@ -64,7 +64,7 @@ impl Allocation {
             name_index,
             node_id: Member::read(api.node_id).at("NodeID")?,
             node_name: Member::read(api.node_name).at("NodeName")?,
-            assigned: assigned.map(Arc::new),
+            assigned: PackedAssigned::pack(&assigned),
             desired_status: Member::read(api.desired_status).at("DesiredStatus")?,
             desired_description: Member::read(api.desired_description).at("DesiredDescription")?,
             desired_transition: Member::read(api.desired_transition).at("DesiredTransition")?,

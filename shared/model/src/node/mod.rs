@@ -149,6 +149,9 @@ pub struct NodeSpec {
     pub max_allocs: u32,
 }
 
+/// How many of a node's events are kept (N-1.8).
+pub const EVENTS_MAX: usize = 10;
+
 /// What the servers add to a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeServerSide {
@@ -168,7 +171,7 @@ pub struct NodeServerSide {
     /// Its last drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_drain: Option<LastDrain>,
-    /// The newest events, oldest first; at most ten (N-1.8).
+    /// The newest events, oldest first; at most [`EVENTS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<NodeEvent>,
     /// The index at which it was last found missing; 0 after it became ready again (N-3.10).

@@ -54,10 +54,10 @@ fn a_port_that_is_the_same_inside_is_so_in_every_allocation() {
     for value in [20_001, 20_002] {
         let got = AssignedNetwork { ip: "10.0.0.1".into(), ports: vec![value], ..Default::default() };
         let assigned = Assigned { networks: vec![got], ..Assigned::default() };
-        let whole = common.with(Some(&assigned));
+        let whole = common.with(&assigned);
         let port = &whole.networks[0].dynamic_ports[0];
         assert_eq!((port.value, port.to), (value, i32::from(value)));
-        assert_eq!(whole.split(), (common.clone(), Some(assigned)));
+        assert_eq!(whole.split(), (common.clone(), assigned));
     }
 }
 
@@ -78,9 +78,11 @@ fn only_the_first_network_of_group_and_tasks_holds_ports_and_only_without_group_
     };
     let held = |whole: &AllocatedResources| {
         let (common, assigned) = whole.clone().split();
-        let split = common.host_ports(assigned.as_ref());
+        let assigned = PackedAssigned::pack(&assigned);
+        let split = common.host_ports(&assigned);
         let split: Vec<_> = split.into_iter().map(|(ip, port)| (ip.to_string(), port)).collect();
-        let at_once = whole.host_ports(None);
+        let nothing = PackedAssigned::default();
+        let at_once = whole.host_ports(&nothing);
         assert!(at_once.into_iter().map(|(ip, port)| (ip.to_string(), port)).eq(split.iter().cloned()));
         split
     };
@@ -97,16 +99,6 @@ fn only_the_first_network_of_group_and_tasks_holds_ports_and_only_without_group_
     };
     whole.ports = vec![port(8, true), port(9, false)];
     assert_eq!(held(&whole), [("10.0.0.9".to_owned(), 9)]);
-}
-
-#[test]
-fn of_more_tasks_than_have_a_number_the_last_keep_their_cores() {
-    let own = TaskResources { cores: vec![3], ..task("t", None, 1, 1) };
-    let tasks = vec![own; usize::from(u16::MAX) + 2];
-    let whole = AllocatedResources { tasks, ..AllocatedResources::default() };
-    let (common, assigned) = whole.clone().split();
-    assert_eq!(common.tasks.iter().filter(|task| !task.cores.is_empty()).count(), 1);
-    assert_eq!(common.with(assigned.as_ref()), whole);
 }
 
 /// A port with one of the numbers `inside` its network.
@@ -173,15 +165,21 @@ fn amount() -> impl Strategy<Value = u32> {
 }
 
 fn resources() -> impl Strategy<Value = AllocatedResources> {
-    (vec(task_resources(), 0..4), amount(), vec(network(), 0..3), vec(mapping(), 0..3))
-        .prop_map(|(tasks, disk_mb, networks, ports)| AllocatedResources { tasks, disk_mb, networks, ports })
+    (vec(task_resources(), 0..4), amount(), vec(network(), 0..3), vec(mapping(), 0..3)).prop_map(
+        |(mut tasks, disk_mb, networks, ports)| {
+            for (number, task) in tasks.iter_mut().enumerate() {
+                task.name = format!("task-{number}").into();
+            }
+            AllocatedResources { tasks, disk_mb, networks, ports }
+        },
+    )
 }
 
 proptest! {
     #[test]
     fn what_was_split_is_put_together_again(whole in resources()) {
         let (common, assigned) = whole.clone().split();
-        prop_assert_eq!(common.with(assigned.as_ref()), whole);
+        prop_assert_eq!(common.with(&assigned), whole);
         prop_assert_eq!(common.clone().split().0, common, "nothing more can be taken out");
     }
 
@@ -189,7 +187,7 @@ proptest! {
     fn the_parts_demand_what_the_whole_does(whole in resources()) {
         let (common, assigned) = whole.clone().split();
         let mut sum = common.demand();
-        let own_cores_mhz = assigned.as_ref().map_or(0, Assigned::own_cores_mhz);
+        let own_cores_mhz = PackedAssigned::pack(&assigned).own_cores_mhz();
         sum.cpu_mhz = sum.cpu_mhz.saturating_add(own_cores_mhz);
         prop_assert_eq!(sum, whole.demand());
     }
@@ -197,6 +195,7 @@ proptest! {
     #[test]
     fn the_parts_hold_the_ports_that_the_whole_does(whole in resources()) {
         let (common, assigned) = whole.clone().split();
-        prop_assert_eq!(common.host_ports(assigned.as_ref()), whole.host_ports(None));
+        let (assigned, nothing) = (PackedAssigned::pack(&assigned), PackedAssigned::default());
+        prop_assert_eq!(common.host_ports(&assigned), whole.host_ports(&nothing));
     }
 }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use model::JobVersionKey;
-use model::change::{AllocsChanged, Change, ChangeSet, Unblocked};
+use model::change::{AllocsChanged, Change, ChangeSet, DeploymentFields, EvalsChanged, Unblocked};
+use model::deployment::Deployment;
+use model::eval::Evaluation;
 use model::job::Job;
 use model::node::Node;
 use model::plan::Placements;
+use model::{DeploymentId, EvalId, JobKey, JobVersionKey};
 
 use crate::error::Inconsistent;
-use crate::tables::{State, Table, UnblockKey};
+use crate::stamp::Stamp;
+use crate::tables::{JobMarks, State, Table, UnblockKey};
 
 impl State {
     /// Moves the state on by the change set that follows its index.
@@ -18,83 +21,114 @@ impl State {
     /// If the change set does not follow, or speaks of what is not there. The state is then somewhere in between and
     /// must be thrown away: apply to a clone what may fail.
     pub fn apply(&mut self, set: &ChangeSet) -> Result<(), Inconsistent> {
-        if set.index != self.index.next() {
-            return Err(Inconsistent::Gap { state: self.index, found: set.index });
+        let stamp = Stamp::from(set);
+        if stamp.index != self.index.next() {
+            return Err(Inconsistent::Gap { state: self.index, found: stamp.index });
         }
-        for change in &set.changes {
-            self.apply_change(change, set)?;
-        }
-        self.index = set.index;
-        self.at = self.at.max(set.at);
+        set.changes.iter().try_for_each(|change| self.apply_change(change, stamp))?;
+        self.advance(stamp);
         Ok(())
     }
 
-    /// Takes in whole objects as a database holds them, each with its own indexes; the state is then at `set.index`.
+    /// Applies one change of a change set that is still being made, for whoever works out what follows from it. When
+    /// all are applied, [`Self::advance`].
     ///
-    /// For building a state, not for moving one on: the change set may leave any gap.
+    /// # Errors
+    /// As [`Self::apply`].
+    pub fn apply_change(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
+        self.touch(table_of(change), stamp.index);
+        self.store(change, stamp)
+    }
+
+    /// Ends a change set whose changes were applied one by one: the state is at its index now.
+    pub fn advance(&mut self, stamp: Stamp) {
+        self.index = stamp.index;
+        self.at = self.at.max(stamp.at);
+    }
+
+    /// Takes in whole objects as a database holds them, each with its own indexes; the state is then at `set.index`, and
+    /// so is every table, for nobody knows what was deleted before.
+    ///
+    /// For building a state, not for moving one on: the change set may leave any gap. What has no index of its own (the
+    /// last plan of a job, what gained room) gets the change set's, and so takes one change set for each index.
     ///
     /// # Errors
     /// As [`Self::apply`].
     pub fn load(&mut self, set: &ChangeSet) -> Result<(), Inconsistent> {
-        self.index = self.index.max(set.index);
-        self.at = self.at.max(set.at);
-        set.changes.iter().try_for_each(|change| self.apply_change(change, set))
+        let stamp = Stamp::from(set);
+        set.changes.iter().try_for_each(|change| self.store(change, stamp))?;
+        self.advance(Stamp { index: self.index.max(stamp.index), ..stamp });
+        let index = self.index;
+        Table::ALL.into_iter().for_each(|table| self.touch(table, index));
+        Ok(())
     }
 
-    fn apply_change(&mut self, change: &Change, set: &ChangeSet) -> Result<(), Inconsistent> {
-        self.touch(table_of(change), set.index);
+    fn store(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
         match change {
-            Change::Job(job) => self.jobs.upsert(Job::clone(job)),
-            Change::JobFields(fields) => self.jobs.set_fields(fields, set.index)?,
+            Change::Job(job) => {
+                self.jobs.upsert(Job::clone(job));
+                self.mark(&job.key(), |marks| marks.jobs = stamp.index);
+            }
+            Change::JobFields(fields) => {
+                self.jobs.set_fields(fields, stamp.index)?;
+                self.mark(&fields.key.job, |marks| marks.jobs = stamp.index);
+            }
             Change::JobDeleted(key) => {
                 self.jobs.delete(key);
+                self.job_marks.remove(key);
                 // Its summary goes with it.
-                self.touch(Table::JobSummaries, set.index);
+                self.touch(Table::JobSummaries, stamp.index);
             }
-            Change::JobVersionsDeleted(keys) => self.jobs.delete_versions(keys),
+            Change::JobVersionsDeleted(keys) => {
+                self.jobs.delete_versions(keys);
+                keys.iter().for_each(|key| self.mark(&key.job, |marks| marks.jobs = stamp.index));
+            }
             Change::JobSummary(summary) => self.jobs.set_summary((**summary).clone()),
-            Change::Eval(eval) | Change::EvalOutcome(eval) => {
-                self.evals_by_job.insert((eval.job.clone(), eval.id), ());
-                self.evals.insert(eval.id, Arc::new((**eval).clone()));
-            }
+            Change::Eval(eval) | Change::EvalOutcome(eval) => self.upsert_eval((**eval).clone(), stamp),
             Change::PlanApplied { job, eval_id } => {
-                self.jobs.set_plan_index(job, set.index);
-                if let Some(eval) = self.evals.get_mut(eval_id) {
-                    Arc::make_mut(eval).modify_index = set.index;
+                self.jobs.set_plan_index(job, stamp.index);
+                self.edit_eval(*eval_id, stamp, |eval| eval.modify_index = stamp.index);
+            }
+            Change::EvalsChanged(change) => {
+                for id in &change.ids {
+                    self.edit_eval(*id, stamp, |eval| change_eval(eval, change, stamp));
                 }
             }
             Change::EvalsDeleted(ids) => {
-                for id in ids {
-                    if let Some(eval) = self.evals.remove(id) {
-                        self.evals_by_job.remove(&(eval.job.clone(), *id));
-                    }
-                }
+                ids.iter().for_each(|id| self.forget_eval(*id, stamp));
             }
-            Change::Deployment(deployment) => {
-                self.deployments_by_job.insert((deployment.job.job.clone(), deployment.id), ());
-                self.deployments.insert(deployment.id, Arc::new((**deployment).clone()));
+            Change::Deployment(deployment) => self.upsert_deployment((**deployment).clone(), stamp),
+            Change::DeploymentFields(fields) => {
+                if let Some(deployment) = self.deployments.get(&fields.id) {
+                    let mut deployment = Deployment::clone(deployment);
+                    change_deployment(&mut deployment, fields, stamp);
+                    self.upsert_deployment(deployment, stamp);
+                }
             }
             Change::DeploymentsDeleted(ids) => {
-                for id in ids {
-                    if let Some(deployment) = self.deployments.remove(id) {
-                        self.deployments_by_job.remove(&(deployment.job.job.clone(), *id));
-                    }
-                }
+                ids.iter().for_each(|id| self.forget_deployment(*id, stamp));
             }
-            Change::Node(node) => self.nodes.upsert(Arc::new(Node::clone(node))),
+            Change::Node(node) => self.nodes.upsert(Arc::new(Node::clone(node)), stamp),
             Change::NodeServerSide { id, server } => {
                 if !self.nodes.set_server_side(*id, server) {
                     return Err(Inconsistent::NoNode(*id));
                 }
             }
+            Change::NodesChanged(change) => {
+                for id in &change.ids {
+                    if !self.nodes.change(*id, change, stamp) {
+                        return Err(Inconsistent::NoNode(*id));
+                    }
+                }
+            }
             Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.nodes.delete(*id)),
-            Change::AllocsPlaced(placements) => self.place(placements, set)?,
-            Change::AllocsChanged(change) => self.change_allocs(change, set)?,
+            Change::AllocsPlaced(placements) => self.place(placements, stamp)?,
+            Change::AllocsChanged(change) => self.change_allocs(change, stamp)?,
             Change::Alloc(alloc) => {
                 let job = self.registered(&alloc.common.job)?;
-                self.allocs.upsert(alloc, job, &mut self.nodes)?;
+                self.allocs.upsert(alloc, job, &mut self.nodes, stamp)?;
             }
-            Change::AllocsDeleted(ids) => self.allocs.delete(&ids.0, &mut self.nodes),
+            Change::AllocsDeleted(ids) => self.allocs.delete(&ids.0, &mut self.nodes, stamp),
             Change::SchedulerConfig(config) => self.scheduler_config = Some(*config),
             Change::NodePool(pool) => {
                 self.node_pools.insert(pool.name.clone(), Arc::new((**pool).clone()));
@@ -129,7 +163,7 @@ impl State {
             Change::Lease(lease) => {
                 self.leases.insert(lease.service, *lease);
             }
-            Change::Unblocked(unblocked) => self.record_unblocked(unblocked, set),
+            Change::Unblocked(unblocked) => self.record_unblocked(unblocked, stamp),
             Change::UnblockedForgotten(before) => {
                 let old = self.unblocked.iter().filter(|(_, index)| *index < before);
                 let old: Vec<_> = old.map(|(key, _)| key.clone()).collect();
@@ -141,19 +175,84 @@ impl State {
         Ok(())
     }
 
-    fn place(&mut self, placements: &Placements, set: &ChangeSet) -> Result<(), Inconsistent> {
+    fn upsert_eval(&mut self, eval: Evaluation, stamp: Stamp) {
+        let key = (eval.job.clone(), eval.id);
+        if let Some(old) = self.evals.get(&eval.id)
+            && (&old.job, old.create_index) != (&eval.job, eval.create_index)
+        {
+            self.forget_eval(eval.id, stamp);
+        }
+        self.mark(&eval.job, |marks| marks.evals = stamp.index);
+        if eval.status.is_terminal() {
+            self.live_evals_by_job.remove(&key);
+        } else {
+            self.live_evals_by_job.insert(key.clone(), ());
+        }
+        self.evals_by_job.insert(key, ());
+        self.evals_by_creation.insert((eval.create_index, eval.id), ());
+        self.evals.insert(eval.id, Arc::new(eval));
+    }
+
+    fn edit_eval(&mut self, id: EvalId, stamp: Stamp, edit: impl FnOnce(&mut Evaluation)) {
+        if let Some(eval) = self.evals.get(&id) {
+            let mut eval = Evaluation::clone(eval);
+            edit(&mut eval);
+            self.upsert_eval(eval, stamp);
+        }
+    }
+
+    fn forget_eval(&mut self, id: EvalId, stamp: Stamp) {
+        let Some(eval) = self.evals.remove(&id) else { return };
+        let key = (eval.job.clone(), id);
+        self.evals_by_job.remove(&key);
+        self.live_evals_by_job.remove(&key);
+        self.evals_by_creation.remove(&(eval.create_index, id));
+        self.mark(&eval.job, |marks| marks.evals = stamp.index);
+    }
+
+    fn forget_deployment(&mut self, id: DeploymentId, stamp: Stamp) {
+        let Some(deployment) = self.deployments.remove(&id) else { return };
+        self.deployments_by_job.remove(&(deployment.job.job.clone(), id));
+        self.deployments_by_creation.remove(&(deployment.create_index, id));
+        self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
+    }
+
+    fn upsert_deployment(&mut self, deployment: Deployment, stamp: Stamp) {
+        if let Some(old) = self.deployments.get(&deployment.id)
+            && (&old.job.job, old.create_index) != (&deployment.job.job, deployment.create_index)
+        {
+            self.forget_deployment(deployment.id, stamp);
+        }
+        self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
+        self.deployments_by_job.insert((deployment.job.job.clone(), deployment.id), ());
+        self.deployments_by_creation.insert((deployment.create_index, deployment.id), ());
+        self.deployments.insert(deployment.id, Arc::new(deployment));
+    }
+
+    /// Of a job that is gone nothing is marked: its table's index says enough.
+    fn mark(&mut self, job: &JobKey, mark: impl FnOnce(&mut JobMarks)) {
+        if self.jobs.current(job).is_none() {
+            return;
+        }
+        if !self.job_marks.contains_key(job) {
+            self.job_marks.insert(job.clone(), JobMarks::default());
+        }
+        mark(self.job_marks.get_mut(job).expect("it is there now"));
+    }
+
+    fn place(&mut self, placements: &Placements, stamp: Stamp) -> Result<(), Inconsistent> {
         placements.check()?;
         let job = self.registered(&placements.common.job)?;
         // Not on one that is gone, whether or not it still has allocations.
         let slot = |id| self.nodes.get(id).map(|(slot, _)| slot).ok_or(Inconsistent::NoNode(id));
         let nodes: Vec<u32> = placements.nodes.iter().map(|id| slot(*id)).collect::<Result<_, _>>()?;
-        self.allocs.place(placements, job, &nodes, &mut self.nodes, set)
+        self.allocs.place(placements, job, &nodes, &mut self.nodes, stamp)
     }
 
-    fn change_allocs(&mut self, change: &AllocsChanged, set: &ChangeSet) -> Result<(), Inconsistent> {
+    fn change_allocs(&mut self, change: &AllocsChanged, stamp: Stamp) -> Result<(), Inconsistent> {
         change.check()?;
         let job = change.common.as_ref().map(|common| self.registered(&common.job)).transpose()?;
-        self.allocs.change(change, job, &mut self.nodes, set)
+        self.allocs.change(change, job, &mut self.nodes, stamp)
     }
 
     fn registered(&self, key: &JobVersionKey) -> Result<Arc<Job>, Inconsistent> {
@@ -161,14 +260,41 @@ impl State {
         job.ok_or_else(|| Inconsistent::NoJobVersion(Box::new(key.clone())))
     }
 
-    fn record_unblocked(&mut self, unblocked: &Unblocked, set: &ChangeSet) {
+    fn record_unblocked(&mut self, unblocked: &Unblocked, stamp: Stamp) {
         let classes = unblocked.classes.iter().cloned().map(UnblockKey::Class);
         let quotas = unblocked.quotas.iter().cloned().map(UnblockKey::Quota);
         let resources = unblocked.resources.iter().cloned().map(UnblockKey::Resource);
         for key in classes.chain(quotas).chain(resources) {
-            self.unblocked.insert(key, set.index);
+            self.unblocked.insert(key, stamp.index);
         }
     }
+}
+
+fn change_eval(eval: &mut Evaluation, change: &EvalsChanged, stamp: Stamp) {
+    if let Some((status, description)) = &change.status {
+        eval.status = *status;
+        eval.status_description = description.clone();
+    }
+    eval.next_eval = change.next_eval.or(eval.next_eval);
+    eval.modify_index = stamp.index;
+    eval.modify_time = stamp.at;
+}
+
+fn change_deployment(deployment: &mut Deployment, fields: &DeploymentFields, stamp: Stamp) {
+    if let Some((status, description)) = &fields.status {
+        deployment.status = *status;
+        deployment.status_description = description.clone();
+    }
+    for progress in &fields.groups {
+        let group = deployment.groups.entry(progress.group.clone()).or_default();
+        group.placed_allocs = progress.placed_allocs;
+        group.healthy_allocs = progress.healthy_allocs;
+        group.unhealthy_allocs = progress.unhealthy_allocs;
+        group.require_progress_by = progress.require_progress_by;
+        group.placed_canaries.extend(&progress.new_canaries);
+    }
+    deployment.modify_index = stamp.index;
+    deployment.modify_time = stamp.at;
 }
 
 /// The table that a change is about.
@@ -178,11 +304,18 @@ pub(crate) fn table_of(change: &Change) -> Table {
             Table::Jobs
         }
         Change::JobSummary(_) => Table::JobSummaries,
-        Change::Eval(_) | Change::EvalOutcome(_) | Change::PlanApplied { .. } | Change::EvalsDeleted(_) => {
-            Table::Evals
+        Change::Eval(_)
+        | Change::EvalOutcome(_)
+        | Change::PlanApplied { .. }
+        | Change::EvalsChanged(_)
+        | Change::EvalsDeleted(_) => Table::Evals,
+        Change::Deployment(_) | Change::DeploymentFields(_) | Change::DeploymentsDeleted(_) => {
+            Table::Deployments
         }
-        Change::Deployment(_) | Change::DeploymentsDeleted(_) => Table::Deployments,
-        Change::Node(_) | Change::NodeServerSide { .. } | Change::NodesDeleted(_) => Table::Nodes,
+        Change::Node(_)
+        | Change::NodeServerSide { .. }
+        | Change::NodesChanged(_)
+        | Change::NodesDeleted(_) => Table::Nodes,
         Change::AllocsPlaced(_) | Change::AllocsChanged(_) | Change::Alloc(_) | Change::AllocsDeleted(_) => {
             Table::Allocs
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::change::{JobFields, JobSummary};
-use model::job::Job;
+use model::job::{Job, JobType};
 use model::{Index, JobKey, JobVersionKey};
 
 use crate::btree::BTree;
@@ -17,6 +17,8 @@ pub(crate) struct JobTable {
     summaries: BTree<JobKey, Arc<JobSummary>>,
     /// The last index at which a scheduler's attempt on the job was taken.
     plans: BTree<JobKey, Index>,
+    /// Jobs of type system that are not stopped: every node is theirs (N-5.2).
+    system: BTree<JobKey, ()>,
 }
 
 impl JobTable {
@@ -50,6 +52,11 @@ impl JobTable {
         self.current.range(range).map(|(_, job)| job)
     }
 
+    /// The current jobs of type system that are not stopped.
+    pub(crate) fn system(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.system.keys().filter_map(|key| self.current.get(key))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.current.len()
     }
@@ -74,6 +81,11 @@ impl JobTable {
         let is_current = self.current.get(&key.job).is_none_or(|current| current.version_key() <= key);
         if is_current {
             self.current.insert(key.job.clone(), Arc::clone(&job));
+            if job.spec.kind == JobType::System && !job.spec.stop {
+                self.system.insert(key.job.clone(), ());
+            } else {
+                self.system.remove(&key.job);
+            }
         }
         self.versions.insert(key, job);
     }
@@ -105,6 +117,7 @@ impl JobTable {
         self.current.remove(key);
         self.summaries.remove(key);
         self.plans.remove(key);
+        self.system.remove(key);
     }
 
     pub(crate) fn delete_versions(&mut self, keys: &[JobVersionKey]) {

@@ -15,6 +15,7 @@ mod names;
 mod nodes;
 mod replica;
 mod slots;
+mod stamp;
 mod tables;
 mod watch;
 
@@ -23,5 +24,6 @@ pub use error::Inconsistent;
 pub use names::Names;
 pub use nodes::{NodePage, NodePorts, NodeRef, PAGE, Usage, View};
 pub use replica::{Replica, Snapshot};
+pub use stamp::Stamp;
 pub use tables::{State, Table, UnblockKey};
 pub use watch::{Watch, WatchKey};

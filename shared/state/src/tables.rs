@@ -71,6 +71,14 @@ pub enum UnblockKey {
     Resource(Text),
 }
 
+/// The last indexes at which a job's versions, its evaluations and its deployments changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct JobMarks {
+    pub(crate) jobs: Index,
+    pub(crate) evals: Index,
+    pub(crate) deployments: Index,
+}
+
 /// The cluster at one index. Cloning it takes no time and shares everything; a clone never changes under its holder.
 #[derive(Debug, Clone, Default)]
 pub struct State {
@@ -82,8 +90,13 @@ pub struct State {
     pub(crate) nodes: NodeTable,
     pub(crate) evals: BTree<EvalId, Arc<Evaluation>>,
     pub(crate) evals_by_job: BTree<(JobKey, EvalId), ()>,
+    pub(crate) live_evals_by_job: BTree<(JobKey, EvalId), ()>,
+    pub(crate) evals_by_creation: BTree<(Index, EvalId), ()>,
     pub(crate) deployments: BTree<DeploymentId, Arc<Deployment>>,
     pub(crate) deployments_by_job: BTree<(JobKey, DeploymentId), ()>,
+    pub(crate) deployments_by_creation: BTree<(Index, DeploymentId), ()>,
+    /// The last indexes at which each job's versions, evaluations and deployments changed.
+    pub(crate) job_marks: BTree<JobKey, JobMarks>,
     pub(crate) node_pools: BTree<Text, Arc<NodePool>>,
     pub(crate) namespaces: BTree<Text, Arc<Namespace>>,
     pub(crate) scheduler_config: Option<SchedulerConfig>,
@@ -110,6 +123,29 @@ impl State {
         self.table_indexes[table as usize]
     }
 
+    /// The last index at which what a table holds of one job changed, came or went, for those who wait for just that. Of
+    /// a job that is not registered, and where none is known, it is the table's: what there was may have gone just now.
+    pub fn job_index(&self, table: Table, job: &JobKey) -> Index {
+        let marks = self.job_marks.get(job);
+        let index = match table {
+            Table::Jobs => marks.map(|marks| marks.jobs),
+            Table::JobSummaries => self.job_summary(job).map(|summary| summary.modify_index),
+            Table::Allocs => self.allocs.index_of_job(job),
+            Table::Evals => marks.map(|marks| marks.evals),
+            Table::Deployments => marks.map(|marks| marks.deployments),
+            Table::Nodes
+            | Table::NodePools
+            | Table::Namespaces
+            | Table::SchedulerConfig
+            | Table::HostVolumes
+            | Table::CsiVolumes
+            | Table::VolumeClaims
+            | Table::Leases
+            | Table::Unblocked => None,
+        };
+        index.filter(|index| index.is_set()).unwrap_or_else(|| self.table_index(table))
+    }
+
     /// The current version of a job.
     pub fn job(&self, key: &JobKey) -> Option<&Arc<Job>> {
         self.jobs.current(key)
@@ -123,6 +159,11 @@ impl State {
     /// The same within a range, for lists that begin somewhere.
     pub fn jobs_in(&self, range: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
         self.jobs.range(range)
+    }
+
+    /// The current jobs of type system that are not stopped: those that every node may be for (N-5.2).
+    pub fn system_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.system()
     }
 
     /// How many jobs there are.
@@ -181,6 +222,23 @@ impl State {
         self.evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
 
+    /// A job's evaluations that are not terminal.
+    pub fn live_evals_of_job<'a>(
+        &'a self,
+        job: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<Evaluation>> + use<'a> {
+        let range = (job.clone(), FIRST_EVAL)..=(job.clone(), LAST_EVAL);
+        self.live_evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
+    }
+
+    /// Evaluations in the order of their creation, and by id where that is the same.
+    pub fn evals_by_creation(
+        &self,
+        range: impl RangeBounds<(Index, EvalId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.evals_by_creation.range(range).filter_map(|((_, id), ())| self.evals.get(id))
+    }
+
     /// An allocation.
     pub fn alloc(&self, id: AllocId) -> Option<AllocRef<'_>> {
         self.allocs.slot(id).map(|slot| self.alloc_at(slot))
@@ -197,6 +255,25 @@ impl State {
         range: impl RangeBounds<AllocId>,
     ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
         self.allocs.range(range).map(|slot| self.alloc_at(slot))
+    }
+
+    /// Allocations in the order of their creation, and by id where that is the same.
+    pub fn allocs_by_creation(
+        &self,
+        range: impl RangeBounds<(Index, AllocId)>,
+    ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
+        self.allocs.by_creation(range).map(|slot| self.alloc_at(slot))
+    }
+
+    /// How many of a job's allocations are not terminal.
+    pub fn live_alloc_count(&self, job: &JobKey) -> usize {
+        self.allocs.live_of_job(job)
+    }
+
+    /// Whether some allocation runs a version of a job. Such a version must be kept: an allocation that is loaded anew
+    /// looks for it.
+    pub fn is_version_in_use(&self, version: &JobVersionKey) -> bool {
+        self.allocs.run_version(version)
     }
 
     /// How many allocations there are.
@@ -226,6 +303,14 @@ impl State {
     /// All deployments by id.
     pub fn deployments(&self) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
         self.deployments.values()
+    }
+
+    /// Deployments in the order of their creation, and by id where that is the same.
+    pub fn deployments_by_creation(
+        &self,
+        range: impl RangeBounds<(Index, DeploymentId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.deployments_by_creation.range(range).filter_map(|((_, id), ())| self.deployments.get(id))
     }
 
     /// A job's deployments by id.
@@ -265,6 +350,11 @@ impl State {
     /// The nodes in columns, for scans. A node's place is its slot: page times 64, plus the place in the page.
     pub fn node_pages(&self) -> impl ExactSizeIterator<Item = &NodePage> {
         self.nodes.pages()
+    }
+
+    /// One of these pages, by its number.
+    pub fn node_page(&self, number: usize) -> Option<&NodePage> {
+        self.nodes.page_numbered(number)
     }
 
     /// The node in a slot.

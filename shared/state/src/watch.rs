@@ -22,6 +22,8 @@ pub enum WatchKey {
     Job(Table, JobKey),
     /// The allocations on a node.
     NodeAllocs(NodeId),
+    /// What the servers want of a node: its allocations, less what their agent reports of them itself (N-6.1).
+    NodeWork(NodeId),
     /// One allocation.
     Alloc(AllocId),
     /// One evaluation.
@@ -38,6 +40,7 @@ pub enum WatchKey {
 #[derive(Debug)]
 pub struct Watch {
     keys: Vec<WatchKey>,
+    number: u64,
     waiter: Arc<Notify>,
     watches: Weak<Watches>,
 }
@@ -65,25 +68,27 @@ pub(crate) struct Watches {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    by_key: HashMap<WatchKey, Vec<Arc<Notify>>>,
+    /// By key, the watches by their numbers.
+    by_key: HashMap<WatchKey, BTreeMap<u64, Arc<Notify>>>,
     /// How many prefixes of each length are watched, so that only those lengths are cut off ids and looked up.
     prefixes: BTreeMap<(Table, usize), usize>,
     /// Who waits for an index, the lowest first; the number tells apart those who wait for the same.
     by_index: BTreeMap<(Index, u64), Arc<Notify>>,
-    next: u64,
+    last_number: u64,
 }
 
 impl Watches {
     pub(crate) fn watch(self: &Arc<Self>, keys: Vec<WatchKey>) -> Watch {
         let waiter = Arc::new(Notify::new());
         let mut waiting = self.lock();
+        let number = waiting.next_number();
         for key in &keys {
             if let WatchKey::Prefix(table, prefix) = key {
                 *waiting.prefixes.entry((*table, prefix.len())).or_default() += 1;
             }
-            waiting.by_key.entry(key.clone()).or_default().push(Arc::clone(&waiter));
+            waiting.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
         }
-        Watch { keys, waiter, watches: Arc::downgrade(self) }
+        Watch { keys, number, waiter, watches: Arc::downgrade(self) }
     }
 
     /// Whether nobody watches anything, so that nothing needs to be worked out for them.
@@ -100,7 +105,7 @@ impl Watches {
     /// Wakes everybody: the state was replaced, and nobody knows by what.
     pub(crate) fn wake_all(&self) {
         for waiters in self.lock().by_key.values() {
-            waiters.iter().for_each(|waiter| waiter.notify_one());
+            waiters.values().for_each(|waiter| waiter.notify_one());
         }
     }
 
@@ -116,8 +121,7 @@ impl Watches {
     pub(crate) fn wait_for(self: &Arc<Self>, index: Index) -> IndexWait {
         let waiter = Arc::new(Notify::new());
         let mut waiting = self.lock();
-        let key = (index, waiting.next);
-        waiting.next += 1;
+        let key = (index, waiting.next_number());
         waiting.by_index.insert(key, Arc::clone(&waiter));
         IndexWait { key, waiter, watches: Arc::clone(self) }
     }
@@ -148,6 +152,11 @@ impl Drop for IndexWait {
 }
 
 impl Waiting {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
     fn forget(&mut self, watch: &Watch) {
         for key in &watch.keys {
             if let WatchKey::Prefix(table, prefix) = key {
@@ -160,9 +169,7 @@ impl Waiting {
                 }
             }
             if let Some(waiters) = self.by_key.get_mut(key) {
-                if let Some(place) = waiters.iter().position(|waiter| Arc::ptr_eq(waiter, &watch.waiter)) {
-                    waiters.swap_remove(place);
-                }
+                waiters.remove(&watch.number);
                 if waiters.is_empty() {
                     self.by_key.remove(key);
                 }
@@ -172,7 +179,7 @@ impl Waiting {
 
     fn notify(&self, key: &WatchKey) {
         if let Some(waiters) = self.by_key.get(key) {
-            waiters.iter().for_each(|waiter| waiter.notify_one());
+            waiters.values().for_each(|waiter| waiter.notify_one());
         }
     }
 
@@ -214,28 +221,49 @@ impl Touched<'_> {
             Change::JobSummary(summary) => self.summary(&summary.job),
             Change::Eval(eval) | Change::EvalOutcome(eval) => self.eval(eval.id, &eval.job),
             Change::PlanApplied { job, eval_id } => self.eval(*eval_id, job),
+            Change::EvalsChanged(change) => {
+                for eval in change.ids.iter().filter_map(|id| self.after.eval(*id)) {
+                    self.eval(eval.id, &eval.job);
+                }
+            }
             Change::EvalsDeleted(ids) => {
                 for eval in ids.iter().filter_map(|id| self.before.eval(*id)) {
                     self.eval(eval.id, &eval.job);
                 }
             }
             Change::Deployment(deployment) => self.deployment(deployment.id, &deployment.job.job),
+            Change::DeploymentFields(fields) => {
+                if let Some(deployment) = self.after.deployment(fields.id) {
+                    self.deployment(fields.id, &deployment.job.job);
+                }
+            }
             Change::DeploymentsDeleted(ids) => {
                 for deployment in ids.iter().filter_map(|id| self.before.deployment(*id)) {
                     self.deployment(deployment.id, &deployment.job.job);
                 }
             }
-            Change::Node(node) => self.node(node.id),
+            Change::Node(node) => {
+                self.node(node.id);
+                if self.before.node(node.id).is_none() {
+                    self.waiting.notify(&WatchKey::NodeWork(node.id));
+                }
+            }
             Change::NodeServerSide { id, .. } => self.node(*id),
+            Change::NodesChanged(change) => change.ids.iter().for_each(|id| self.node(*id)),
             Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.node(*id)),
-            Change::AllocsPlaced(placements) => self.allocs(&placements.ids.0, self.after),
+            Change::AllocsPlaced(placements) => {
+                self.work(&placements.ids.0, self.after);
+                // Those that are replaced learn of their successors.
+                self.allocs(&placements.previous.0, self.after);
+            }
+            Change::AllocsChanged(change) if change.by_servers => self.work(&change.ids.0, self.after),
             Change::AllocsChanged(change) => self.allocs(&change.ids.0, self.after),
             Change::Alloc(alloc) => {
                 // It may have been another job's, or on another node.
-                self.allocs(&[alloc.id], self.before);
-                self.allocs(&[alloc.id], self.after);
+                self.work(&[alloc.id], self.before);
+                self.work(&[alloc.id], self.after);
             }
-            Change::AllocsDeleted(ids) => self.allocs(&ids.0, self.before),
+            Change::AllocsDeleted(ids) => self.work(&ids.0, self.before),
             Change::NodePool(pool) => self.waiting.notify_prefixes(Table::NodePools, &pool.name),
             Change::NodePoolDeleted(name) => self.waiting.notify_prefixes(Table::NodePools, name),
             Change::Namespace(namespace) => self.waiting.notify_prefixes(Table::Namespaces, &namespace.name),
@@ -278,6 +306,18 @@ impl Touched<'_> {
     fn node(&self, id: NodeId) {
         self.waiting.notify(&WatchKey::Node(id));
         self.uuid(Table::Nodes, id.as_bytes());
+    }
+
+    /// Allocations that the servers changed: their nodes have other work.
+    fn work(&self, ids: &[AllocId], state: &State) {
+        self.allocs(ids, state);
+        let mut last_node = None;
+        for alloc in ids.iter().filter_map(|id| state.alloc(*id)) {
+            if last_node != Some(alloc.node_id()) {
+                last_node = Some(alloc.node_id());
+                self.waiting.notify(&WatchKey::NodeWork(alloc.node_id()));
+            }
+        }
     }
 
     /// Allocations with their jobs and nodes, as `state` has them. Each job and node is looked up once in a row of

@@ -1,17 +1,19 @@
-//! The allocations: rows of 128 bytes, found by id, by job and by node.
+//! The allocations: rows of 144 bytes, found by id, by job, by node, and in the order of their creation.
 
+mod of_job;
 mod phrase;
 mod row;
 mod view;
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use model::alloc::{AllocCommon, Allocation};
-use model::change::{AllocsChanged, ChangeSet};
+use model::change::AllocsChanged;
 use model::job::Job;
 use model::plan::Placements;
-use model::{AllocId, JobKey};
+use model::{AllocId, Index, JobKey, JobVersionKey};
 
 pub(crate) use row::{AllocRow, Shared};
 pub use view::AllocRef;
@@ -20,7 +22,9 @@ use crate::btree::BTree;
 use crate::chunked::Chunked;
 use crate::error::Inconsistent;
 use crate::nodes::{Footprint, NodeTable, Special};
-use crate::slots::SlotSet;
+use crate::stamp::Stamp;
+
+use of_job::OfJob;
 
 /// A row of the table.
 #[derive(Debug, Clone)]
@@ -35,39 +39,19 @@ pub(crate) struct AllocTable {
     slots: Chunked<Slot>,
     free: Option<u32>,
     by_id: BTree<AllocId, u32>,
-    by_job: BTree<JobKey, SlotSet>,
-}
-
-/// Rows by what they have in common, ascending in each group if they come so.
-#[derive(Debug)]
-struct Groups<K>(BTreeMap<K, Vec<u32>>);
-
-impl<K> Default for Groups<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K: Ord + Clone> Groups<K> {
-    fn add(&mut self, key: &K, slot: u32) {
-        match self.0.get_mut(key) {
-            Some(slots) => slots.push(slot),
-            None => {
-                self.0.insert(key.clone(), vec![slot]);
-            }
-        }
-    }
+    by_creation: BTree<(Index, AllocId), u32>,
+    by_job: BTree<JobKey, OfJob>,
 }
 
 impl AllocRow {
     fn footprint(&self) -> Footprint<'_> {
         let resources = &self.shared.common.resources;
-        let special = self.assigned.is_some() || resources.has_networks();
+        let special = !self.assigned.is_empty() || resources.has_networks();
         Footprint {
             demand: self.demand(),
             held: self.is_held(),
             live: self.is_live(),
-            special: special.then_some(Special { resources, assigned: self.assigned.as_deref() }),
+            special: special.then_some(Special { resources, assigned: &self.assigned }),
         }
     }
 }
@@ -90,34 +74,60 @@ impl AllocTable {
 
     /// Rows of a job's allocations, in no order that means anything.
     pub(crate) fn of_job(&self, job: &JobKey) -> &[u32] {
-        self.by_job.get(job).map_or(&[], SlotSet::as_slice)
+        self.by_job.get(job).map_or(&[], |of_job| of_job.slots.as_slice())
+    }
+
+    /// How many of a job's allocations are not terminal.
+    pub(crate) fn live_of_job(&self, job: &JobKey) -> usize {
+        self.by_job.get(job).map_or(0, |of_job| of_job.live as usize)
+    }
+
+    /// The last index at which a job's allocations changed; `None` where it has none.
+    pub(crate) fn index_of_job(&self, job: &JobKey) -> Option<Index> {
+        self.by_job.get(job).map(|of_job| of_job.index)
+    }
+
+    /// Whether some allocation runs a version of a job.
+    pub(crate) fn run_version(&self, version: &JobVersionKey) -> bool {
+        self.by_job.get(&version.job).is_some_and(|of_job| of_job.runs(version))
     }
 
     /// Rows of the allocations whose ids lie in a range, by id.
-    pub(crate) fn range(
-        &self,
-        range: impl std::ops::RangeBounds<AllocId>,
-    ) -> impl DoubleEndedIterator<Item = u32> {
+    pub(crate) fn range(&self, range: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = u32> {
         self.by_id.range(range).map(|(_, slot)| *slot)
     }
 
-    /// New allocations; `nodes` holds the row of each of the placement's nodes.
+    /// Rows in the order of their creation, and by id where that is the same.
+    pub(crate) fn by_creation(
+        &self,
+        range: impl RangeBounds<(Index, AllocId)>,
+    ) -> impl DoubleEndedIterator<Item = u32> {
+        self.by_creation.range(range).map(|(_, slot)| *slot)
+    }
+
+    /// New allocations; `node_slots` holds the row of each of the placement's nodes.
     pub(crate) fn place(
         &mut self,
         placements: &Placements,
         job: Arc<Job>,
         node_slots: &[u32],
         nodes: &mut NodeTable,
-        set: &ChangeSet,
+        stamp: Stamp,
     ) -> Result<(), Inconsistent> {
         let shared = Arc::new(Shared::new(Arc::clone(&placements.common), job));
         let mut slots = Vec::with_capacity(placements.len());
         for row in 0..placements.len() {
             let node = node_slots[placements.node[row] as usize];
-            let placed = AllocRow::placed(placements, row, node, &shared, set);
+            let placed = AllocRow::placed(placements, row, node, &shared, stamp);
             slots.push(self.insert(placed, nodes)?);
+            if let Some(previous) = placements.previous.get(row) {
+                self.succeed(previous, placements.ids.0[row], stamp);
+            }
         }
-        self.join_job(&shared.common, slots);
+        for slot in node_slots {
+            nodes.touch_work(*slot, stamp.index);
+        }
+        self.join_job(&shared, slots, placements.len() as u32, stamp);
         Ok(())
     }
 
@@ -127,6 +137,7 @@ impl AllocTable {
         alloc: &Allocation,
         job: Arc<Job>,
         nodes: &mut NodeTable,
+        stamp: Stamp,
     ) -> Result<(), Inconsistent> {
         let shared = match self.slot(alloc.id) {
             Some(slot) if Arc::ptr_eq(&self.row(slot).shared.common, &alloc.common) => {
@@ -134,11 +145,13 @@ impl AllocTable {
             }
             Some(_) | None => self.shared_with_sibling(&alloc.common, job),
         };
-        self.delete(std::slice::from_ref(&alloc.id), nodes);
+        self.delete(std::slice::from_ref(&alloc.id), nodes, stamp);
         let node = nodes.slot_for(alloc.node_id, &alloc.node_name);
-        let common = Arc::clone(&shared.common);
-        let slot = self.insert(AllocRow::whole(alloc, node, shared), nodes)?;
-        self.join_job(&common, vec![slot]);
+        let row = AllocRow::whole(alloc, node, Arc::clone(&shared));
+        let live = u32::from(row.is_live());
+        let slot = self.insert(row, nodes)?;
+        nodes.touch_work(node, stamp.index);
+        self.join_job(&shared, vec![slot], live, stamp);
         Ok(())
     }
 
@@ -148,10 +161,11 @@ impl AllocTable {
         change: &AllocsChanged,
         job: Option<Arc<Job>>,
         nodes: &mut NodeTable,
-        set: &ChangeSet,
+        stamp: Stamp,
     ) -> Result<(), Inconsistent> {
         let shared = change.common.as_ref().zip(job);
         let shared = shared.map(|(common, job)| Arc::new(Shared::new(Arc::clone(common), job)));
+        let mut tally = Tally::default();
         for (place, id) in change.ids.0.iter().enumerate() {
             let slot = self.slot(*id).ok_or(Inconsistent::NoAlloc(*id))?;
             let Some(Slot::Used(row)) = self.slots.get_mut(slot as usize) else {
@@ -166,7 +180,9 @@ impl AllocTable {
             let moves_resources = shared.is_some() || place < change.assigned.len();
             let before = moves_resources.then(|| row.clone());
             let (was_held, was_live) = (row.is_held(), row.is_live());
-            row.change(change, place, shared.as_ref(), set);
+            let version = Arc::clone(&row.shared);
+            row.change(change, place, shared.as_ref(), stamp);
+            tally.count(&mut self.by_job, &version, &row.shared, was_live, row.is_live(), stamp);
             let after = row.footprint();
             let before = match &before {
                 Some(before) => before.footprint(),
@@ -175,19 +191,25 @@ impl AllocTable {
             if moves_resources || (before.held, before.live) != (after.held, after.live) {
                 nodes.recount(row.node, before, after);
             }
+            if change.by_servers {
+                nodes.touch_work(row.node, stamp.index);
+            }
         }
+        tally.settle(&mut self.by_job, stamp);
         Ok(())
     }
 
     /// Forgets allocations; those that are not there are passed over.
     ///
     /// Set by set instead of one by one: what lies together in an index is taken out together.
-    pub(crate) fn delete(&mut self, ids: &[AllocId], nodes: &mut NodeTable) {
+    pub(crate) fn delete(&mut self, ids: &[AllocId], nodes: &mut NodeTable, stamp: Stamp) {
         let mut ids = ids.to_vec();
         ids.sort_unstable();
         let mut slots: Vec<u32> = ids.iter().filter_map(|id| self.by_id.remove(id)).collect();
         slots.sort_unstable();
-        let (mut by_job, mut by_node) = (Groups::default(), Groups::default());
+        let mut created = Vec::with_capacity(slots.len());
+        let mut by_job: BTreeMap<JobKey, Vec<(u32, AllocRow)>> = BTreeMap::new();
+        let mut by_node: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for slot in slots {
             let freed = Slot::Free(self.free.replace(slot));
             let place = self.slots.get_mut(slot as usize).expect("an index leads to a row");
@@ -195,17 +217,24 @@ impl AllocTable {
                 unreachable!("an index leads to a row in use")
             };
             nodes.recount(row.node, row.footprint(), Footprint::default());
-            by_job.add(&row.shared.common.job.job, slot);
-            by_node.add(&row.node, slot);
-        }
-        for (job, slots) in by_job.0 {
-            let Some(of_job) = self.by_job.get_mut(&job) else { continue };
-            of_job.remove_all(&slots);
-            if of_job.is_empty() {
-                self.by_job.remove(&job);
+            created.push((row.create_index, row.id));
+            by_node.entry(row.node).or_default().push(slot);
+            match by_job.get_mut(&row.shared.common.job.job) {
+                Some(rows) => rows.push((slot, row)),
+                None => {
+                    by_job.insert(row.shared.common.job.job.clone(), vec![(slot, row)]);
+                }
             }
         }
-        for (node, slots) in by_node.0 {
+        created.sort_unstable();
+        for key in created {
+            self.by_creation.remove(&key);
+        }
+        for (job, rows) in by_job {
+            self.leave_job(&job, &rows, stamp);
+        }
+        for (node, slots) in by_node {
+            nodes.touch_work(node, stamp.index);
             nodes.detach(node, &slots);
         }
     }
@@ -216,10 +245,11 @@ impl AllocTable {
             Slot::Used(row) => row.heap_bytes(),
             Slot::Free(_) => 0,
         });
-        let by_job: usize = self.by_job.values().map(SlotSet::heap_bytes).sum();
+        let by_job: usize = self.by_job.values().map(|of_job| of_job.slots.heap_bytes()).sum();
         self.slots.heap_bytes()
             + rows.sum::<usize>()
             + self.by_id.heap_bytes()
+            + self.by_creation.heap_bytes()
             + self.by_job.heap_bytes()
             + by_job
     }
@@ -231,6 +261,7 @@ impl AllocTable {
             self.by_id.insert(id, other);
             return Err(Inconsistent::AllocExists(id));
         }
+        self.by_creation.insert((row.create_index, id), slot);
         nodes.attach(row.node, slot, row.footprint());
         match self.free {
             Some(_) => {
@@ -247,14 +278,36 @@ impl AllocTable {
         Ok(slot)
     }
 
-    fn join_job(&mut self, common: &AllocCommon, slots: Vec<u32>) {
-        match self.by_job.get_mut(&common.job.job) {
-            Some(of_job) => of_job.extend(slots),
-            None => {
-                let mut of_job = SlotSet::default();
-                of_job.extend(slots);
-                self.by_job.insert(common.job.job.clone(), of_job);
-            }
+    fn succeed(&mut self, previous: AllocId, next: AllocId, stamp: Stamp) {
+        let Some(slot) = self.slot(previous) else { return };
+        if let Some(Slot::Used(row)) = self.slots.get_mut(slot as usize) {
+            row.succeed(next, stamp);
+        }
+    }
+
+    fn join_job(&mut self, shared: &Shared, slots: Vec<u32>, live: u32, stamp: Stamp) {
+        let version = &shared.common.job;
+        if self.by_job.get(&version.job).is_none() {
+            self.by_job.insert(version.job.clone(), OfJob::default());
+        }
+        let of_job = self.by_job.get_mut(&version.job).expect("it is there now");
+        of_job.count_version(version, slots.len() as u32);
+        of_job.live += live;
+        of_job.index = of_job.index.max(stamp.index);
+        of_job.slots.extend(slots);
+    }
+
+    fn leave_job(&mut self, job: &JobKey, rows: &[(u32, AllocRow)], stamp: Stamp) {
+        let Some(of_job) = self.by_job.get_mut(job) else { return };
+        let slots: Vec<u32> = rows.iter().map(|(slot, _)| *slot).collect();
+        of_job.slots.remove_all(&slots);
+        of_job.index = of_job.index.max(stamp.index);
+        for (_, row) in rows {
+            of_job.live -= u32::from(row.is_live());
+            of_job.uncount_version(&row.shared.common.job);
+        }
+        if of_job.slots.is_empty() {
+            self.by_job.remove(job);
         }
     }
 
@@ -264,6 +317,50 @@ impl AllocTable {
         match sibling {
             Some(sibling) if sibling.common == *common => Arc::clone(sibling),
             Some(_) | None => Arc::new(Shared::new(Arc::clone(common), job)),
+        }
+    }
+}
+
+/// What a run of changes does to a job's counts; written when the next job's turn comes, for a plan's allocations and
+/// an agent's reports come grouped.
+#[derive(Default)]
+struct Tally {
+    of: Option<Arc<Shared>>,
+    live: i64,
+}
+
+impl Tally {
+    fn count(
+        &mut self,
+        by_job: &mut BTree<JobKey, OfJob>,
+        before: &Arc<Shared>,
+        after: &Arc<Shared>,
+        was_live: bool,
+        is_live: bool,
+        stamp: Stamp,
+    ) {
+        let is_same =
+            |of: &Arc<Shared>| Arc::ptr_eq(of, before) || of.common.job.job == before.common.job.job;
+        let same = self.of.as_ref().is_some_and(is_same);
+        if !same {
+            self.settle(by_job, stamp);
+            self.of = Some(Arc::clone(before));
+        }
+        self.live += i64::from(is_live) - i64::from(was_live);
+        if before.common.job != after.common.job
+            && let Some(of_job) = by_job.get_mut(&after.common.job.job)
+        {
+            of_job.uncount_version(&before.common.job);
+            of_job.count_version(&after.common.job, 1);
+        }
+    }
+
+    fn settle(&mut self, by_job: &mut BTree<JobKey, OfJob>, stamp: Stamp) {
+        let Some(of) = self.of.take() else { return };
+        if let Some(of_job) = by_job.get_mut(&of.common.job.job) {
+            let live = i64::from(of_job.live) + std::mem::take(&mut self.live);
+            of_job.live = u32::try_from(live).expect("no more can end than there were");
+            of_job.index = of_job.index.max(stamp.index);
         }
     }
 }

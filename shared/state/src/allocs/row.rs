@@ -1,17 +1,18 @@
-//! One allocation as the state keeps it: 128 bytes, and a little more for the parts that few have.
+//! One allocation as the state keeps it: 144 bytes, and a little more for the parts that few have.
 
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocExtra, Allocation, Assigned, ClientStatus, Demand, DesiredStatus, DesiredTransition,
-    Health, NAME_INDEX_MAX, PackedTaskStates, ReportNumber,
+    AllocCommon, AllocExtra, Allocation, ClientStatus, Demand, DesiredStatus, DesiredTransition, Health,
+    NAME_INDEX_MAX, PackedAssigned, PackedTaskStates, ReportNumber, RescheduleTracker,
 };
-use model::change::{AllocsChanged, ChangeSet};
+use model::change::AllocsChanged;
 use model::job::Job;
 use model::plan::Placements;
 use model::{AllocId, Index, Text, Timestamp};
 
 use super::phrase::{self, Phrase};
+use crate::stamp::Stamp;
 
 /// What the allocations of one placement share, with what follows from it.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ const NO_INDEX: u32 = NAME_INDEX_MAX + 1;
 pub(crate) struct AllocRow {
     pub(crate) id: AllocId,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) assigned: Option<Arc<Assigned>>,
+    pub(crate) assigned: PackedAssigned,
     rare: Option<Arc<Rare>>,
     pub(crate) task_states: PackedTaskStates,
     pub(crate) create_index: Index,
@@ -74,7 +75,7 @@ pub(crate) struct AllocRow {
 }
 
 const _: () =
-    assert!(size_of::<AllocRow>() <= 136, "a million rows must stay within the memory of design §10");
+    assert!(size_of::<AllocRow>() <= 144, "a million rows must stay within the memory of design §10");
 
 impl AllocRow {
     /// A new allocation: row `row` of a placement on the node in row `node`.
@@ -83,7 +84,7 @@ impl AllocRow {
         row: usize,
         node: u32,
         shared: &Arc<Shared>,
-        set: &ChangeSet,
+        stamp: Stamp,
     ) -> Self {
         let extra = AllocExtra {
             previous: placements.previous.get(row),
@@ -95,14 +96,14 @@ impl AllocRow {
         let mut placed = Self {
             id: placements.ids.0[row],
             shared: Arc::clone(shared),
-            assigned: placements.assigned.get(row).cloned().flatten(),
+            assigned: placements.assigned.get(row).cloned().unwrap_or_default(),
             rare: None,
             task_states: PackedTaskStates::default(),
-            create_index: set.index,
-            modify_index: set.index,
-            alloc_modify_index: set.index,
-            create_time: set.at,
-            modify_time: set.at,
+            create_index: stamp.index,
+            modify_index: stamp.index,
+            alloc_modify_index: stamp.index,
+            create_time: stamp.at,
+            modify_time: stamp.at,
             report: ReportNumber::default(),
             health_timestamp: Timestamp::UNSET,
             health_index: Index::ZERO,
@@ -162,7 +163,7 @@ impl AllocRow {
         change: &AllocsChanged,
         row: usize,
         shared: Option<&Arc<Shared>>,
-        set: &ChangeSet,
+        stamp: Stamp,
     ) {
         if let Some(shared) = shared {
             self.shared = Arc::clone(shared);
@@ -185,6 +186,11 @@ impl AllocRow {
         if let Some(health) = change.health {
             self.set_health(health);
         }
+        if let Some(Some((healthy, timestamp))) = change.verdicts.get(row) {
+            let canary = self.health().is_some_and(|health| health.canary);
+            let (healthy, modify_index) = (Some(*healthy), stamp.index);
+            self.set_health(Some(Health { healthy, timestamp: *timestamp, canary, modify_index }));
+        }
         if let Some(report) = change.reports.get(row) {
             self.report = *report;
         }
@@ -195,22 +201,19 @@ impl AllocRow {
             self.assigned = assigned.clone();
         }
         self.change_extra(change, row);
-        self.modify_index = set.index;
-        self.modify_time = set.at;
+        self.modify_index = stamp.index;
+        self.modify_time = stamp.at;
         if change.by_servers {
-            self.alloc_modify_index = set.index;
+            self.alloc_modify_index = stamp.index;
         }
     }
 
     fn change_extra(&mut self, change: &AllocsChanged, row: usize) {
-        let next = change.next.get(row);
-        let reschedule = change.reschedule.get(row);
         let network = change.network.get(row);
         let nothing = change.append_state.is_none()
             && change.followup_eval.is_none()
+            && change.reschedule.is_none()
             && change.preempted_by.is_none()
-            && next.is_none()
-            && reschedule.is_none()
             && network.is_none();
         if nothing {
             return;
@@ -221,15 +224,22 @@ impl AllocRow {
             if let Some(followup) = change.followup_eval {
                 extra.followup_eval = followup;
             }
-            extra.preempted_by = change.preempted_by.or(extra.preempted_by);
-            extra.next = next.or(extra.next);
-            if let Some(reschedule) = reschedule {
-                extra.reschedule = Some(Arc::clone(reschedule));
+            if let Some(outcome) = change.reschedule {
+                let tracker = extra.reschedule.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+                extra.reschedule = Some(Arc::new(RescheduleTracker { last: Some(outcome), ..tracker }));
             }
+            extra.preempted_by = change.preempted_by.or(extra.preempted_by);
             if let Some(network) = network {
                 extra.network.clone_from(network);
             }
         });
+    }
+
+    /// Takes note of the allocation that replaces it (N-8.3).
+    pub(crate) fn succeed(&mut self, next: AllocId, stamp: Stamp) {
+        self.edit_rare(|rare| rare.extra.next = Some(next));
+        self.modify_index = stamp.index;
+        self.modify_time = stamp.at;
     }
 
     fn set_own(&mut self, own: Option<Text>, field: impl FnOnce(&mut Rare) -> &mut Option<Text>) {
@@ -299,7 +309,7 @@ impl AllocRow {
     /// What it takes away from its node's capacity.
     pub(crate) fn demand(&self) -> Demand {
         let shared = self.shared.demand;
-        let own_cores = self.assigned.as_ref().map_or(0, |assigned| assigned.own_cores_mhz());
+        let own_cores = self.assigned.own_cores_mhz();
         Demand { cpu_mhz: shared.cpu_mhz.saturating_add(own_cores), ..shared }
     }
 
@@ -316,9 +326,10 @@ impl AllocRow {
     /// What the row has on the heap and does not share, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();
-        let states = if self.task_states.is_empty() { 0 } else { COUNTS + self.task_states.as_bytes().len() };
+        let packed = |bytes: &[u8]| if bytes.is_empty() { 0 } else { COUNTS + bytes.len() };
+        let states = packed(self.task_states.as_bytes());
         let rare = self.rare.as_ref().map_or(0, |_| COUNTS + size_of::<Rare>());
-        let assigned = self.assigned.as_ref().map_or(0, |_| COUNTS + size_of::<Assigned>());
+        let assigned = packed(self.assigned.as_bytes());
         states + rare + assigned
     }
 }

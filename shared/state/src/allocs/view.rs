@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocExtra, AllocMetric, AllocatedResources, Allocation, Assigned, ClientStatus, Demand,
-    DesiredStatus, DesiredTransition, Health, PackedTaskStates, ReportNumber, alloc_name,
+    AllocCommon, AllocExtra, AllocMetric, AllocatedResources, Allocation, ClientStatus, Demand,
+    DesiredStatus, DesiredTransition, Health, PackedAssigned, PackedTaskStates, ReportNumber, alloc_name,
 };
 use model::job::{Job, TaskGroup};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text, Timestamp};
@@ -158,13 +158,13 @@ impl<'a> AllocRef<'a> {
     }
 
     /// What it got of its node beyond the common share: ports, devices, cores.
-    pub fn assigned(self) -> Option<&'a Arc<Assigned>> {
-        self.row.assigned.as_ref()
+    pub fn assigned(self) -> &'a PackedAssigned {
+        &self.row.assigned
     }
 
     /// All that it gets of its node.
     pub fn resources(self) -> AllocatedResources {
-        self.common().resources.with(self.assigned().map(|assigned| &**assigned))
+        self.common().resources.with(&self.assigned().unpack().unwrap_or_default())
     }
 
     /// The index that made it.
@@ -200,7 +200,7 @@ impl<'a> AllocRef<'a> {
             name_index: self.name_index(),
             node_id: self.node_id(),
             node_name: Text::clone(self.node_name()),
-            assigned: self.assigned().cloned(),
+            assigned: self.assigned().clone(),
             desired_status: self.desired_status(),
             desired_description: self.desired_description().into(),
             desired_transition: self.transition(),

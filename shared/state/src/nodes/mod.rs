@@ -6,9 +6,10 @@ mod view;
 
 use std::sync::Arc;
 
-use model::alloc::{Assigned, Demand};
-use model::node::{Node, NodeServerSide};
-use model::{NodeId, Text};
+use model::alloc::{Demand, PackedAssigned};
+use model::change::NodesChanged;
+use model::node::{EVENTS_MAX, Node, NodeServerSide};
+use model::{Index, NodeId, Text};
 
 pub use page::{NodePage, PAGE, Usage};
 pub use ports::{NodePorts, View};
@@ -18,6 +19,7 @@ use crate::btree::BTree;
 use crate::chunked::Chunked;
 use crate::names::Names;
 use crate::slots::SlotSet;
+use crate::stamp::Stamp;
 
 /// What an allocation takes of its node, and from whose point of view.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +35,7 @@ pub(crate) struct Footprint<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Special<'a> {
     pub(crate) resources: &'a model::alloc::AllocatedResources,
-    pub(crate) assigned: Option<&'a Assigned>,
+    pub(crate) assigned: &'a PackedAssigned,
 }
 
 /// A row of the table.
@@ -108,6 +110,10 @@ impl NodeTable {
         self.pages.iter().map(|page| &**page)
     }
 
+    pub(crate) fn page_numbered(&self, number: usize) -> Option<&NodePage> {
+        self.pages.get(number).map(|page| &**page)
+    }
+
     pub(crate) fn page(&self, slot: u32) -> (&NodePage, usize) {
         (&self.pages[slot as usize / PAGE], slot as usize % PAGE)
     }
@@ -120,7 +126,7 @@ impl NodeTable {
         self.ports[slot as usize].as_deref()
     }
 
-    pub(crate) fn upsert(&mut self, node: Arc<Node>) {
+    pub(crate) fn upsert(&mut self, node: Arc<Node>, stamp: Stamp) {
         let numbers = [
             self.classes.number_for(&node.spec.computed_class),
             self.datacenters.number_for(&node.spec.datacenter),
@@ -129,6 +135,8 @@ impl NodeTable {
         let slot = self.slot_for(node.id, &node.spec.name);
         if self.node(slot).is_none() {
             self.known += 1;
+            // What work it had when it was last known, nobody remembers: its agent must ask.
+            self.touch_work(slot, stamp.index);
         }
         let (page, place) = self.page_mut(slot);
         page.set(place, &node, numbers);
@@ -137,11 +145,36 @@ impl NodeTable {
 
     /// Whether the node is known.
     pub(crate) fn set_server_side(&mut self, id: NodeId, server: &NodeServerSide) -> bool {
-        let Some((slot, node)) = self.get(id) else { return false };
-        let node = Node { id, spec: Arc::clone(&node.spec), server: server.clone() };
+        self.edit(id, |current| current.clone_from(server))
+    }
+
+    /// Whether the node is known.
+    pub(crate) fn change(&mut self, id: NodeId, change: &NodesChanged, stamp: Stamp) -> bool {
+        self.edit(id, |server| {
+            if let Some(status) = change.status {
+                server.status = status;
+                server.status_updated_at = stamp.at;
+            }
+            if let Some(event) = &change.event {
+                let surplus = (server.events.len() + 1).saturating_sub(EVENTS_MAX);
+                server.events.drain(..surplus);
+                server.events.push(event.clone());
+            }
+            let missed = change.last_missed_heartbeat_index;
+            server.last_missed_heartbeat_index = missed.unwrap_or(server.last_missed_heartbeat_index);
+            let updated = change.last_alloc_update_index;
+            server.last_alloc_update_index = updated.unwrap_or(server.last_alloc_update_index);
+            server.modify_index = stamp.index;
+        })
+    }
+
+    fn edit(&mut self, id: NodeId, edit: impl FnOnce(&mut NodeServerSide)) -> bool {
+        let Some(slot) = self.slot(id) else { return false };
+        let Slot::Known(node) = self.slot_mut(slot) else { return false };
+        edit(&mut Arc::make_mut(node).server);
+        let node = Arc::clone(node);
         let (page, place) = self.page_mut(slot);
-        page.set_ready(place, node.is_ready());
-        *self.slot_mut(slot) = Slot::Known(Arc::new(node));
+        page.set_state(place, &node);
         true
     }
 
@@ -184,11 +217,19 @@ impl NodeTable {
         slot
     }
 
+    /// The servers changed something of the node's work.
+    pub(crate) fn touch_work(&mut self, slot: u32, index: Index) {
+        let (page, place) = self.page_mut(slot);
+        page.work[place] = page.work[place].max(index);
+    }
+
     /// Gives a row back that [`Self::slot_for`] made and nothing came to use.
     pub(crate) fn free_if_unused(&mut self, slot: u32) {
         let Slot::Gone { id, .. } = self.slots[slot as usize] else { return };
         if self.allocs[slot as usize].is_empty() {
             self.by_id.remove(&id);
+            let (page, place) = self.page_mut(slot);
+            page.work[place] = Index::ZERO;
             let next = self.free.replace(slot);
             *self.slot_mut(slot) = Slot::Free(next);
         }

@@ -1,8 +1,8 @@
 //! Nodes in columns, 64 to a page: what a scheduler scans.
 
-use model::NodeId;
 use model::alloc::Demand;
-use model::node::Node;
+use model::node::{Node, NodeStatus};
+use model::{Index, NodeId};
 
 use super::View;
 
@@ -32,6 +32,12 @@ pub struct NodePage {
     pub known: u64,
     /// Which of them may get new work: ready, not draining, eligible (N-1.3).
     pub ready: u64,
+    /// Which of them are gone, so that their allocations are lost.
+    pub down: u64,
+    /// Which of them are not heard of.
+    pub disconnected: u64,
+    /// Which of them are being emptied.
+    pub draining: u64,
     /// Which of them have allocations with ports, devices or cores of their own.
     pub special: u64,
     /// Their ids.
@@ -42,6 +48,8 @@ pub struct NodePage {
     pub memory_mb: [u32; PAGE],
     /// Disk for tasks, in MB.
     pub disk_mb: [u32; PAGE],
+    /// How many allocations each takes; 0 is any number.
+    pub max_allocs: [u32; PAGE],
     /// What allocations hold that are not client-terminal; what schedulers count.
     pub held: Usage,
     /// What those of them take that are not server-terminal either; what the applier counts.
@@ -52,6 +60,9 @@ pub struct NodePage {
     pub datacenter: [u32; PAGE],
     /// Numbers of their node pools, see `State::pools_in_use`.
     pub pool: [u32; PAGE],
+    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
+    /// known; stays while the node is away.
+    pub work: [Index; PAGE],
     pub(super) specials: [u32; PAGE],
 }
 
@@ -66,16 +77,21 @@ impl Default for NodePage {
         Self {
             known: 0,
             ready: 0,
+            down: 0,
+            disconnected: 0,
+            draining: 0,
             special: 0,
             ids: [NodeId::from_bytes([0; 16]); PAGE],
             cpu_mhz: [0; PAGE],
             memory_mb: [0; PAGE],
             disk_mb: [0; PAGE],
+            max_allocs: [0; PAGE],
             held: Usage::default(),
             live: Usage::default(),
             class: [0; PAGE],
             datacenter: [0; PAGE],
             pool: [0; PAGE],
+            work: [Index::ZERO; PAGE],
             specials: [0; PAGE],
         }
     }
@@ -93,7 +109,8 @@ impl NodePage {
     pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool]: [u32; 3]) {
         let capacity = node.spec.capacity();
         self.known |= 1 << place;
-        self.set_ready(place, node.is_ready());
+        self.set_state(place, node);
+        self.max_allocs[place] = node.spec.max_allocs;
         self.ids[place] = node.id;
         self.cpu_mhz[place] = capacity.cpu_mhz;
         self.memory_mb[place] = capacity.memory_mb;
@@ -103,14 +120,26 @@ impl NodePage {
         self.pool[place] = pool;
     }
 
-    pub(super) fn set_ready(&mut self, place: usize, ready: bool) {
-        self.ready = self.ready & !(1 << place) | u64::from(ready) << place;
+    /// Takes over what the servers know of the node.
+    pub(super) fn set_state(&mut self, place: usize, node: &Node) {
+        let status = node.server.status;
+        for (set, is) in [
+            (&mut self.ready, node.is_ready()),
+            (&mut self.down, status == NodeStatus::Down),
+            (&mut self.disconnected, status == NodeStatus::Disconnected),
+            (&mut self.draining, node.server.drain.is_some()),
+        ] {
+            *set = *set & !(1 << place) | u64::from(is) << place;
+        }
     }
 
     /// Forgets the node. What is still allocated on it stays counted, for it may come back.
     pub(super) fn clear(&mut self, place: usize) {
-        self.known &= !(1 << place);
-        self.set_ready(place, false);
+        for set in
+            [&mut self.known, &mut self.ready, &mut self.down, &mut self.disconnected, &mut self.draining]
+        {
+            *set &= !(1 << place);
+        }
         self.ids[place] = NodeId::from_bytes([0; 16]);
         for column in [
             &mut self.cpu_mhz,
@@ -119,6 +148,7 @@ impl NodePage {
             &mut self.class,
             &mut self.datacenter,
             &mut self.pool,
+            &mut self.max_allocs,
         ] {
             column[place] = 0;
         }

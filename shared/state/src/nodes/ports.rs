@@ -30,10 +30,15 @@ pub struct NodePorts {
 impl NodePorts {
     /// Whether some allocation has the port open on the address.
     pub fn is_used(&self, address: &str, port: u16, view: View) -> bool {
-        let Some(address) = self.addresses.iter().position(|known| &**known == address) else { return false };
+        self.holders(address, port, view) > 0
+    }
+
+    /// How many allocations have the port open on the address.
+    pub fn holders(&self, address: &str, port: u16, view: View) -> u16 {
+        let Some(address) = self.addresses.iter().position(|known| &**known == address) else { return 0 };
         let place =
             self.used.binary_search_by_key(&(address, port), |used| (usize::from(used.address), used.port));
-        place.is_ok_and(|place| self.used[place].count(view) > 0)
+        place.map_or(0, |place| self.used[place].count(view))
     }
 
     /// Every port in use with its address.
@@ -48,8 +53,8 @@ impl NodePorts {
         twice.map(|used| (&self.addresses[usize::from(used.address)], used.port))
     }
 
-    /// Adds `held` and `live` holders of a port; negative numbers take them away.
-    pub(crate) fn count(&mut self, address: &Text, port: u16, held: i16, live: i16) {
+    /// Adds `held` and `live` holders of a port; negative numbers take them away. Whoever plans does so on a clone.
+    pub fn count(&mut self, address: &str, port: u16, held: i16, live: i16) {
         let address = self.address(address);
         let key = (address, port);
         match self.used.binary_search_by_key(&key, |used| (used.address, used.port)) {
@@ -71,9 +76,9 @@ impl NodePorts {
         }
     }
 
-    fn address(&mut self, address: &Text) -> u16 {
-        let place = self.addresses.iter().position(|known| known == address).unwrap_or_else(|| {
-            self.addresses.push(Text::clone(address));
+    fn address(&mut self, address: &str) -> u16 {
+        let place = self.addresses.iter().position(|known| &**known == address).unwrap_or_else(|| {
+            self.addresses.push(address.into());
             self.addresses.len() - 1
         });
         u16::try_from(place).expect("a node has fewer than 65,536 addresses")
@@ -100,22 +105,22 @@ mod tests {
     #[test]
     fn a_port_is_used_until_its_last_holder_is_gone() {
         let mut ports = NodePorts::default();
-        let ip: Text = "10.0.0.1".into();
-        ports.count(&ip, 80, 1, 1);
-        ports.count(&ip, 80, 1, 0);
-        assert!(ports.is_used(&ip, 80, View::Live));
+        let ip = "10.0.0.1";
+        ports.count(ip, 80, 1, 1);
+        ports.count(ip, 80, 1, 0);
+        assert!(ports.is_used(ip, 80, View::Live));
         assert_eq!(ports.collisions(View::Held).count(), 1);
-        ports.count(&ip, 80, -1, -1);
-        assert!(!ports.is_used(&ip, 80, View::Live));
-        assert!(ports.is_used(&ip, 80, View::Held));
-        ports.count(&ip, 80, -1, 0);
+        ports.count(ip, 80, -1, -1);
+        assert!(!ports.is_used(ip, 80, View::Live));
+        assert!(ports.is_used(ip, 80, View::Held));
+        ports.count(ip, 80, -1, 0);
         assert!(ports.is_empty());
     }
 
     #[test]
     fn another_address_does_not_matter() {
         let mut ports = NodePorts::default();
-        ports.count(&"10.0.0.1".into(), 80, 1, 1);
+        ports.count("10.0.0.1", 80, 1, 1);
         assert!(!ports.is_used("10.0.0.2", 80, View::Held));
     }
 }

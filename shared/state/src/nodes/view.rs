@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::NodeId;
 use model::alloc::Demand;
 use model::node::{Node, NodeServerSide, NodeSpec};
+use model::{Index, NodeId};
 
-use super::{NodePorts, View};
+use super::{NodePage, NodePorts, View};
 use crate::State;
 use crate::allocs::AllocRef;
 
@@ -51,12 +51,24 @@ impl<'a> NodeRef<'a> {
 
     /// Whether it may get new work.
     pub fn is_ready(self) -> bool {
-        self.node.is_ready()
+        let (page, place) = self.page();
+        page.ready >> place & 1 != 0
+    }
+
+    /// Its place in the columns: the page, and the place in it.
+    pub fn page(self) -> (&'a NodePage, usize) {
+        self.state.nodes.page(self.slot)
+    }
+
+    /// The last index at which the servers added, changed or took away one of its allocations (N-6.2).
+    pub fn work_index(self) -> Index {
+        let (page, place) = self.page();
+        page.work[place]
     }
 
     /// What tasks can have of it.
     pub fn capacity(self) -> Demand {
-        let (page, place) = self.state.nodes.page(self.slot);
+        let (page, place) = self.page();
         Demand {
             cpu_mhz: page.cpu_mhz[place],
             memory_mb: page.memory_mb[place],
@@ -66,7 +78,7 @@ impl<'a> NodeRef<'a> {
 
     /// What its allocations take.
     pub fn usage(self, view: View) -> Demand {
-        let (page, place) = self.state.nodes.page(self.slot);
+        let (page, place) = self.page();
         page.usage(view).at(place)
     }
 

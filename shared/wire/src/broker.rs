@@ -3,17 +3,17 @@
 //! There is no message that says *done*: the broker sees an evaluation finish in the feed (design §6). Tokens only
 //! save work; what keeps two workers from placing twice is the applier.
 
-use model::eval::Evaluation;
 use model::job::JobType;
 use model::{EvalId, Index, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// The version of the scheduler in this program. A worker older than the applier places nothing.
+/// The version of the scheduler in this program. A worker older than the applier places nothing: broker and applier
+/// refuse it as outdated.
 pub const SCHEDULER_VERSION: u16 = 1;
 
-/// Asks for evaluations.
+/// Asks for evaluations. Answered by [`Dequeued`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dequeue {
     /// Which schedulers the worker runs.
@@ -27,17 +27,21 @@ pub struct Dequeue {
 }
 
 /// Evaluations for a worker; none when the time was up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dequeued {
     /// The evaluations, the most urgent first.
     pub evals: Vec<Delivery>,
 }
 
-/// One evaluation handed out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One evaluation handed out. The worker reads it from its replica, once that has reached the wait index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The evaluation.
-    pub eval: Box<Evaluation>,
+    pub eval_id: EvalId,
+    /// Its priority.
+    pub priority: u16,
+    /// Which scheduler it is for.
+    pub kind: JobType,
     /// Names this hand-out; a later one of the same evaluation has another.
     pub token: RequestId,
     /// The index that a snapshot must have reached.
@@ -46,7 +50,7 @@ pub struct Delivery {
     pub lease_ms: u32,
 }
 
-/// What a worker says of an evaluation that it has.
+/// What a worker says of an evaluation that it has. Answered by [`HandOutAnswer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOut {
     /// The evaluation.
@@ -76,19 +80,9 @@ pub struct HandOutAnswer {
     pub held: bool,
 }
 
-/// The broker's word that the worker's scheduler is too old.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TooOld {
-    /// The worker's version.
-    pub worker: u16,
-    /// The version that is needed.
-    pub needed: u16,
-}
-
 kinds! {
     Dequeue => "broker.dequeue",
     Dequeued => "broker.dequeued",
     HandOut => "broker.hand-out",
     HandOutAnswer => "broker.hand-out-answer",
-    TooOld => "broker.too-old",
 }

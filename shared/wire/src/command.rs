@@ -2,14 +2,17 @@
 //!
 //! A command says what is wanted; what follows from it (evaluations, statuses, summaries, counters) the applier works
 //! out at the command's own index. A sender that does not hear back sends the same request id again.
+//!
+//! Evaluations that a command makes are [`EvalId::derived`] from its request id, numbered from 0: the sender knows them
+//! beforehand, and a command that is judged twice makes the same ones.
 
 use std::sync::Arc;
 
 use model::alloc::DesiredTransition;
 use model::cluster::{SchedulerConfig, Singleton};
-use model::eval::Evaluation;
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobSpec;
-use model::node::{NodeEvent, NodeSpec, NodeStatus};
+use model::node::{NodeEvent, NodeSpec};
 use model::plan::{Outcome, Plan};
 use model::{AllocId, Epoch, EvalId, Index, JobKey, NodeId, ProcessId, Text};
 use serde::{Deserialize, Serialize};
@@ -17,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::kinds;
 use crate::node::AllocReport;
 
-/// Everything that alters the cluster.
+/// Everything that alters the cluster. Answered by [`Answer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Registers a job, or a new version of it.
@@ -34,7 +37,7 @@ pub enum Command {
     UpdateEvals(UpdateEvals),
     /// A node registered.
     RegisterNode(Box<RegisterNode>),
-    /// Nodes changed their status, or are thought to have.
+    /// Nodes were heard of, or missed.
     UpdateNodes(UpdateNodes),
     /// Nodes reported how their allocations fare.
     ReportAllocs(ReportAllocs),
@@ -63,8 +66,6 @@ pub struct RegisterJob {
     /// Whether the resources of the stored job's tasks stay.
     #[serde(default)]
     pub preserve_resources: bool,
-    /// The id of the evaluation to make; given by the sender, so that its answer can be followed from the start.
-    pub eval_id: EvalId,
 }
 
 /// Stops a job, or forgets it (N-21).
@@ -80,8 +81,6 @@ pub struct DeregisterJob {
     /// Whether its tasks stop without their shutdown delay.
     #[serde(default)]
     pub no_shutdown_delay: bool,
-    /// The id of the evaluation to make.
-    pub eval_id: EvalId,
 }
 
 /// Has a job looked at again (N-22.2).
@@ -92,19 +91,17 @@ pub struct EvaluateJob {
     /// Whether failed allocations are rescheduled whatever their policy says.
     #[serde(default)]
     pub force_reschedule: bool,
-    /// The id of the evaluation to make.
-    pub eval_id: EvalId,
 }
 
-/// Changes what should happen to allocations next.
+/// Changes what should happen to allocations next, and makes one evaluation for each of their jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// Which.
+    /// Which; of any jobs.
     pub allocs: Vec<AllocId>,
     /// What should happen; merged into what was.
     pub transition: DesiredTransition,
-    /// The id of the evaluation to make.
-    pub eval_id: EvalId,
+    /// What the evaluations are made for: a user's stop, a drain, a deployment.
+    pub trigger: EvalTrigger,
 }
 
 /// A scheduler's plan with the outcome of its evaluation, as one command (design §6).
@@ -123,11 +120,30 @@ pub struct SubmitPlan {
 pub struct UpdateEvals {
     /// The broker's epoch; an older one than the lease's is refused.
     pub epoch: Epoch,
-    /// Evaluations as they should be now; dropped where they are terminal meanwhile.
-    pub updates: Vec<Evaluation>,
+    /// What changes of evaluations that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<EvalUpdate>,
     /// New evaluations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<Evaluation>,
+    /// Records of room gained before this index are of no use to any blocked evaluation any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forget_unblocked_before: Option<Index>,
+}
+
+/// Evaluations that change alike; dropped for those that are terminal or gone meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvalUpdate {
+    /// Which.
+    pub ids: Vec<EvalId>,
+    /// Where they stand now.
+    pub status: EvalStatus,
+    /// The same in words.
+    #[serde(default)]
+    pub description: Text,
+    /// The evaluation that follows them; `None` leaves what is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_eval: Option<EvalId>,
 }
 
 /// A node registered (N-2).
@@ -141,25 +157,27 @@ pub struct RegisterNode {
     pub spec: Arc<NodeSpec>,
 }
 
-/// Nodes changed their status, or are thought to have. Those that fail together come together.
+/// Nodes were heard of, or missed: those of which the same is to be said, because they fail together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateNodes {
     /// The tracker's epoch.
     pub epoch: Epoch,
+    /// What was found.
+    pub sign: NodeSign,
     /// The nodes.
-    pub nodes: Vec<NodeStatusUpdate>,
-}
-
-/// A node's status as somebody wants it; the applier decides what it becomes (N-3.3 to N-3.7).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeStatusUpdate {
-    /// The node.
-    pub id: NodeId,
-    /// The status asked for.
-    pub status: NodeStatus,
-    /// What happened, for the node's events.
+    pub nodes: Vec<NodeId>,
+    /// What happened, for the events of each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<NodeEvent>,
+}
+
+/// Whether a node was heard of. Which status follows from it the applier decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeSign {
+    /// It gave a sign of life, and asks to be ready (N-3.3 to N-3.7).
+    Heard,
+    /// Its heartbeat is overdue (N-4.7).
+    Missed,
 }
 
 /// Nodes reported how their allocations fare (N-7.6).
@@ -211,7 +229,8 @@ pub struct TakeLease {
     pub process: ProcessId,
 }
 
-/// The active process of a singleton still is there. No command: nothing is written.
+/// The active process of a singleton still is there. No command: nothing is written. Answered by [`Answer`], where
+/// `Done` names the epoch; one that is not the lease's is refused as deposed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewLease {
     /// The service.
@@ -222,13 +241,11 @@ pub struct RenewLease {
     pub epoch: Epoch,
 }
 
-/// The applier's answer to a command.
+/// The applier's answer to a command that it does not refuse ([`Refusal`](crate::Refusal)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// Committed, or rightly nothing to do.
     Done(Done),
-    /// Not done, and doing it again would not help.
-    Refused(Refusal),
     /// Not done, or not known whether done; the same request id may be sent again.
     Retry {
         /// Why.
@@ -246,54 +263,58 @@ pub struct Done {
     pub written: bool,
     /// The modify index of the object that the command was about, where it was about one.
     pub object_index: Index,
-    /// The evaluations that came of it.
+    /// The evaluations that came of it; those that it made itself in the order of their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evals: Vec<EvalId>,
     /// What became of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanResult>,
-    /// The epoch of a lease that was taken.
+    /// The epoch of a lease that was taken or renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
+    /// Nodes whose part of a command that gathers several was refused: unknown ones, and those that may not report as
+    /// they stand (N-7.3).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_nodes: Vec<NodeId>,
 }
 
+/// The most nodes that [`PlanResult::rejected_nodes`] names: the answer lies in the log.
+pub const REJECTED_NODES_MAX: usize = 64;
+
 /// What became of a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanResult {
-    /// Whether all of it was taken, and the outcome with it.
-    pub whole: bool,
-    /// Whether any of it was taken: progress, which gives the scheduler all its attempts back.
-    pub progress: bool,
+    /// How much of it was taken.
+    pub verdict: PlanVerdict,
     /// The index that the next attempt's snapshot must have reached; 0 where there need be none.
+    #[serde(default)]
     pub refresh_index: Index,
-    /// Nodes on which it did not fit.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Nodes on which it did not fit; at most [`REJECTED_NODES_MAX`] of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected_nodes: Vec<NodeId>,
 }
 
-/// Why a command was refused, in a word for programs and in a sentence for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The word.
-    pub kind: RefusalKind,
-    /// The sentence; what the API answers.
-    pub message: Text,
+/// How much of a plan was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlanVerdict {
+    /// All of it, and the outcome with it.
+    Whole,
+    /// Some of it; the evaluation stays pending.
+    Part,
+    /// It was judged, and nothing of it fitted. Counts as an attempt.
+    Nothing,
+    /// It was not judged, because it was made from too old a snapshot. Does not count (design §6).
+    Stale,
 }
 
-/// Kinds of refusals, as far as callers tell them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RefusalKind {
-    /// What it is about is not there.
-    NotFound,
-    /// It was for another state of things: a compare-and-set failed, a node's secret is another.
-    Conflict,
-    /// It asks for what may not be.
-    Invalid,
-    /// The sender is not the active one of its service any more, or its program is too old.
-    Deposed,
-    /// The request id is older than what is remembered: whether it was carried out must be looked up.
-    OutcomeUnknown,
+impl PlanVerdict {
+    /// Whether anything of it was taken, which gives the scheduler all its attempts back.
+    pub const fn progress(self) -> bool {
+        match self {
+            Self::Whole | Self::Part => true,
+            Self::Nothing | Self::Stale => false,
+        }
+    }
 }
 
 kinds! {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::refusal::Refusal;
+
 /// Header: which kind of message the body is ([`Wire::KIND`]).
 pub const HEADER_KIND: &str = "Drover-Kind";
 /// Header: which version of that kind ([`Wire::VERSION`]).
@@ -14,10 +16,20 @@ pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
 /// Header: the W3C trace context.
 pub const HEADER_TRACE: &str = "traceparent";
 
-/// The largest body of a command, in bytes (design §4).
+/// The largest body of a command, in bytes (design §4). NATS takes it only where the server's `max_payload`, by default
+/// 1 MiB, is raised: whoever starts a server for Drover has to.
 pub const COMMAND_BYTES_MAX: usize = 8 << 20;
 /// The largest change set that the feed carries, in bytes; larger ones are announced and read from the log.
-pub const CHANGE_SET_BYTES_MAX: usize = 256 << 10;
+///
+/// A plan of 10,000 placements makes 350 to 400 KB, and should not take the way over the table.
+pub const CHANGE_SET_BYTES_MAX: usize = 512 << 10;
+/// The most change sets, by their bytes, that one [`Changes`](crate::feed::Changes) carries; those of a larger commit
+/// are split over several. Leaves room for the envelope within NATS' default payload of 1 MiB.
+pub const CHANGES_BYTES_MAX: usize = 768 << 10;
+const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set fits one message");
+/// The most of allocations, jobs and common shares that one answer to an agent carries, in bytes
+/// ([`WorkAllocs`](crate::node::WorkAllocs)). The list of a node's allocations, some 30 bytes each, comes on top.
+pub const WORK_BYTES_MAX: usize = 512 << 10;
 
 /// A body that has a name and a version.
 pub trait Wire: Serialize + DeserializeOwned {
@@ -89,6 +101,22 @@ pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, Decod
     rmp_serde::from_slice(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
 }
 
+/// Reads the answer to a request: its own, or a refusal.
+///
+/// # Errors
+/// If it is neither, or cannot be read ([`decode`]).
+pub fn decode_answer<T: Wire>(
+    kind: &str,
+    version: u16,
+    body: &[u8],
+) -> Result<Result<T, Refusal>, DecodeError> {
+    if kind == Refusal::KIND {
+        decode(kind, version, body).map(Err)
+    } else {
+        decode(kind, version, body).map(Ok)
+    }
+}
+
 /// Gives a module's bodies their names and, where it is not 1, their version.
 macro_rules! kinds {
     ($( $body:ty => $kind:literal $(v $version:literal)? ),+ $(,)?) => {
@@ -110,6 +138,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+    use crate::refusal::RefusalKind;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Greeting {
@@ -134,6 +163,22 @@ mod tests {
         let bytes = rmp_serde::to_vec_named(&newer).unwrap();
         let read: Greeting = decode(Greeting::KIND, 1, &bytes).unwrap();
         assert_eq!(read, Greeting { text: "hello".into(), loud: false });
+    }
+
+    #[test]
+    fn an_answer_is_what_was_asked_for_or_a_refusal() {
+        let greeting = Greeting { text: "hello".into(), loud: true };
+        let answer = decode_answer::<Greeting>(Greeting::KIND, 1, &encode(&greeting)).unwrap();
+        assert_eq!(answer, Ok(greeting));
+
+        let refusal = Refusal { kind: RefusalKind::NotFound, message: "node not found".into() };
+        let answer = decode_answer::<Greeting>(Refusal::KIND, 1, &encode(&refusal)).unwrap();
+        assert_eq!(answer, Err(refusal));
+
+        let error = decode_answer::<Greeting>("test.other", 1, &[]).unwrap_err();
+        assert!(matches!(error, DecodeError::Kind { expected: Greeting::KIND, .. }), "{error}");
+        let error = decode_answer::<Greeting>(Refusal::KIND, 2, &[]).unwrap_err();
+        assert!(matches!(error, DecodeError::Version { kind: Refusal::KIND, .. }), "{error}");
     }
 
     #[test]

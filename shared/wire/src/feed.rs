@@ -7,15 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// Change sets of one commit, without a gap.
+/// Change sets of one commit, without a gap; as many as fit one message
+/// ([`CHANGES_BYTES_MAX`](crate::envelope::CHANGES_BYTES_MAX)), the rest in further ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// The history that they belong to; a replica of another one reloads (design §4).
     pub history: HistoryId,
     /// The index of the first one.
     pub first: Index,
-    /// The change sets, each encoded once: these are the bytes of the log. `None` is one too large for a message,
-    /// which is read from there.
+    /// The change sets, each encoded once: these are the bytes of the log. `None` is one too large for a message
+    /// ([`CHANGE_SET_BYTES_MAX`](crate::envelope::CHANGE_SET_BYTES_MAX)), which is read from there.
     pub sets: Vec<Option<Bytes>>,
 }
 
@@ -34,7 +35,7 @@ pub struct Head {
     pub applier: ProcessId,
 }
 
-/// A question without a body of its own.
+/// Asks for the head. Answered by [`Head`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskHead {}
 

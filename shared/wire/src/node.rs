@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use model::alloc::{Allocation, ClientStatus, NetworkStatus, PackedTaskStates};
+use model::alloc::{
+    AllocCommon, ClientStatus, DesiredStatus, DesiredTransition, NetworkStatus, PackedAssigned,
+    PackedTaskStates,
+};
 use model::job::Job;
-use model::node::{NodeSpec, NodeStatus};
+use model::node::{NodeSpec, NodeStatus, Secret};
 use model::{AllocId, Index, NodeId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// An agent registers its node, or what has changed of it (N-2).
+/// An agent registers its node, or what has changed of it (N-2). Answered by [`NodeAnswer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Register {
     /// The node.
@@ -19,13 +22,13 @@ pub struct Register {
     pub spec: Arc<NodeSpec>,
 }
 
-/// An agent is there, and asks to be ready (N-3.1).
+/// An agent is there, and asks to be ready (N-3.1). Answered by [`NodeAnswer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The node.
     pub id: NodeId,
     /// Proves that it is the one that registered.
-    pub secret: model::node::Secret,
+    pub secret: Secret,
     /// The boot that the agent is in.
     pub boot: u32,
 }
@@ -45,17 +48,16 @@ pub struct NodeAnswer {
     pub report_all: Option<Index>,
 }
 
-/// Asks for what changed of a node's work since an index (N-6).
+/// Asks for what changed of a node's work since an index (N-6). Answered by [`Work`], at once: a wake or a heartbeat's
+/// answer says when to ask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskWork {
     /// The node.
     pub id: NodeId,
     /// Proves that it is the one that registered.
-    pub secret: model::node::Secret,
+    pub secret: Secret,
     /// The work index that the agent has; 0 for all.
     pub since: Index,
-    /// How long to wait for something newer, in milliseconds.
-    pub timeout_ms: u32,
 }
 
 /// A node's work.
@@ -66,26 +68,104 @@ pub struct Work {
     /// Every allocation that the node should know of, with the index at which the servers changed it last. What an
     /// agent has and does not find here is gone.
     pub allocs: Vec<(AllocId, Index)>,
-    /// Those of them that changed since the index asked for, whole.
-    pub changed: Vec<WorkAlloc>,
+    /// Those of them that changed since the index asked for.
+    pub changed: WorkAllocs,
 }
 
-/// An allocation with the version of the job that it runs.
+/// Asks for allocations of a node that an earlier answer had no room for, or that the agent lost. Answered by
+/// [`WorkAllocs`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskAllocs {
+    /// The node.
+    pub id: NodeId,
+    /// Proves that it is the one that registered.
+    pub secret: Secret,
+    /// Which.
+    pub allocs: Vec<AllocId>,
+}
+
+/// Allocations for an agent; what several of them share stands once.
+///
+/// Filled up to [`WORK_BYTES_MAX`](crate::envelope::WORK_BYTES_MAX), but with one allocation at least, so that asking
+/// again always leads on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkAllocs {
+    /// Versions of jobs, each once.
+    pub jobs: Vec<Arc<Job>>,
+    /// Shares of them, each once.
+    pub commons: Vec<WorkCommon>,
+    /// The allocations.
+    pub allocs: Vec<WorkAlloc>,
+    /// Whether there was no room for all of them: the agent asks for the rest. What is missing otherwise is gone.
+    pub more: bool,
+}
+
+/// What the allocations of one placement share, and the version of the job that they run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkCommon {
+    /// The version's place in [`WorkAllocs::jobs`].
+    pub job: u16,
+    /// What they share, without its metrics: no agent looks at them.
+    pub common: Arc<AllocCommon>,
+}
+
+/// What an agent must know of one allocation beside the common share. What only its own reports change is not in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkAlloc {
     /// The allocation.
-    pub alloc: Box<Allocation>,
-    /// Its job.
-    pub job: Arc<Job>,
+    pub id: AllocId,
+    /// The place of what it shares in [`WorkAllocs::commons`].
+    pub common: u16,
+    /// The number in its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_index: Option<u32>,
+    /// What it got of the node beyond the common share.
+    #[serde(default, skip_serializing_if = "PackedAssigned::is_empty")]
+    pub assigned: PackedAssigned,
+    /// Whether it should run.
+    pub desired_status: DesiredStatus,
+    /// What should happen to it next; its tasks may have to stop without their shutdown delay.
+    #[serde(default)]
+    pub desired_transition: DesiredTransition,
+    /// How it fares as far as the servers know; `unknown` has the agent report it again.
+    pub client_status: ClientStatus,
+    /// Whether it is a canary that was not promoted yet; its services have other tags.
+    #[serde(default)]
+    pub canary: bool,
+    /// The verdict on its health, if somebody has given one: the agent then looks for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    /// The allocation that it replaces, and waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<AllocId>,
+    /// Opens that one's disk on the node that has it, where the disk is to move along (N-6.3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrate_token: Option<Secret>,
+    /// Allocations of this node that make room for it, and end first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preempted: Vec<AllocId>,
+    /// The index at which the servers changed it last.
+    pub alloc_modify_index: Index,
+    /// When it was made; the time that it may run counts from here.
+    pub create_time: Timestamp,
 }
 
-/// How a node's allocations fare (N-7).
+impl WorkAllocs {
+    /// What an allocation shares with others, and its job; `None` if it points at what is not there.
+    pub fn shared(&self, alloc: &WorkAlloc) -> Option<(&Arc<AllocCommon>, &Arc<Job>)> {
+        let WorkCommon { job, common } = self.commons.get(usize::from(alloc.common))?;
+        Some((common, self.jobs.get(usize::from(*job))?))
+    }
+}
+
+/// How a node's allocations fare (N-7). Answered by [`Reported`]; refused while the node must be heard of first (N-7.3).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The node.
     pub id: NodeId,
     /// Proves that it is the one that registered.
-    pub secret: model::node::Secret,
+    pub secret: Secret,
     /// The boot that the agent is in; reports of another are dropped.
     pub boot: u32,
     /// Set when these are all its allocations that are not terminal, as asked for by [`NodeAnswer::report_all`].
@@ -117,6 +197,13 @@ pub struct AllocReport {
     pub health: Option<(bool, Timestamp)>,
 }
 
+/// A report was taken, less what was out of date in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reported {
+    /// The index at which it was.
+    pub index: Index,
+}
+
 /// Tells an agent how far its work is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
@@ -130,6 +217,9 @@ kinds! {
     NodeAnswer => "node.answer",
     AskWork => "node.ask-work",
     Work => "node.work",
+    AskAllocs => "node.ask-allocs",
+    WorkAllocs => "node.work-allocs",
     Report => "node.report",
+    Reported => "node.reported",
     Wake => "agent.wake",
 }

@@ -5,7 +5,8 @@ use model::NodeId;
 /// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
 /// same request id, and whoever follows the feed repairs gaps from the log.
 ///
-/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own.
+/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own. That limits nothing
+/// unless whoever serves such a subject compares its node with the one in the body ([`Subject::node_of`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
     /// Commands to the active applier, as requests; the header says which. In no order; a repeat with the same request
@@ -40,12 +41,16 @@ pub enum Subject {
     /// A node is there. All trackers listen, so that a standby's timers are warm; the active one answers.
     #[display("node.{_0}.heartbeat")]
     NodeHeartbeat(NodeId),
-    /// A node asks for its allocations; a long poll at the active tracker.
+    /// A node asks the active tracker for its work ([`AskWork`](crate::node::AskWork)), or for the rest of it
+    /// ([`AskAllocs`](crate::node::AskAllocs)); the header says which.
     #[display("node.{_0}.work")]
     NodeWork(NodeId),
     /// A node reports how its allocations fare. May arrive twice or late: boot and sequence numbers tell.
     #[display("node.{_0}.report")]
     NodeReport(NodeId),
+    /// Where answers to one agent go, so that no agent can read another's: the prefix of its clients' reply subjects.
+    #[display("inbox.{_0}")]
+    NodeInbox(NodeId),
     /// Tells an agent that its work has changed. A lost one costs one heartbeat, whose answer says the same.
     #[display("agent.{_0}.wake")]
     AgentWake(NodeId),
@@ -63,23 +68,53 @@ impl Subject {
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
     /// Reports of all nodes, for subscribing.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
+
+    /// All answers to one agent, for subscribing.
+    pub fn every_answer_to(node: NodeId) -> String {
+        format!("{}.>", Self::NodeInbox(node))
+    }
+
+    /// The node whose subject a message came on; `None` where it is no subject of a node.
+    pub fn node_of(subject: &str) -> Option<NodeId> {
+        let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
+        id.parse().ok()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NODE: NodeId = NodeId::from_bytes([7; 16]);
+
+    /// Subjects that nodes send to, and the wildcards under which they are served.
+    const OF_NODES: [(Subject, &str); 4] = [
+        (Subject::NodeRegister(NODE), Subject::EVERY_NODE_REGISTER),
+        (Subject::NodeHeartbeat(NODE), Subject::EVERY_NODE_HEARTBEAT),
+        (Subject::NodeWork(NODE), Subject::EVERY_NODE_WORK),
+        (Subject::NodeReport(NODE), Subject::EVERY_NODE_REPORT),
+    ];
+
     #[test]
     fn a_wildcard_matches_its_subject() {
-        let node = NodeId::from_bytes([7; 16]);
-        let pairs = [
-            (Subject::NodeRegister(node), Subject::EVERY_NODE_REGISTER),
-            (Subject::NodeHeartbeat(node), Subject::EVERY_NODE_HEARTBEAT),
-            (Subject::NodeWork(node), Subject::EVERY_NODE_WORK),
-            (Subject::NodeReport(node), Subject::EVERY_NODE_REPORT),
-        ];
-        for (subject, wildcard) in pairs {
-            assert_eq!(subject.to_string(), wildcard.replace('*', &node.to_string()));
+        for (subject, wildcard) in OF_NODES {
+            assert_eq!(subject.to_string(), wildcard.replace('*', &NODE.to_string()));
+        }
+        assert_eq!(Subject::every_answer_to(NODE), "inbox.07070707-0707-0707-0707-070707070707.>");
+    }
+
+    #[test]
+    fn the_node_is_read_from_its_own_subjects_only() {
+        for (subject, _) in OF_NODES {
+            assert_eq!(Subject::node_of(&subject.to_string()), Some(NODE));
+        }
+        let others = [Subject::Command, Subject::NodeInbox(NODE), Subject::AgentWake(NODE)];
+        let others = others.map(|subject| subject.to_string());
+        let broken =
+            ["node", "node.", "node.7.report", &format!("node.{NODE}"), &format!("xnode.{NODE}.report")]
+                .map(str::to_owned);
+        for subject in others.iter().chain(&broken) {
+            assert_eq!(Subject::node_of(subject), None, "{subject}");
         }
     }
 }

@@ -1,0 +1,390 @@
+//! A sample of every message, with its fields set: each must come back as it went out, also from a program that adds a
+//! field. Where fields are left out of messages, there is a bare sample too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::alloc::{
+    AllocCommon, AllocMetric, AllocatedDevice, AllocatedResources, Assigned, AssignedTask, ClientStatus,
+    DesiredStatus, DesiredTransition, NetworkStatus, PackedAssigned, PackedTaskStates, TaskState,
+};
+use model::change::{Cause, Change, ChangeSet};
+use model::cluster::{SchedulerConfig, Singleton};
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::job::{Job, JobSpec, JobType};
+use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::plan::{Outcome, Placement, Placements, Plan};
+use model::{
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
+    RequestId, Timestamp,
+};
+
+use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
+use crate::command::{
+    self, Answer, Command, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob, NodeReport,
+    NodeSign, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs,
+    SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateEvals, UpdateNodes,
+};
+use crate::feed::{self, AskHead, Changes, Head};
+use crate::node::{
+    self, AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
+    WorkAlloc, WorkAllocs, WorkCommon,
+};
+use crate::refusal;
+use crate::{Refusal, RefusalKind, Wire, decode, encode};
+
+const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
+const EVAL: EvalId = EvalId::from_bytes([2; 16]);
+const NODE: NodeId = NodeId::from_bytes([3; 16]);
+const REQUEST: RequestId = RequestId::from_bytes([4; 16]);
+const HISTORY: HistoryId = HistoryId::from_bytes([5; 16]);
+const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
+const EPOCH: Epoch = Epoch(7);
+const INDEX: Index = Index(8_000_000_000);
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+fn job_key() -> JobKey {
+    JobKey::new("default", "web")
+}
+
+fn job_spec() -> Arc<JobSpec> {
+    Arc::new(JobSpec { id: "web".into(), name: "web".into(), priority: 50, ..JobSpec::default() })
+}
+
+fn common() -> Arc<AllocCommon> {
+    Arc::new(AllocCommon {
+        job: JobVersionKey { job: job_key(), create_index: Index(9), version: 2 },
+        task_group: "app".into(),
+        name_stem: "web.app".into(),
+        eval_id: EVAL,
+        deployment_id: Some(DeploymentId::from_bytes([10; 16])),
+        resources: AllocatedResources { disk_mb: 300, ..AllocatedResources::default() },
+        metrics: AllocMetric::default(),
+        trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().ok(),
+    })
+}
+
+fn assigned() -> PackedAssigned {
+    let gpu = AllocatedDevice {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        name: "t4".into(),
+        ids: vec!["0".into()],
+    };
+    let task = AssignedTask { task: "main".into(), cpu_mhz: 2_000, cores: vec![3], devices: vec![gpu] };
+    PackedAssigned::pack(&Assigned { tasks: vec![task], ..Assigned::default() })
+}
+
+fn eval() -> Evaluation {
+    Evaluation {
+        status: EvalStatus::Blocked,
+        queued: BTreeMap::from([("app".into(), 3)]),
+        ..Evaluation::new(EVAL, job_key(), JobType::Service, 50, EvalTrigger::JobRegister)
+    }
+}
+
+fn placements() -> Placements {
+    let mut placements = Placements::new(common());
+    let node = placements.add_node(NODE);
+    placements.push(Placement {
+        id: ALLOC,
+        node,
+        name_index: 4,
+        previous: Some(AllocId::from_bytes([11; 16])),
+        assigned: assigned(),
+        reschedule: None,
+        preempted: vec![AllocId::from_bytes([12; 16])],
+    });
+    placements
+}
+
+fn plan() -> Plan {
+    Plan {
+        placements: vec![placements()],
+        ..Plan::new(
+            &eval(),
+            Some(JobVersionKey { job: job_key(), create_index: Index(9), version: 2 }),
+            INDEX,
+        )
+    }
+}
+
+fn node_spec() -> Arc<NodeSpec> {
+    Arc::new(NodeSpec {
+        secret_id: secret(),
+        boot: 13,
+        name: "one".into(),
+        attributes: BTreeMap::from([("kernel.name".into(), "linux".into())]),
+        ..NodeSpec::default()
+    })
+}
+
+fn secret() -> Secret {
+    Secret("sesame".into())
+}
+
+fn node_event() -> NodeEvent {
+    NodeEvent {
+        message: "Node heartbeat missed".into(),
+        subsystem: "Cluster".into(),
+        details: BTreeMap::from([("ttl".into(), "5s".into())]),
+        timestamp: NOW,
+        create_index: INDEX,
+    }
+}
+
+fn alloc_report() -> AllocReport {
+    AllocReport {
+        id: ALLOC,
+        count: 14,
+        status: ClientStatus::Running,
+        description: "Tasks are running".into(),
+        task_states: PackedTaskStates::pack(&[TaskState::pending("main".into())]),
+        network: Some(Arc::new(NetworkStatus { address: "10.1.2.3".into(), ..NetworkStatus::default() })),
+        health: Some((true, NOW)),
+    }
+}
+
+fn work_alloc() -> WorkAlloc {
+    WorkAlloc {
+        id: ALLOC,
+        common: 0,
+        name_index: Some(4),
+        assigned: assigned(),
+        desired_status: DesiredStatus::Stop,
+        desired_transition: DesiredTransition {
+            no_shutdown_delay: Some(true),
+            ..DesiredTransition::default()
+        },
+        client_status: ClientStatus::Unknown,
+        canary: true,
+        healthy: Some(false),
+        previous: Some(AllocId::from_bytes([11; 16])),
+        migrate_token: Some(secret()),
+        preempted: vec![AllocId::from_bytes([12; 16])],
+        alloc_modify_index: INDEX,
+        create_time: NOW,
+    }
+}
+
+fn bare_work_alloc() -> WorkAlloc {
+    WorkAlloc {
+        id: ALLOC,
+        common: 1,
+        name_index: None,
+        assigned: PackedAssigned::default(),
+        desired_status: DesiredStatus::Run,
+        desired_transition: DesiredTransition::default(),
+        client_status: ClientStatus::Pending,
+        canary: false,
+        healthy: None,
+        previous: None,
+        migrate_token: None,
+        preempted: Vec::new(),
+        alloc_modify_index: INDEX,
+        create_time: NOW,
+    }
+}
+
+fn work_allocs() -> WorkAllocs {
+    WorkAllocs {
+        jobs: vec![Arc::new(Job { spec: job_spec(), version: 2, ..Job::default() })],
+        commons: vec![WorkCommon { job: 0, common: common() }],
+        allocs: vec![work_alloc(), bare_work_alloc()],
+        more: true,
+    }
+}
+
+fn commands() -> Vec<Command> {
+    vec![
+        Command::RegisterJob(Box::new(RegisterJob {
+            spec: job_spec(),
+            enforce_index: Some(INDEX),
+            eval_priority: Some(70),
+            preserve_counts: true,
+            preserve_resources: true,
+        })),
+        Command::DeregisterJob(DeregisterJob {
+            job: job_key(),
+            purge: true,
+            eval_priority: Some(70),
+            no_shutdown_delay: true,
+        }),
+        Command::EvaluateJob(EvaluateJob { job: job_key(), force_reschedule: true }),
+        Command::Transition(Transition {
+            allocs: vec![ALLOC],
+            transition: DesiredTransition { migrate: Some(true), ..DesiredTransition::default() },
+            trigger: EvalTrigger::NodeDrain,
+        }),
+        Command::SubmitPlan(Box::new(SubmitPlan {
+            plan: plan(),
+            outcome: Outcome { eval: Box::new(eval()), creates: vec![eval()] },
+            scheduler_version: broker::SCHEDULER_VERSION,
+        })),
+        Command::UpdateEvals(UpdateEvals {
+            epoch: EPOCH,
+            updates: vec![EvalUpdate {
+                ids: vec![EVAL],
+                status: EvalStatus::Failed,
+                description: "delivered too often".into(),
+                next_eval: Some(EVAL),
+            }],
+            creates: vec![eval()],
+            forget_unblocked_before: Some(INDEX),
+        }),
+        Command::UpdateEvals(UpdateEvals {
+            epoch: EPOCH,
+            updates: Vec::new(),
+            creates: Vec::new(),
+            forget_unblocked_before: None,
+        }),
+        Command::RegisterNode(Box::new(RegisterNode { epoch: EPOCH, id: NODE, spec: node_spec() })),
+        Command::UpdateNodes(UpdateNodes {
+            epoch: EPOCH,
+            sign: NodeSign::Missed,
+            nodes: vec![NODE],
+            event: Some(node_event()),
+        }),
+        Command::ReportAllocs(ReportAllocs {
+            epoch: EPOCH,
+            reports: vec![NodeReport {
+                node: NODE,
+                boot: 13,
+                all_since: Some(INDEX),
+                allocs: vec![alloc_report()],
+            }],
+        }),
+        Command::DeregisterNodes(DeregisterNodes { nodes: vec![NODE] }),
+        Command::SetSchedulerConfig(SetSchedulerConfig {
+            config: SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() },
+            enforce_index: Some(INDEX),
+        }),
+        Command::TakeLease(TakeLease { service: Singleton::NodeTracker, process: PROCESS }),
+    ]
+}
+
+fn answers() -> [Answer; 3] {
+    let plan = PlanResult { verdict: PlanVerdict::Part, refresh_index: INDEX, rejected_nodes: vec![NODE] };
+    [
+        Answer::Done(Done {
+            index: INDEX,
+            written: true,
+            object_index: Index(9),
+            evals: vec![EVAL],
+            plan: Some(plan),
+            epoch: Some(EPOCH),
+            refused_nodes: vec![NODE],
+        }),
+        Answer::Done(Done::default()),
+        Answer::Retry { reason: "the commit failed".into() },
+    ]
+}
+
+fn change_set() -> ChangeSet {
+    ChangeSet {
+        index: INDEX,
+        at: NOW,
+        request_id: REQUEST,
+        cause: Cause::PlanResult,
+        trace: common().trace,
+        result: encode(&answers()[0]),
+        changes: vec![Change::EvalOutcome(Box::new(eval())), Change::AllocsPlaced(Box::new(placements()))],
+    }
+}
+
+/// Sends a message there and back, as it is and with a field more, and gives its name.
+fn returns<T: Wire + PartialEq + Debug>(message: T) -> &'static str {
+    let bytes = encode(&message);
+    for bytes in [with_a_field_more(&bytes), bytes] {
+        assert_eq!(decode::<T>(T::KIND, T::VERSION, &bytes).unwrap(), message);
+    }
+    T::KIND
+}
+
+/// What a newer program might send: a field more at the end of the body, or of the one variant that the body is.
+fn with_a_field_more(body: &[u8]) -> Vec<u8> {
+    const SHORT_MAP: u8 = 0x80;
+    const SHORT_TEXT: u8 = 0xa0;
+    // Variants begin with capitals, fields do not.
+    let fields = match *body {
+        [_, text, first, ..] if first.is_ascii_uppercase() => 2 + usize::from(text - SHORT_TEXT),
+        _ => 0,
+    };
+    let mut body = body.to_vec();
+    assert!((SHORT_MAP..SHORT_MAP + 15).contains(&body[fields]), "a map with room for one field more");
+    body[fields] += 1;
+    body.extend(rmp_serde::to_vec("of_tomorrow").unwrap());
+    body.extend(rmp_serde::to_vec(&[1, 2, 3]).unwrap());
+    body
+}
+
+#[test]
+fn every_message_comes_back_as_it_went_out() {
+    let delivery = Delivery {
+        eval_id: EVAL,
+        priority: 50,
+        kind: JobType::SysBatch,
+        token: REQUEST,
+        wait_index: INDEX,
+        lease_ms: 60_000,
+    };
+    let mut returned = BTreeSet::from([
+        returns(Dequeue {
+            kinds: vec![JobType::Service, JobType::Batch],
+            max: 16,
+            timeout_ms: 500,
+            scheduler_version: broker::SCHEDULER_VERSION,
+        }),
+        returns(Dequeued { evals: vec![delivery] }),
+        returns(HandOut { eval_id: EVAL, token: REQUEST, action: HandOutAction::GiveBack }),
+        returns(HandOutAnswer { held: true }),
+        returns(RenewLease { service: Singleton::EvalBroker, process: PROCESS, epoch: EPOCH }),
+        returns(Changes {
+            history: HISTORY,
+            first: INDEX,
+            sets: vec![Some(Bytes::from_static(&[1, 2])), None],
+        }),
+        returns(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
+        returns(AskHead {}),
+        returns(change_set()),
+        returns(Register { id: NODE, spec: node_spec() }),
+        returns(Heartbeat { id: NODE, secret: secret(), boot: 13 }),
+        returns(NodeAnswer {
+            status: NodeStatus::Initializing,
+            ttl_ms: 5_000,
+            work_index: INDEX,
+            report_all: Some(INDEX),
+        }),
+        returns(AskWork { id: NODE, secret: secret(), since: INDEX }),
+        returns(Work { index: INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
+        returns(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC] }),
+        returns(work_allocs()),
+        returns(WorkAllocs::default()),
+        returns(Report {
+            id: NODE,
+            secret: secret(),
+            boot: 13,
+            all_since: Some(INDEX),
+            allocs: vec![alloc_report()],
+        }),
+        returns(Reported { index: INDEX }),
+        returns(Wake { work_index: INDEX }),
+        returns(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
+    ]);
+    returned.extend(commands().into_iter().map(returns));
+    returned.extend(answers().map(returns));
+
+    let kinds = [broker::KINDS, command::KINDS, feed::KINDS, node::KINDS, refusal::KINDS].concat();
+    assert_eq!(returned, kinds.iter().copied().collect(), "every message has a sample");
+    assert_eq!(returned.len(), kinds.len(), "no two messages have one name: {kinds:?}");
+}
+
+#[test]
+fn an_allocation_finds_what_it_shares() {
+    let work = work_allocs();
+    let (common, job) = work.shared(&work.allocs[0]).unwrap();
+    assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));
+    assert_eq!(work.shared(&work.allocs[1]), None, "it points past the end");
+}

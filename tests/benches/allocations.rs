@@ -44,17 +44,9 @@ fn main() {
 
     println!("state: {ALLOCS} allocations of {JOBS} jobs on {NODES} nodes\n");
     println!("{:<52} {:>14} {:>14}", "", "measured", "hold");
-    line(
-        "placed, decoded and applied (allocations a second)",
-        per_second(placing.decode + placing.apply),
-        "500,000",
-    );
+    line("placed, decoded and applied (allocations a second)", per_second(placing.total()), "500,000");
     line("  applied alone", per_second(placing.apply), "");
-    line(
-        "reported running, decoded and applied (a second)",
-        per_second(reporting.decode + reporting.apply),
-        "500,000",
-    );
+    line("reported running, decoded and applied (a second)", per_second(reporting.total()), "500,000");
     line("  applied alone", per_second(reporting.apply), "");
     line("memory, placed (MB)", number(placed_bytes as f64 / 1e6), "500");
     line("memory, running with three events each (MB)", number(running_bytes as f64 / 1e6), "500");
@@ -63,8 +55,49 @@ fn main() {
     line("  of that, rows, indexes and task states", each(state.alloc_heap_bytes()), "");
     line("bytes an allocation in the log, placed", each(placed.iter().map(Vec::len).sum()), "");
     line("bytes an allocation in the log, reported running", each(reports.iter().map(Vec::len).sum()), "");
+    line("a job, decoded (µs)", micros(decoding_a_job()), "");
     line("bytes a node", number(nodes_bytes as f64 / NODES as f64), "");
+    with_ports(&mut state, &nodes, &mut ids, &mut log);
     readers_and_writers(Replica::new(state), &allocs, &mut log);
+}
+
+fn decoding_a_job() -> Duration {
+    const TIMES: u32 = 10_000;
+    let bytes = rmp_serde::to_vec_named(&build::job(0, 1)).expect("plain data");
+    let begin = Instant::now();
+    for _ in 0..TIMES {
+        let job: Job = rmp_serde::from_slice(&bytes).expect("as it was encoded");
+        drop(std::hint::black_box(job));
+    }
+    begin.elapsed() / TIMES
+}
+
+/// Jobs whose allocations have a dynamic port each.
+fn with_ports(state: &mut State, nodes: &[NodeId], ids: &mut Ids, log: &mut Log) {
+    const PORT_JOBS: u64 = 100;
+    let sets = (JOBS..JOBS + PORT_JOBS).map(|number| {
+        let job = Job { create_index: log.next_index(), ..build::job(number, ALLOCS_PER_JOB) };
+        let common = build::common_with_port(&job, EvalId::from_bytes(ids.bytes()));
+        let on: Vec<usize> = (0..ALLOCS_PER_JOB).map(|_| ids.number() as usize % nodes.len()).collect();
+        let port = |row: u32| {
+            build::port(on[row as usize] as u64, 20_000 + (number as u16 * 97 + row as u16) % 12_000)
+        };
+        let placements = build::placements_with(common, on.iter().map(|node| nodes[*node]), ids, port);
+        encode(&log.entry(vec![Change::Job(Box::new(job)), Change::AllocsPlaced(Box::new(placements))]))
+    });
+    let sets: Vec<Vec<u8>> = sets.collect();
+    let before = rss();
+    let placing = Timed::apply(state, &sets);
+    let allocs = (PORT_JOBS * u64::from(ALLOCS_PER_JOB)) as f64;
+    let taken = (rss() - before) as f64;
+    line(
+        "with a port each, decoded and applied (a second)",
+        number(allocs / placing.total().as_secs_f64()),
+        "",
+    );
+    line("  bytes an allocation", number(taken / allocs), "");
+    let logged: usize = sets.iter().map(Vec::len).sum();
+    line("  bytes an allocation in the log", number(logged as f64 / allocs), "");
 }
 
 fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
@@ -95,7 +128,7 @@ fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
     line("scan of the nodes' columns (µs)", micros(begin.elapsed()), "");
 
     let begin = Instant::now();
-    assert_eq!(snapshot.allocs().filter(|alloc| !alloc.is_terminal()).count() as u64, ALLOCS);
+    assert_eq!(snapshot.allocs().filter(|alloc| !alloc.is_terminal()).count(), snapshot.alloc_count());
     line("walk over all allocations by id (ms)", millis(begin.elapsed()), "");
 
     let collected = log.entry(vec![Change::AllocsDeleted(allocs[..100_000].iter().copied().collect())]);
@@ -112,6 +145,10 @@ struct Timed {
 }
 
 impl Timed {
+    fn total(&self) -> Duration {
+        self.decode + self.apply
+    }
+
     fn apply(state: &mut State, sets: &[Vec<u8>]) -> Self {
         let mut timed = Self::default();
         for bytes in sets {

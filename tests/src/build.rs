@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use model::alloc::{
     AllocCommon, AllocMetric, AllocatedResources, Assigned, AssignedNetwork, AssignedPort, ClientStatus,
-    PackedTaskStates, PortMapping, TaskEvent, TaskEventKind, TaskResources, TaskRunState, TaskState,
+    PackedAssigned, PackedTaskStates, PortMapping, TaskEvent, TaskEventKind, TaskResources, TaskRunState,
+    TaskState,
 };
-use model::change::{AllocsChanged, Change, ChangeSet};
+use model::change::{AllocsChanged, Cause, Change, ChangeSet};
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{EphemeralDisk, Job, JobSpec, NetworkResource, Port, Resources, Task, TaskGroup};
 use model::node::{
     Driver, LegacyCpu, Node, NodeAddress, NodeNetwork, NodeReserved, NodeResources, NodeServerSide, NodeSpec,
     NodeStatus, Topology,
 };
-use model::plan::Placements;
+use model::plan::{Placement, Placements};
 use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, NodeId, RequestId, Text, Timestamp};
 
 /// 2026-01-01T00:00:00Z, when everything here begins.
@@ -70,6 +71,7 @@ pub fn change_set(index: Index, changes: Vec<Change>) -> ChangeSet {
         index,
         at: Timestamp(NOW.0 + index.0 as i64),
         request_id: RequestId::from_bytes([1; 16]),
+        cause: Cause::PlanResult,
         trace: None,
         result: Vec::new(),
         changes,
@@ -197,25 +199,38 @@ pub fn common_with_port(job: &Job, eval_id: EvalId) -> AllocCommon {
 }
 
 /// A port on a node made by [`node`].
-pub fn port(node_number: u64, value: u16) -> Arc<Assigned> {
+pub fn port(node_number: u64, value: u16) -> PackedAssigned {
     let ip = node_ip(node_number);
     let network = AssignedNetwork { device: "eth0".into(), ip: ip.clone(), ports: vec![value] };
     let port = AssignedPort { value, to: 0, host_ip: ip };
-    Arc::new(Assigned { networks: vec![network], ports: vec![port], tasks: Vec::new() })
+    PackedAssigned::pack(&Assigned { networks: vec![network], ports: vec![port], tasks: Vec::new() })
 }
 
 /// New allocations, one on each node of `on`, with names counted up from 0.
 pub fn placements(common: AllocCommon, on: impl IntoIterator<Item = NodeId>, ids: &mut Ids) -> Placements {
+    placements_with(common, on, ids, |_| PackedAssigned::default())
+}
+
+/// The same, each with what `assigned` gives it by its number.
+pub fn placements_with(
+    common: AllocCommon,
+    on: impl IntoIterator<Item = NodeId>,
+    ids: &mut Ids,
+    assigned: impl Fn(u32) -> PackedAssigned,
+) -> Placements {
     let mut placements = Placements::new(Arc::new(common));
     let mut places = BTreeMap::new();
     for (name_index, node) in (0..).zip(on) {
-        let place = *places.entry(node).or_insert_with(|| {
-            placements.nodes.push(node);
-            placements.nodes.len() as u32 - 1
+        let node = *places.entry(node).or_insert_with(|| placements.add_node(node));
+        placements.push(Placement {
+            id: AllocId::from_bytes(ids.bytes()),
+            node,
+            name_index,
+            previous: None,
+            assigned: assigned(name_index),
+            reschedule: None,
+            preempted: Vec::new(),
         });
-        placements.ids.0.push(AllocId::from_bytes(ids.bytes()));
-        placements.node.push(place);
-        placements.name_index.push(name_index);
     }
     placements
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use api_types::decode;
 use model::alloc::Allocation;
-use model::change::{Change, ChangeSet};
+use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool, SchedulerConfig};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
@@ -93,6 +93,7 @@ impl Case {
             index: Index(self.json["state"]["index"].as_u64().unwrap_or(1)),
             at: NOW,
             request_id: RequestId::from_bytes([1; 16]),
+            cause: Cause::Settings,
             trace: None,
             result: Vec::new(),
             changes,

@@ -3,18 +3,20 @@
 //! They name objects by small numbers, so that they meet: an id that was deleted comes back, a node that is gone still
 //! has allocations, a job is purged and registered again.
 
-use model::alloc::{AllocState, ClientStatus, DesiredStatus, DesiredTransition, Health};
-use model::change::{AllocsChanged, Unblocked};
+use model::alloc::{AllocState, ClientStatus, DesiredStatus, DesiredTransition, Health, RescheduleOutcome};
+use model::change::{
+    AllocsChanged, DeploymentFields, DeploymentProgress, EvalsChanged, NodesChanged, Unblocked,
+};
 use model::deployment::DeploymentStatus;
 use model::eval::EvalStatus;
-use model::node::{Drain, Eligibility, NodeServerSide, NodeStatus};
+use model::node::{Drain, EVENTS_MAX, Eligibility, NodeEvent, NodeServerSide, NodeStatus};
 use model::{Index, Text, Timestamp};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index as Pick, select};
 
-use crate::pool::{ALLOCS, DEPLOYMENTS, EVALS, JOBS, NODES, alloc_id, eval_id};
+use crate::pool::{ALLOCS, DEPLOYMENTS, EVALS, JOBS, NODES, alloc_id, deployment_id, eval_id};
 use crate::wants::{self, Got, Want};
 
 #[derive(Debug, Clone)]
@@ -27,8 +29,16 @@ pub(crate) enum Command {
         node: u8,
         server: NodeServerSide,
     },
+    ChangeNodes {
+        nodes: Vec<u8>,
+        change: NodesChanged,
+    },
     DeleteNodes(Vec<u8>),
-    RegisterJob(u8),
+    RegisterJob {
+        job: u8,
+        is_system: bool,
+        stop: bool,
+    },
     SetJobFields {
         version: Pick,
         stable: bool,
@@ -68,7 +78,11 @@ pub(crate) enum Command {
         job: u8,
         status: EvalStatus,
         is_outcome: bool,
+        /// As if it had been forgotten in between.
+        anew: bool,
     },
+    /// Of evaluations that may be gone.
+    ChangeEvals(EvalsChanged),
     ApplyPlan {
         eval: u8,
         job: u8,
@@ -78,7 +92,11 @@ pub(crate) enum Command {
         deployment: u8,
         version: Pick,
         status: DeploymentStatus,
+        /// As if it had been forgotten in between.
+        anew: bool,
     },
+    /// Of a deployment that may be gone.
+    ChangeDeployment(DeploymentFields),
     DeleteDeployments(Vec<u8>),
     GainRoom(Unblocked),
     ForgetRoom {
@@ -100,8 +118,8 @@ pub(crate) struct PlacedRow {
 pub(crate) struct ChangedRow {
     pub(crate) alloc: u8,
     pub(crate) got: Got,
-    pub(crate) next: Option<u8>,
     pub(crate) tasks: u8,
+    pub(crate) verdict: Option<(bool, Timestamp)>,
     pub(crate) address: Option<u8>,
 }
 
@@ -109,10 +127,9 @@ pub(crate) struct ChangedRow {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Columns {
     pub(crate) reports: bool,
-    pub(crate) next: bool,
     pub(crate) task_states: bool,
+    pub(crate) verdicts: bool,
     pub(crate) network: bool,
-    pub(crate) reschedule: bool,
 }
 
 /// What becomes of the resources of changed allocations.
@@ -134,8 +151,10 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         3 => (0..NODES, 0..12u8).prop_map(|(node, shape)| Command::RegisterNode { node, shape }),
         2 => (0..NODES, server_side()).prop_map(|(node, server)| Command::ChangeServerSide { node, server }),
+        3 => (nodes(), nodes_changed()).prop_map(|(nodes, change)| Command::ChangeNodes { nodes, change }),
         1 => nodes().prop_map(Command::DeleteNodes),
-        3 => (0..JOBS).prop_map(Command::RegisterJob),
+        3 => (0..JOBS, any::<bool>(), prop::bool::weighted(0.2))
+            .prop_map(|(job, is_system, stop)| Command::RegisterJob { job, is_system, stop }),
         1 => (version(), any::<bool>(), description())
             .prop_map(|(version, stable, description)| Command::SetJobFields { version, stable, description }),
         1 => (0..JOBS).prop_map(Command::ForgetOldVersions),
@@ -154,14 +173,18 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         1 => (0..ALLOCS, allocs_changed())
             .prop_map(|(alloc, as_changed)| Command::RewriteAlloc { alloc, as_changed }),
         2 => vec(0..ALLOCS, 1..5).prop_map(Command::DeleteAllocs),
-        2 => (0..EVALS, 0..JOBS, select(EvalStatus::ALL), any::<bool>()).prop_map(
-            |(eval, job, status, is_outcome)| Command::WriteEval { eval, job, status, is_outcome }
+        2 => (0..EVALS, 0..JOBS, select(EvalStatus::ALL), any::<bool>(), seldom()).prop_map(
+            |(eval, job, status, is_outcome, anew)| Command::WriteEval { eval, job, status, is_outcome, anew }
         ),
+        2 => evals_changed().prop_map(Command::ChangeEvals),
         1 => (0..EVALS, 0..JOBS).prop_map(|(eval, job)| Command::ApplyPlan { eval, job }),
         1 => vec(0..EVALS, 1..3).prop_map(Command::DeleteEvals),
-        2 => (0..DEPLOYMENTS, version(), select(DeploymentStatus::ALL)).prop_map(
-            |(deployment, version, status)| Command::WriteDeployment { deployment, version, status }
+        2 => (0..DEPLOYMENTS, version(), select(DeploymentStatus::ALL), seldom()).prop_map(
+            |(deployment, version, status, anew)| {
+                Command::WriteDeployment { deployment, version, status, anew }
+            }
         ),
+        2 => deployment_fields().prop_map(Command::ChangeDeployment),
         1 => vec(0..DEPLOYMENTS, 1..3).prop_map(Command::DeleteDeployments),
         1 => (vec(name(), 0..2), vec(name(), 0..2), vec(name(), 0..2)).prop_map(
             |(classes, quotas, resources)| {
@@ -170,6 +193,10 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         ),
         1 => (0..10u64).prop_map(|age| Command::ForgetRoom { age }),
     ]
+}
+
+fn seldom() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
 }
 
 fn name() -> impl Strategy<Value = Text> {
@@ -183,42 +210,91 @@ fn description() -> impl Strategy<Value = Text> {
 
 fn server_side() -> impl Strategy<Value = NodeServerSide> {
     let status = prop_oneof![Just(NodeStatus::Ready), select(NodeStatus::ALL)];
-    (status, select(Eligibility::ALL), prop::bool::weighted(0.3)).prop_map(
-        |(status, eligibility, draining)| {
+    // A record of another version may hold more events than are kept.
+    let events = vec(event(), 0..=EVENTS_MAX + 1);
+    (status, select(Eligibility::ALL), prop::bool::weighted(0.3), events).prop_map(
+        |(status, eligibility, draining, events)| {
             let drain = draining.then(Drain::default);
-            NodeServerSide { status, eligibility, drain, ..NodeServerSide::default() }
+            NodeServerSide { status, eligibility, drain, events, ..NodeServerSide::default() }
         },
     )
 }
 
+fn event() -> impl Strategy<Value = NodeEvent> {
+    name().prop_map(|message| NodeEvent {
+        message,
+        subsystem: "Cluster".into(),
+        details: Default::default(),
+        timestamp: Timestamp::from_secs(1),
+        create_index: Index::ZERO,
+    })
+}
+
+/// A change without its ids.
+fn nodes_changed() -> impl Strategy<Value = NodesChanged> {
+    let index = || option::of((0..3u64).prop_map(Index));
+    (option::of(select(NodeStatus::ALL)), option::of(event()), index(), index()).prop_map(
+        |(status, event, last_missed_heartbeat_index, last_alloc_update_index)| NodesChanged {
+            ids: Vec::new(),
+            status,
+            event,
+            last_missed_heartbeat_index,
+            last_alloc_update_index,
+        },
+    )
+}
+
+fn evals_changed() -> impl Strategy<Value = EvalsChanged> {
+    let ids = vec((0..EVALS).prop_map(eval_id), 1..4);
+    let status = option::of((select(EvalStatus::ALL), description()));
+    (ids, status, option::of((0..EVALS).prop_map(eval_id)))
+        .prop_map(|(ids, status, next_eval)| EvalsChanged { ids, status, next_eval })
+}
+
+fn deployment_fields() -> impl Strategy<Value = DeploymentFields> {
+    let canaries = vec((0..ALLOCS).prop_map(alloc_id), 0..3);
+    let progress = (name(), 0..3u32, 0..3u32, 0..3u32, 0..3i64, canaries).prop_map(
+        |(group, placed_allocs, healthy_allocs, unhealthy_allocs, by, new_canaries)| DeploymentProgress {
+            group,
+            placed_allocs,
+            healthy_allocs,
+            unhealthy_allocs,
+            require_progress_by: Timestamp::from_secs(by),
+            new_canaries,
+        },
+    );
+    let status = option::of((select(DeploymentStatus::ALL), description()));
+    ((0..DEPLOYMENTS).prop_map(deployment_id), status, vec(progress, 0..3))
+        .prop_map(|(id, status, groups)| DeploymentFields { id, status, groups })
+}
+
 fn placed_row() -> impl Strategy<Value = PlacedRow> {
-    (0..ALLOCS, 0..NODES, wants::got(), option::weighted(0.2, 0..ALLOCS), 0..2u8, vec(0..ALLOCS, 0..2))
-        .prop_map(|(alloc, node, got, previous, reschedules, preempted)| PlacedRow {
+    (0..ALLOCS, 0..NODES, wants::got(), option::of(0..ALLOCS), 0..2u8, vec(0..ALLOCS, 0..2)).prop_map(
+        |(alloc, node, got, previous, reschedules, preempted)| PlacedRow {
             alloc,
             node,
             got,
             previous,
             reschedules,
             preempted,
-        })
+        },
+    )
 }
 
 fn changed_row() -> impl Strategy<Value = ChangedRow> {
-    (0..ALLOCS, wants::got(), option::of(0..ALLOCS), 0..3u8, option::of(0..3u8))
-        .prop_map(|(alloc, got, next, tasks, address)| ChangedRow { alloc, got, next, tasks, address })
+    let verdict = option::of((any::<bool>(), (0..3i64).prop_map(Timestamp::from_secs)));
+    (0..ALLOCS, wants::got(), 0..3u8, verdict, option::of(0..3u8))
+        .prop_map(|(alloc, got, tasks, verdict, address)| ChangedRow { alloc, got, tasks, verdict, address })
 }
 
 fn columns() -> impl Strategy<Value = Columns> {
     let often = || prop::bool::weighted(0.3);
-    (often(), often(), often(), often(), often()).prop_map(
-        |(reports, next, task_states, network, reschedule)| Columns {
-            reports,
-            next,
-            task_states,
-            network,
-            reschedule,
-        },
-    )
+    (often(), often(), often(), often()).prop_map(|(reports, task_states, verdicts, network)| Columns {
+        reports,
+        task_states,
+        verdicts,
+        network,
+    })
 }
 
 fn update() -> impl Strategy<Value = Update> {
@@ -256,11 +332,22 @@ fn allocs_changed() -> impl Strategy<Value = AllocsChanged> {
         option::weighted(0.5, (select(ClientStatus::ALL), description())),
         option::weighted(0.2, append_state),
         option::weighted(0.2, option::of((0..EVALS).prop_map(eval_id))),
+        option::weighted(0.3, select(RescheduleOutcome::ALL)),
         option::weighted(0.2, (0..ALLOCS).prop_map(alloc_id)),
         option::weighted(0.3, option::of(health)),
     )
         .prop_map(
-            |(by_servers, desired, transition, client, append_state, followup_eval, preempted_by, health)| {
+            |(
+                by_servers,
+                desired,
+                transition,
+                client,
+                append_state,
+                followup_eval,
+                reschedule,
+                preempted_by,
+                health,
+            )| {
                 AllocsChanged {
                     by_servers,
                     desired,
@@ -268,6 +355,7 @@ fn allocs_changed() -> impl Strategy<Value = AllocsChanged> {
                     client,
                     append_state,
                     followup_eval,
+                    reschedule,
                     preempted_by,
                     health,
                     ..AllocsChanged::default()

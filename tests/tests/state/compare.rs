@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::alloc::{Allocation, Demand};
+use model::alloc::{Allocation, Demand, PackedAssigned};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::job::Job;
-use model::node::Node;
-use model::{JobKey, NodeId, Text};
+use model::job::{Job, JobType};
+use model::node::{Node, NodeStatus};
+use model::{Index, JobKey, JobVersionKey, NodeId, Text};
 use state::{AllocRef, NodePage, NodePorts, PAGE, State, Table, View};
 
 use crate::naive::Naive;
@@ -25,14 +25,15 @@ pub(crate) fn assert_same(state: &State, naive: &Naive) {
     assert_eq!(state.unblocked().collect::<Vec<_>>(), unblocked);
     for job in pool::job_keys() {
         assert_eq!(state.plan_index(&job), naive.plans.get(&job).copied().unwrap_or_default());
+        for table in Table::ALL {
+            let expected = naive.job_index(table, &job);
+            assert_eq!(state.job_index(table, &job), expected, "{table:?} of {job}");
+        }
     }
-    assert_same_objects(state, naive);
-}
-
-/// The same without what only change sets tell: the tables' indexes, which attempts were taken, what gained room.
-pub(crate) fn assert_same_objects(state: &State, naive: &Naive) {
     assert_same_allocs(state, naive);
     assert_same_jobs(state, naive);
+    assert_same_evals(state, naive);
+    assert_same_deployments(state, naive);
     assert_same_nodes(state, naive);
 }
 
@@ -48,9 +49,20 @@ fn assert_same_allocs(state: &State, naive: &Naive) {
             assert_derived(alloc, expected, naive);
         }
     }
+    let created = created(naive.allocs.values().map(|alloc| (alloc.create_index, alloc.id)));
+    for from in starts(&created) {
+        let by_creation = state.allocs_by_creation(from..).map(|alloc| (alloc.create_index(), alloc.id()));
+        assert!(by_creation.eq(created.range(from..).copied()), "allocations created from {from:?} on");
+    }
     for job in pool::job_keys() {
-        let expected = naive.allocs.values().filter(|alloc| alloc.common.job.job == job);
-        assert_eq!(by_id(state.allocs_of_job(&job)), expected.cloned().collect::<Vec<_>>(), "of {job}");
+        let of_job = || naive.allocs.values().filter(|alloc| alloc.common.job.job == job);
+        assert_eq!(by_id(state.allocs_of_job(&job)), of_job().cloned().collect::<Vec<_>>(), "of {job}");
+        let live = of_job().filter(|alloc| counts(alloc, View::Live)).count();
+        assert_eq!(state.live_alloc_count(&job), live, "of {job}");
+    }
+    let used: BTreeSet<&JobVersionKey> = naive.allocs.values().map(|alloc| &alloc.common.job).collect();
+    for version in naive.jobs.keys().chain(used.iter().copied()) {
+        assert_eq!(state.is_version_in_use(version), used.contains(version), "{version}");
     }
     for node in pool::node_ids() {
         let expected: Vec<_> = naive.allocs_of_node(node).into_iter().cloned().collect();
@@ -77,14 +89,49 @@ fn assert_same_jobs(state: &State, naive: &Naive) {
     let current: BTreeMap<JobKey, &Job> = naive.jobs.values().map(|job| (job.key(), job)).collect();
     assert_eq!(plain(state.jobs()), current.values().copied().collect::<Vec<_>>());
     assert_eq!(state.job_count(), current.len());
-    assert_eq!(plain(state.evals()), naive.evals.values().collect::<Vec<_>>());
-    assert_eq!(plain(state.deployments()), naive.deployments.values().collect::<Vec<_>>());
+    let system = |job: &&Job| job.spec.kind == JobType::System && !job.spec.stop;
+    assert_eq!(plain(state.system_jobs()), current.values().copied().filter(system).collect::<Vec<_>>());
     for key in pool::job_keys() {
         assert_eq!(state.job(&key).map(Arc::as_ref), current.get(&key).copied());
         assert_eq!(plain(state.job_versions(&key)), naive.versions(&key));
         assert_eq!(state.job_summary(&key).map(Arc::as_ref), naive.summaries.get(&key));
-        let evals: Vec<&Evaluation> = naive.evals.values().filter(|eval| eval.job == key).collect();
+    }
+    for (key, job) in &naive.jobs {
+        assert_eq!(state.job_version(key).map(Arc::as_ref), Some(job));
+    }
+}
+
+fn assert_same_evals(state: &State, naive: &Naive) {
+    assert_eq!(plain(state.evals()), naive.evals.values().collect::<Vec<_>>());
+    for (id, eval) in &naive.evals {
+        assert_eq!(state.eval(*id).map(Arc::as_ref), Some(eval));
+    }
+    let created = created(naive.evals.values().map(|eval| (eval.create_index, eval.id)));
+    for from in starts(&created) {
+        let by_creation = state.evals_by_creation(from..).map(|eval| (eval.create_index, eval.id));
+        assert!(by_creation.eq(created.range(from..).copied()), "evaluations created from {from:?} on");
+    }
+    for key in pool::job_keys() {
+        let mut evals: Vec<&Evaluation> = naive.evals.values().filter(|eval| eval.job == key).collect();
         assert_eq!(plain(state.evals_of_job(&key)), evals);
+        evals.retain(|eval| !eval.status.is_terminal());
+        assert_eq!(plain(state.live_evals_of_job(&key)), evals);
+    }
+}
+
+fn assert_same_deployments(state: &State, naive: &Naive) {
+    assert_eq!(plain(state.deployments()), naive.deployments.values().collect::<Vec<_>>());
+    for (id, deployment) in &naive.deployments {
+        assert_eq!(state.deployment(*id).map(Arc::as_ref), Some(deployment));
+    }
+    let all = naive.deployments.values();
+    let created = created(all.map(|deployment| (deployment.create_index, deployment.id)));
+    for from in starts(&created) {
+        let by_creation = state.deployments_by_creation(from..);
+        let by_creation = by_creation.map(|deployment| (deployment.create_index, deployment.id));
+        assert!(by_creation.eq(created.range(from..).copied()), "deployments created from {from:?} on");
+    }
+    for key in pool::job_keys() {
         let deployments = naive.deployments.values().filter(|deployment| deployment.job.job == key);
         let deployments: Vec<&Deployment> = deployments.collect();
         assert_eq!(plain(state.deployments_of_job(&key)), deployments);
@@ -92,21 +139,16 @@ fn assert_same_jobs(state: &State, naive: &Naive) {
             deployments.into_iter().max_by_key(|deployment| (deployment.create_index, deployment.id));
         assert_eq!(state.latest_deployment(&key).map(Arc::as_ref), latest);
     }
-    for (key, job) in &naive.jobs {
-        assert_eq!(state.job_version(key).map(Arc::as_ref), Some(job));
-    }
-    for (id, eval) in &naive.evals {
-        assert_eq!(state.eval(*id).map(Arc::as_ref), Some(eval));
-    }
-    for (id, deployment) in &naive.deployments {
-        assert_eq!(state.deployment(*id).map(Arc::as_ref), Some(deployment));
-    }
 }
 
 fn assert_same_nodes(state: &State, naive: &Naive) {
     assert_eq!(state.node_count(), naive.nodes.len());
     assert!(state.nodes().map(|node| &**node.node()).eq(naive.nodes.values()));
     let pages: Vec<&NodePage> = state.node_pages().collect();
+    for (number, page) in pages.iter().enumerate() {
+        assert!(state.node_page(number).is_some_and(|numbered| std::ptr::eq(numbered, *page)));
+    }
+    assert!(state.node_page(pages.len()).is_none());
     let mut taken = BTreeSet::new();
     let with_allocs = naive.allocs.values().map(|alloc| alloc.node_id);
     for id in naive.nodes.keys().copied().chain(with_allocs).collect::<BTreeSet<NodeId>>() {
@@ -116,10 +158,15 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
         let slot = slot.expect("a node that is known or has allocations has a place") as usize;
         assert!(taken.insert(slot), "two nodes share place {slot}");
         assert_page_place(state, pages[slot / PAGE], slot % PAGE, naive.nodes.get(&id));
+        let work = naive.work.get(&id).copied().unwrap_or_default();
+        assert_eq!(pages[slot / PAGE].work[slot % PAGE], work, "work of {id}");
         let allocs = naive.allocs_of_node(id);
         assert_usage(pages[slot / PAGE], slot % PAGE, &allocs);
         if let Some(node) = known {
             assert_eq!(state.node_at(node.slot()).map(|node| node.id()), Some(id));
+            let (page, place) = node.page();
+            assert!(std::ptr::eq(page, pages[slot / PAGE]) && place == slot % PAGE);
+            assert_eq!(node.work_index(), work);
             assert_eq!(node.usage(View::Held), pages[slot / PAGE].held.at(slot % PAGE));
             assert_eq!(node.usage(View::Live), pages[slot / PAGE].live.at(slot % PAGE));
             assert_ports(node.ports(), &allocs);
@@ -127,6 +174,7 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
     }
     for slot in (0..pages.len() * PAGE).filter(|slot| !taken.contains(slot)) {
         assert_page_place(state, pages[slot / PAGE], slot % PAGE, None);
+        assert_eq!(pages[slot / PAGE].work[slot % PAGE], Index::ZERO);
         assert_usage(pages[slot / PAGE], slot % PAGE, &[]);
         assert!(state.node_at(slot as u32).is_none());
     }
@@ -134,22 +182,24 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
 
 /// One place of a page against the node that stands there; `None` where none is known.
 fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
-    let bits = (page.known >> place & 1 == 1, page.ready >> place & 1 == 1);
+    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining];
+    let bits = sets.map(|set| set >> place & 1 == 1);
     let capacity = Demand {
         cpu_mhz: page.cpu_mhz[place],
         memory_mb: page.memory_mb[place],
         disk_mb: page.disk_mb[place],
     };
+    let (id, max_allocs) = (page.ids[place], page.max_allocs[place]);
     let numbers = [page.class[place], page.datacenter[place], page.pool[place]];
     let Some(node) = node else {
-        let nobody = NodeId::from_bytes([0; 16]);
-        assert_eq!(
-            (bits, page.ids[place], capacity, numbers),
-            ((false, false), nobody, Demand::default(), [0; 3])
-        );
+        assert_eq!((bits, id), ([false; 5], NodeId::from_bytes([0; 16])));
+        assert_eq!((capacity, max_allocs, numbers), (Demand::default(), 0, [0; 3]));
         return;
     };
-    assert_eq!((bits, page.ids[place], capacity), ((true, node.is_ready()), node.id, node.spec.capacity()));
+    let status = node.server.status;
+    let (down, disconnected) = (status == NodeStatus::Down, status == NodeStatus::Disconnected);
+    assert_eq!(bits, [true, node.is_ready(), down, disconnected, node.server.drain.is_some()], "{id}");
+    assert_eq!((id, capacity, max_allocs), (node.id, node.spec.capacity(), node.spec.max_allocs));
     let named = [
         (state.classes(), &node.spec.computed_class),
         (state.datacenters(), &node.spec.datacenter),
@@ -179,10 +229,10 @@ fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {
 
 fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
     for view in [View::Held, View::Live] {
-        let mut holders: BTreeMap<(Text, u16), usize> = BTreeMap::new();
-        for alloc in allocs.iter().filter(|alloc| counts(alloc, view)) {
-            for (address, port) in alloc.resources().host_ports(None) {
-                *holders.entry((address.clone(), port)).or_default() += 1;
+        let mut holders: BTreeMap<(Text, u16), u16> = BTreeMap::new();
+        for resources in allocs.iter().filter(|alloc| counts(alloc, view)).map(|alloc| alloc.resources()) {
+            for (address, port) in resources.host_ports(&PackedAssigned::default()) {
+                *holders.entry((address.into(), port)).or_default() += 1;
             }
         }
         let used = holders.keys().cloned().collect();
@@ -195,8 +245,10 @@ fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
             "{view:?}"
         );
         for (address, port) in wants::addresses_and_ports() {
+            let counted = ports.map_or(0, |ports| ports.holders(&address, port, view));
             let is_used = ports.is_some_and(|ports| ports.is_used(&address, port, view));
-            assert_eq!(is_used, used.contains(&(address, port)), "{view:?}");
+            let expected = holders.get(&(address, port)).copied().unwrap_or_default();
+            assert_eq!((counted, is_used), (expected, expected > 0), "{view:?}");
         }
         if view == View::Held {
             assert_eq!(ports.is_some(), !used.is_empty());
@@ -218,6 +270,17 @@ fn is_special(alloc: &Allocation) -> bool {
     let resources = alloc.resources();
     let owns = |task: &model::alloc::TaskResources| !task.cores.is_empty() || !task.devices.is_empty();
     resources.has_networks() || resources.tasks.iter().any(owns)
+}
+
+/// Objects in the order of their creation, and by id where that is the same.
+fn created<Id: Ord + Copy>(objects: impl Iterator<Item = (Index, Id)>) -> BTreeSet<(Index, Id)> {
+    objects.collect()
+}
+
+/// Where a list may begin: at the first, in the middle, at the last.
+fn starts<Id: Copy>(created: &BTreeSet<(Index, Id)>) -> Vec<(Index, Id)> {
+    let places = [0, created.len() / 2, created.len().saturating_sub(1)];
+    places.into_iter().filter_map(|place| created.iter().nth(place).copied()).collect()
 }
 
 fn whole<'a>(allocs: impl Iterator<Item = AllocRef<'a>>) -> Vec<Allocation> {

@@ -5,16 +5,15 @@ use std::sync::Arc;
 
 use model::alloc::{
     AllocCommon, AllocExtra, AllocMetric, AllocatedResources, Allocation, ClientStatus, DesiredStatus,
-    DesiredTransition, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleEvent, RescheduleTracker,
-    TaskState,
+    DesiredTransition, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber, RescheduleEvent,
+    RescheduleTracker, TaskState,
 };
-use model::change::{AllocsChanged, Change, JobFields, JobSummary};
-use model::columns::AllocIds;
+use model::change::{AllocsChanged, Change, JobFields, JobSummary, NodesChanged};
 use model::deployment::Deployment;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobStatus, JobType};
 use model::node::{Node, NodeReserved, NodeResources, NodeServerSide, NodeSpec, NodeStatus, Topology};
-use model::plan::Placements;
+use model::plan::{Placement, Placements};
 use model::{AllocId, Index, JobKey, JobVersionKey, Nanos, NodeId, Text, Timestamp};
 use proptest::sample::Index as Pick;
 use tests::build;
@@ -33,7 +32,8 @@ pub(crate) fn opening(naive: &Naive) -> Vec<Change> {
     let nodes = bystanders
         .chain(0..2)
         .flat_map(|node| Command::RegisterNode { node, shape: 0 }.change(naive, Index(1)));
-    let jobs = (0..2).flat_map(|job| Command::RegisterJob(job).change(naive, Index(1)));
+    let jobs = (0..2)
+        .flat_map(|job| Command::RegisterJob { job, is_system: false, stop: false }.change(naive, Index(1)));
     nodes.chain(jobs).collect()
 }
 
@@ -49,8 +49,15 @@ impl Command {
                 naive.nodes.get(&id)?;
                 Change::NodeServerSide { id, server: Box::new(server.clone()) }
             }
+            Self::ChangeNodes { nodes, change } => {
+                let ids = nodes.iter().copied().map(node_id).filter(|id| naive.nodes.contains_key(id));
+                Change::NodesChanged(Box::new(NodesChanged { ids: ids.collect(), ..change.clone() }))
+            }
             Self::DeleteNodes(nodes) => Change::NodesDeleted(nodes.iter().copied().map(node_id).collect()),
-            Self::RegisterJob(job) => Change::Job(Box::new(registered_job(*job, naive, index))),
+            Self::RegisterJob { job, is_system, stop } => {
+                let kind = if *is_system { JobType::System } else { JobType::Service };
+                Change::Job(Box::new(registered_job(*job, kind, *stop, naive, index)))
+            }
             Self::SetJobFields { version, stable, description } => Change::JobFields(JobFields {
                 key: pick_version(version, naive)?,
                 status: if *stable { JobStatus::Running } else { JobStatus::Dead },
@@ -101,19 +108,24 @@ impl Command {
             Self::DeleteAllocs(allocs) => {
                 Change::AllocsDeleted(allocs.iter().copied().map(alloc_id).collect())
             }
-            Self::WriteEval { eval, job, status, is_outcome } => {
-                let (id, job) = (eval_id(*eval), job_of_eval(*eval, *job, naive));
-                let eval = Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister);
+            Self::WriteEval { eval, job, status, is_outcome, anew } => {
+                let id = eval_id(*eval);
+                let known = naive.evals.get(&id).filter(|_| !anew).cloned();
+                let eval = known.unwrap_or_else(|| Evaluation {
+                    create_index: index,
+                    ..Evaluation::new(id, job_key(*job), JobType::Service, 50, EvalTrigger::JobRegister)
+                });
                 let eval = Box::new(Evaluation { status: *status, modify_index: index, ..eval });
                 if *is_outcome { Change::EvalOutcome(eval) } else { Change::Eval(eval) }
             }
+            Self::ChangeEvals(change) => Change::EvalsChanged(change.clone()),
             Self::ApplyPlan { eval, job } => {
                 Change::PlanApplied { job: job_of_eval(*eval, *job, naive), eval_id: eval_id(*eval) }
             }
             Self::DeleteEvals(evals) => Change::EvalsDeleted(evals.iter().copied().map(eval_id).collect()),
-            Self::WriteDeployment { deployment, version, status } => {
+            Self::WriteDeployment { deployment, version, status, anew } => {
                 let id = deployment_id(*deployment);
-                let known = naive.deployments.get(&id);
+                let known = naive.deployments.get(&id).filter(|_| !anew);
                 let deployment = match known {
                     Some(known) => known.clone(),
                     None => build::deployment(id, pick_version(version, naive)?, index),
@@ -124,6 +136,7 @@ impl Command {
                     ..deployment
                 }))
             }
+            Self::ChangeDeployment(fields) => Change::DeploymentFields(Box::new(fields.clone())),
             Self::DeleteDeployments(deployments) => {
                 Change::DeploymentsDeleted(deployments.iter().copied().map(deployment_id).collect())
             }
@@ -150,6 +163,7 @@ fn registered_node(node: u8, shape: u8, naive: &Naive) -> Node {
             ..NodeResources::default()
         },
         reserved: NodeReserved { cpu_mhz: 100, memory_mb: 256, ..NodeReserved::default() },
+        max_allocs: u32::from(shape % 3),
         ..NodeSpec::default()
     };
     let fresh = NodeServerSide { status: NodeStatus::Ready, ..NodeServerSide::default() };
@@ -157,10 +171,10 @@ fn registered_node(node: u8, shape: u8, naive: &Naive) -> Node {
     Node { id, spec: Arc::new(spec), server }
 }
 
-fn registered_job(job: u8, naive: &Naive, index: Index) -> Job {
+fn registered_job(job: u8, kind: JobType, stop: bool, naive: &Naive, index: Index) -> Job {
     let key = job_key(job);
     let current = naive.versions(&key).last().copied();
-    let spec = JobSpec { namespace: key.namespace, id: key.id, ..JobSpec::default() };
+    let spec = JobSpec { namespace: key.namespace, id: key.id, kind, stop, ..JobSpec::default() };
     Job {
         spec: Arc::new(spec),
         version: current.map_or(0, |current| current.version + 1),
@@ -176,7 +190,7 @@ fn pick_version(version: &Pick, naive: &Naive) -> Option<JobVersionKey> {
     (!versions.is_empty()).then(|| version.get(&versions).clone())
 }
 
-/// An evaluation stays its job's; a new one is that of `job`.
+/// The job of an evaluation that is known; else `job`.
 fn job_of_eval(eval: u8, job: u8, naive: &Naive) -> JobKey {
     naive.evals.get(&eval_id(eval)).map_or_else(|| job_key(job), |eval| eval.job.clone())
 }
@@ -206,27 +220,26 @@ fn placements(
     let rows: BTreeMap<u8, &PlacedRow> =
         rows.iter().filter(free).filter(on_known).map(|row| (row.alloc, row)).collect();
     let (resources, _) = want.split(rows.values().next()?.got);
-    let mut placements = Placements::new(Arc::new(common(version, resources)));
+    // Allocations that are gone may be replaced, too, but only by one of the same job.
+    let is_replaceable =
+        |id: &AllocId| naive.allocs.get(id).is_none_or(|replaced| replaced.common.job.job == version.job);
+    let mut placements = Placements::new(Arc::new(common(version.clone(), resources)));
     placements.canary = canary;
+    let mut places = BTreeMap::new();
     // Not in the order of their ids: columns need not be sorted.
     for row in rows.into_values().rev() {
         let node = node_id(row.node);
-        let place = placements.nodes.iter().position(|known| *known == node).unwrap_or_else(|| {
-            placements.nodes.push(node);
-            placements.nodes.len() - 1
+        let node = *places.entry(node).or_insert_with(|| placements.add_node(node));
+        placements.push(Placement {
+            id: alloc_id(row.alloc),
+            node,
+            name_index: u32::from(row.alloc),
+            previous: row.previous.map(alloc_id).filter(is_replaceable),
+            assigned: want.split(row.got).1,
+            reschedule: (row.reschedules > 0).then(|| tracker(row.reschedules)),
+            preempted: row.preempted.iter().copied().map(alloc_id).collect(),
         });
-        placements.ids.0.push(alloc_id(row.alloc));
-        placements.node.push(place as u32);
-        placements.name_index.push(u32::from(row.alloc));
-        placements.previous.0.push(row.previous.map_or(AllocIds::NONE, alloc_id));
-        placements.assigned.push(want.split(row.got).1);
-        placements.reschedule.push((row.reschedules > 0).then(|| tracker(row.reschedules)));
-        placements.preempted.push(row.preempted.iter().copied().map(alloc_id).collect());
     }
-    leave_out_if_empty(&mut placements.previous.0, |id| *id == AllocIds::NONE);
-    leave_out_if_empty(&mut placements.assigned, Option::is_none);
-    leave_out_if_empty(&mut placements.reschedule, Option::is_none);
-    leave_out_if_empty(&mut placements.preempted, Vec::is_empty);
     Some(placements)
 }
 
@@ -249,7 +262,7 @@ fn changed(
                 .map(|(id, row)| {
                     let mut whole = naive.allocs[id].resources();
                     wants::give(&mut whole, row.got);
-                    whole.split().1.map(Arc::new)
+                    PackedAssigned::pack(&whole.split().1)
                 })
                 .collect();
         }
@@ -263,8 +276,9 @@ fn changed(
             }
             change.common = Some(Arc::new(common(pick_of.get(&versions).version_key(), resources)));
             change.assigned = rows.values().map(|row| want.split(row.got).1).collect();
-            if rows.keys().all(|id| naive.allocs[id].assigned.is_none()) {
-                leave_out_if_empty(&mut change.assigned, Option::is_none);
+            let had_nothing = rows.keys().all(|id| naive.allocs[id].assigned.is_empty());
+            if had_nothing && change.assigned.iter().all(PackedAssigned::is_empty) {
+                change.assigned.clear();
             }
         }
     }
@@ -273,27 +287,17 @@ fn changed(
         if columns.reports {
             change.reports.push(ReportNumber(u64::from(row.tasks)));
         }
-        if columns.next {
-            change.next.0.push(row.next.map_or(AllocIds::NONE, alloc_id));
-        }
         if columns.task_states {
             change.task_states.push(task_states(row.tasks));
+        }
+        if columns.verdicts {
+            change.verdicts.push(row.verdict);
         }
         if columns.network {
             change.network.push(row.address.map(network));
         }
-        if columns.reschedule {
-            change.reschedule.push(tracker(row.tasks));
-        }
     }
     Some(change)
-}
-
-/// A column that holds nothing is left out.
-fn leave_out_if_empty<T>(column: &mut Vec<T>, is_nothing: impl Fn(&T) -> bool) {
-    if column.iter().all(is_nothing) {
-        column.clear();
-    }
 }
 
 fn pending(id: AllocId, common: AllocCommon, node_id: NodeId, index: Index) -> Allocation {
@@ -303,7 +307,7 @@ fn pending(id: AllocId, common: AllocCommon, node_id: NodeId, index: Index) -> A
         name_index: None,
         node_id,
         node_name: FORMER_NAME.into(),
-        assigned: None,
+        assigned: PackedAssigned::default(),
         desired_status: DesiredStatus::Run,
         desired_description: Text::default(),
         desired_transition: DesiredTransition::default(),

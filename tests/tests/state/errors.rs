@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use model::alloc::{Allocation, Demand, PackedTaskStates};
-use model::change::{AllocsChanged, Change, JobFields};
+use model::alloc::{Allocation, Demand, PackedAssigned, PackedTaskStates};
+use model::change::{AllocsChanged, Change, DeploymentFields, EvalsChanged, JobFields, NodesChanged};
 use model::columns::AllocIds;
 use model::job::{Job, JobStatus};
 use model::node::{Node, NodeServerSide};
 use model::plan::{Placements, Uneven};
-use model::{AllocId, Index, JobVersionKey, NodeId};
+use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, NodeId};
 use state::{AllocRef, Inconsistent, State, Table, View};
 use tests::build;
 
@@ -90,6 +90,10 @@ fn a_node_must_be_there() {
     assert_refused(&scene, placed, Inconsistent::NoNode(unknown));
     let changed = Change::NodeServerSide { id: unknown, server: server.clone() };
     assert_refused(&scene, changed, Inconsistent::NoNode(unknown));
+    let together = |ids: &[NodeId]| {
+        Change::NodesChanged(Box::new(NodesChanged { ids: ids.to_vec(), ..Default::default() }))
+    };
+    assert_refused(&scene, together(&[one.node.id, unknown]), Inconsistent::NoNode(unknown));
 
     // One that is gone is not there either, although an allocation is still on it.
     scene.apply(vec![Change::NodesDeleted(vec![one.node.id])]);
@@ -97,6 +101,7 @@ fn a_node_must_be_there() {
     assert_refused(&scene, placed, Inconsistent::NoNode(one.node.id));
     let changed = Change::NodeServerSide { id: one.node.id, server };
     assert_refused(&scene, changed, Inconsistent::NoNode(one.node.id));
+    assert_refused(&scene, together(&[one.node.id]), Inconsistent::NoNode(one.node.id));
 }
 
 #[test]
@@ -113,7 +118,7 @@ fn columns_must_fit_each_other() {
         (uneven(|placements| placements.node.truncate(1)), "node", 1),
         (uneven(|placements| placements.name_index.push(2)), "name_index", 3),
         (uneven(|placements| placements.previous = [AllocIds::NONE].into_iter().collect()), "previous", 1),
-        (uneven(|placements| placements.assigned.push(None)), "assigned", 1),
+        (uneven(|placements| placements.assigned.push(PackedAssigned::default())), "assigned", 1),
         (uneven(|placements| placements.reschedule.push(None)), "reschedule", 1),
         (uneven(|placements| placements.preempted.push(Vec::new())), "preempted", 1),
         (uneven(|placements| placements.nodes.clear()), "nodes", 0),
@@ -123,10 +128,16 @@ fn columns_must_fit_each_other() {
         let expected = if column == "nodes" { 1 } else { 2 };
         assert_refused(&scene, change, Inconsistent::Uneven(Uneven { column, found, expected }));
     }
-    let change =
-        AllocsChanged { task_states: vec![PackedTaskStates::default(); 2], ..build::running(&[one.alloc]) };
-    let uneven = Uneven { column: "task_states", found: 2, expected: 1 };
-    assert_refused(&scene, Change::AllocsChanged(Box::new(change)), uneven.into());
+    let running = || build::running(&[one.alloc]);
+    let refused = [
+        (AllocsChanged { task_states: vec![PackedTaskStates::default(); 2], ..running() }, "task_states"),
+        (AllocsChanged { verdicts: vec![None; 2], ..running() }, "verdicts"),
+        (AllocsChanged { assigned: vec![PackedAssigned::default(); 2], ..running() }, "assigned"),
+    ];
+    for (change, column) in refused {
+        let uneven = Uneven { column, found: 2, expected: 1 };
+        assert_refused(&scene, Change::AllocsChanged(Box::new(change)), uneven.into());
+    }
 }
 
 #[test]
@@ -147,6 +158,21 @@ fn what_is_not_there_can_be_deleted() {
     ]);
     let after = describe(&scene.replica.snapshot());
     assert_eq!((after.allocs, after.nodes), (before.allocs, before.nodes));
+}
+
+/// Their owners may forget them at any time; what comes too late does no harm.
+#[test]
+fn evaluations_and_deployments_that_are_gone_can_be_changed() {
+    let mut scene = Scene::new();
+    let unused = scene.unused_id();
+    let (eval, deployment) = (EvalId::from_bytes(unused), DeploymentId::from_bytes(unused));
+    let fields = DeploymentFields { id: deployment, status: None, groups: Vec::new() };
+    scene.apply(vec![
+        Change::EvalsChanged(EvalsChanged { ids: vec![eval], ..EvalsChanged::default() }),
+        Change::DeploymentFields(Box::new(fields)),
+    ]);
+    let after = scene.replica.snapshot();
+    assert!(after.eval(eval).is_none() && after.deployment(deployment).is_none());
 }
 
 #[test]

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use model::alloc::{
     AllocExtra, Allocation, ClientStatus, DesiredStatus, DesiredTransition, Health, ReportNumber,
+    RescheduleTracker,
 };
-use model::change::{AllocsChanged, Change, ChangeSet, JobSummary};
+use model::change::{
+    AllocsChanged, Change, ChangeSet, DeploymentFields, EvalsChanged, JobSummary, NodesChanged,
+};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::Job;
-use model::node::Node;
+use model::node::{EVENTS_MAX, Node};
 use model::plan::Placements;
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp};
 use state::{Table, UnblockKey};
@@ -32,12 +35,26 @@ pub(crate) struct Naive {
     pub(crate) evals: BTreeMap<EvalId, Evaluation>,
     pub(crate) deployments: BTreeMap<DeploymentId, Deployment>,
     pub(crate) unblocked: BTreeMap<UnblockKey, Index>,
+    /// The last index at which the servers changed a node's work; of nodes that are known or have allocations.
+    pub(crate) work: BTreeMap<NodeId, Index>,
+    /// The last index at which a job's versions, evaluations, allocations or deployments changed, came or went.
+    marks: BTreeMap<(Table, JobKey), Index>,
 }
 
 impl Naive {
     /// The versions of a job, the current one last.
     pub(crate) fn versions(&self, job: &JobKey) -> Vec<&Job> {
         self.jobs.values().filter(|version| version.key() == *job).collect()
+    }
+
+    /// The last index at which what a table holds of a job changed; that of the table where nothing is known of it.
+    pub(crate) fn job_index(&self, table: Table, job: &JobKey) -> Index {
+        let own = if table == Table::JobSummaries {
+            self.summaries.get(job).map(|summary| summary.modify_index)
+        } else {
+            self.marks.get(&(table, job.clone())).copied()
+        };
+        own.unwrap_or_else(|| self.tables.get(&table).copied().unwrap_or_default())
     }
 
     pub(crate) fn allocs_of_node(&self, node: NodeId) -> Vec<&Allocation> {
@@ -50,6 +67,7 @@ impl Naive {
         let touched = match change {
             Change::Job(job) => {
                 self.jobs.insert(job.version_key(), Job::clone(job));
+                self.mark_registered(Table::Jobs, job.key());
                 Table::Jobs
             }
             Change::JobFields(fields) => {
@@ -59,17 +77,22 @@ impl Naive {
                 job.stable = fields.stable;
                 job.version_tag = fields.version_tag.clone();
                 job.modify_index = set.index;
+                self.mark_registered(Table::Jobs, fields.key.job.clone());
                 Table::Jobs
             }
             Change::JobDeleted(key) => {
                 self.jobs.retain(|version, _| version.job != *key);
                 self.summaries.remove(key);
                 self.plans.remove(key);
+                self.marks.remove(&(Table::Jobs, key.clone()));
+                self.marks.remove(&(Table::Evals, key.clone()));
+                self.marks.remove(&(Table::Deployments, key.clone()));
                 self.tables.insert(Table::JobSummaries, set.index);
                 Table::Jobs
             }
             Change::JobVersionsDeleted(keys) => {
                 self.jobs.retain(|version, _| !keys.contains(version));
+                keys.iter().for_each(|key| self.mark_registered(Table::Jobs, key.job.clone()));
                 Table::Jobs
             }
             Change::JobSummary(summary) => {
@@ -77,7 +100,10 @@ impl Naive {
                 Table::JobSummaries
             }
             Change::Eval(eval) | Change::EvalOutcome(eval) => {
+                // It may have been another job's.
+                self.touch_evals(&[eval.id]);
                 self.evals.insert(eval.id, Evaluation::clone(eval));
+                self.touch_evals(&[eval.id]);
                 Table::Evals
             }
             Change::PlanApplied { job, eval_id } => {
@@ -87,21 +113,37 @@ impl Naive {
                 if let Some(eval) = self.evals.get_mut(eval_id) {
                     eval.modify_index = set.index;
                 }
+                self.touch_evals(&[*eval_id]);
+                Table::Evals
+            }
+            Change::EvalsChanged(change) => {
+                self.change_evals(change, set);
                 Table::Evals
             }
             Change::EvalsDeleted(ids) => {
+                self.touch_evals(ids);
                 self.evals.retain(|id, _| !ids.contains(id));
                 Table::Evals
             }
             Change::Deployment(deployment) => {
+                self.touch_deployments(&[deployment.id]);
                 self.deployments.insert(deployment.id, Deployment::clone(deployment));
+                self.touch_deployments(&[deployment.id]);
+                Table::Deployments
+            }
+            Change::DeploymentFields(fields) => {
+                self.change_deployment(fields, set);
                 Table::Deployments
             }
             Change::DeploymentsDeleted(ids) => {
+                self.touch_deployments(ids);
                 self.deployments.retain(|id, _| !ids.contains(id));
                 Table::Deployments
             }
             Change::Node(node) => {
+                if !self.nodes.contains_key(&node.id) {
+                    self.work.insert(node.id, set.index);
+                }
                 for alloc in self.allocs.values_mut().filter(|alloc| alloc.node_id == node.id) {
                     alloc.node_name = node.spec.name.clone();
                 }
@@ -110,6 +152,10 @@ impl Naive {
             }
             Change::NodeServerSide { id, server } => {
                 self.nodes.get_mut(id).expect("commands speak of what is there").server = (**server).clone();
+                Table::Nodes
+            }
+            Change::NodesChanged(change) => {
+                self.change_nodes(change, set);
                 Table::Nodes
             }
             Change::NodesDeleted(ids) => {
@@ -122,15 +168,20 @@ impl Naive {
             }
             Change::AllocsChanged(change) => {
                 self.change_allocs(change, set);
+                self.touch_allocs(&change.ids.0, change.by_servers);
                 Table::Allocs
             }
             Change::Alloc(alloc) => {
+                // It may have been another job's, and on another node.
+                self.touch_allocs(&[alloc.id], true);
                 self.allocs.remove(&alloc.id);
                 let node_name = self.node_name(alloc.node_id).unwrap_or_else(|| alloc.node_name.clone());
                 self.allocs.insert(alloc.id, Allocation { node_name, ..Allocation::clone(alloc) });
+                self.touch_allocs(&[alloc.id], true);
                 Table::Allocs
             }
             Change::AllocsDeleted(ids) => {
+                self.touch_allocs(&ids.0, true);
                 self.allocs.retain(|id, _| !ids.0.contains(id));
                 Table::Allocs
             }
@@ -159,6 +210,102 @@ impl Naive {
             | Change::Lease(_) => unreachable!("no command makes it: these are maps in the real state too"),
         };
         self.tables.insert(touched, set.index);
+        self.forget_what_left();
+    }
+
+    fn touch_evals(&mut self, ids: &[EvalId]) {
+        for id in ids {
+            if let Some(job) = self.evals.get(id).map(|eval| eval.job.clone()) {
+                self.mark_registered(Table::Evals, job);
+            }
+        }
+    }
+
+    fn touch_deployments(&mut self, ids: &[DeploymentId]) {
+        for id in ids {
+            if let Some(job) = self.deployments.get(id).map(|deployment| deployment.job.job.clone()) {
+                self.mark_registered(Table::Deployments, job);
+            }
+        }
+    }
+
+    /// Of a job that is not registered nothing is noted.
+    fn mark_registered(&mut self, table: Table, job: JobKey) {
+        if !self.versions(&job).is_empty() {
+            self.marks.insert((table, job), self.index);
+        }
+    }
+
+    fn touch_allocs(&mut self, ids: &[AllocId], by_servers: bool) {
+        for alloc in ids.iter().filter_map(|id| self.allocs.get(id)) {
+            self.marks.insert((Table::Allocs, alloc.common.job.job.clone()), self.index);
+            if by_servers {
+                self.work.insert(alloc.node_id, self.index);
+            }
+        }
+    }
+
+    /// Nothing is noted of nodes that are gone with their allocations, nor of allocations where a job has none.
+    fn forget_what_left(&mut self) {
+        let allocs = &self.allocs;
+        self.work
+            .retain(|id, _| self.nodes.contains_key(id) || allocs.values().any(|alloc| alloc.node_id == *id));
+        self.marks.retain(|(table, job), _| {
+            *table != Table::Allocs || allocs.values().any(|alloc| alloc.common.job.job == *job)
+        });
+    }
+
+    fn change_evals(&mut self, change: &EvalsChanged, set: &ChangeSet) {
+        for id in &change.ids {
+            let Some(eval) = self.evals.get_mut(id) else { continue };
+            if let Some((status, description)) = change.status.clone() {
+                (eval.status, eval.status_description) = (status, description);
+            }
+            if let Some(next) = change.next_eval {
+                eval.next_eval = Some(next);
+            }
+            (eval.modify_index, eval.modify_time) = (set.index, set.at);
+        }
+        self.touch_evals(&change.ids);
+    }
+
+    fn change_deployment(&mut self, fields: &DeploymentFields, set: &ChangeSet) {
+        let Some(deployment) = self.deployments.get_mut(&fields.id) else { return };
+        if let Some((status, description)) = fields.status.clone() {
+            (deployment.status, deployment.status_description) = (status, description);
+        }
+        for progress in &fields.groups {
+            let mut group = deployment.groups.remove(&progress.group).unwrap_or_default();
+            group.placed_allocs = progress.placed_allocs;
+            group.healthy_allocs = progress.healthy_allocs;
+            group.unhealthy_allocs = progress.unhealthy_allocs;
+            group.require_progress_by = progress.require_progress_by;
+            group.placed_canaries = [&group.placed_canaries[..], &progress.new_canaries].concat();
+            deployment.groups.insert(progress.group.clone(), group);
+        }
+        (deployment.modify_index, deployment.modify_time) = (set.index, set.at);
+        self.touch_deployments(&[fields.id]);
+    }
+
+    fn change_nodes(&mut self, change: &NodesChanged, set: &ChangeSet) {
+        for id in &change.ids {
+            let server = &mut self.nodes.get_mut(id).expect("commands speak of what is there").server;
+            if let Some(status) = change.status {
+                (server.status, server.status_updated_at) = (status, set.at);
+            }
+            server.events.extend(change.event.clone());
+            // Only a new one drives the oldest out.
+            while change.event.is_some() && server.events.len() > EVENTS_MAX {
+                server.events.remove(0);
+            }
+            if let Some(index) = change.last_missed_heartbeat_index {
+                server.last_missed_heartbeat_index = index;
+            }
+            if let Some(index) = change.last_alloc_update_index {
+                server.last_alloc_update_index = index;
+            }
+            server.modify_index = set.index;
+        }
     }
 
     fn place(&mut self, placements: &Placements, set: &ChangeSet) {
@@ -170,7 +317,7 @@ impl Naive {
                 name_index: Some(placements.name_index[row]),
                 node_id,
                 node_name: self.node_name(node_id).expect("commands place on known nodes"),
-                assigned: placements.assigned.get(row).cloned().flatten(),
+                assigned: placements.assigned.get(row).cloned().unwrap_or_default(),
                 desired_status: DesiredStatus::Run,
                 desired_description: Text::default(),
                 desired_transition: DesiredTransition::default(),
@@ -192,7 +339,13 @@ impl Naive {
                 modify_time: set.at,
             };
             self.allocs.insert(*id, alloc);
+            let replaced = placements.previous.get(row).and_then(|previous| self.allocs.get_mut(&previous));
+            if let Some(replaced) = replaced {
+                replaced.extra.next = Some(*id);
+                (replaced.modify_index, replaced.modify_time) = (set.index, set.at);
+            }
         }
+        self.touch_allocs(&placements.ids.0, true);
     }
 
     fn change_allocs(&mut self, change: &AllocsChanged, set: &ChangeSet) {
@@ -222,17 +375,21 @@ impl Naive {
             if let Some(health) = change.health {
                 alloc.health = health;
             }
+            if let Some((healthy, timestamp)) = change.verdicts.get(row).copied().flatten() {
+                let canary = alloc.health.is_some_and(|health| health.canary);
+                alloc.health =
+                    Some(Health { healthy: Some(healthy), timestamp, canary, modify_index: set.index });
+            }
             if let Some(report) = change.reports.get(row) {
                 alloc.report = *report;
             }
             if let Some(states) = change.task_states.get(row) {
                 alloc.task_states = states.clone();
             }
-            if let Some(next) = change.next.get(row) {
-                alloc.extra.next = Some(next);
-            }
-            if let Some(reschedule) = change.reschedule.get(row) {
-                alloc.extra.reschedule = Some(Arc::clone(reschedule));
+            if let Some(outcome) = change.reschedule {
+                let events = alloc.extra.reschedule.as_ref().map(|tracker| tracker.events.clone());
+                let events = events.unwrap_or_default();
+                alloc.extra.reschedule = Some(Arc::new(RescheduleTracker { events, last: Some(outcome) }));
             }
             if let Some(network) = change.network.get(row) {
                 alloc.extra.network = network.clone();
@@ -254,12 +411,17 @@ impl Naive {
     }
 
     /// All of it as a database would hold it, for a state that is built anew. Allocations of purged versions are left
-    /// out, and so is what only change sets tell: which attempts were taken, and what gained room.
+    /// out, and so is what only change sets tell: which attempts were taken, what gained room, and when something of a
+    /// table, a job or a node changed last, for which the load itself then stands.
     pub(crate) fn as_loaded(&self) -> (Self, ChangeSet) {
         let mut loaded = self.clone();
         loaded.plans.clear();
         loaded.unblocked.clear();
+        loaded.marks.clear();
+        loaded.tables = Table::ALL.into_iter().map(|table| (table, self.index)).collect();
         loaded.allocs.retain(|_, alloc| self.jobs.contains_key(&alloc.common.job));
+        let with_work = loaded.allocs.values().map(|alloc| alloc.node_id).chain(loaded.nodes.keys().copied());
+        loaded.work = with_work.map(|node| (node, self.index)).collect();
         let jobs = loaded.jobs.values().cloned().map(|job| Change::Job(Box::new(job)));
         let summaries = loaded.summaries.values().cloned();
         let nodes = loaded.nodes.values().cloned().map(|node| Change::Node(Box::new(node)));

@@ -1,13 +1,13 @@
-//! Whatever happens to a cluster, its state says what plain maps of the same objects say.
+//! Whatever happens to a cluster, its state says what plain maps of the same objects say, in whichever way it got there.
 
 use model::change::{Change, ChangeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use state::State;
+use state::{Stamp, State};
 use tests::build::Log;
 
 use crate::commands::{self, Command};
-use crate::compare::{assert_same, assert_same_objects};
+use crate::compare::assert_same;
 use crate::effects;
 use crate::naive::Naive;
 
@@ -31,8 +31,25 @@ struct Twins {
 }
 
 impl Twins {
+    /// The cluster that every history begins with.
+    fn open() -> Self {
+        let mut twins = Self::default();
+        twins.advance([effects::opening]);
+        twins
+    }
+
+    /// Both move on by the step's commands.
+    fn take(&mut self, step: &Step) -> ChangeSet {
+        let index = self.log.next_index();
+        self.advance(
+            step.commands
+                .iter()
+                .map(|command| move |naive: &Naive| Vec::from_iter(command.change(naive, index))),
+        )
+    }
+
     /// Both move on by one change set; each part of it sees what the parts before it did.
-    fn advance<F: FnOnce(&Naive) -> Vec<Change>>(&mut self, parts: impl IntoIterator<Item = F>) {
+    fn advance<F: FnOnce(&Naive) -> Vec<Change>>(&mut self, parts: impl IntoIterator<Item = F>) -> ChangeSet {
         let mut set: ChangeSet = self.log.entry(Vec::new());
         for part in parts {
             let changes = part(&self.naive);
@@ -42,6 +59,7 @@ impl Twins {
         (self.naive.index, self.naive.at) = (set.index, set.at);
         self.state.apply(&set).expect("commands make change sets that fit");
         assert_same(&self.state, &self.naive);
+        set
     }
 }
 
@@ -50,14 +68,10 @@ proptest! {
 
     #[test]
     fn a_state_says_what_its_objects_say(steps in vec(step(), 1..50)) {
-        let mut twins = Twins::default();
-        twins.advance([effects::opening]);
+        let mut twins = Twins::open();
         let mut snapshots = Vec::new();
         for step in steps {
-            let index = twins.log.next_index();
-            twins.advance(step.commands.iter().map(|command| {
-                move |naive: &Naive| Vec::from_iter(command.change(naive, index))
-            }));
+            twins.take(&step);
             if step.kept {
                 snapshots.push((twins.state.clone(), twins.naive.clone()));
             }
@@ -68,7 +82,22 @@ proptest! {
         let (naive, set) = twins.naive.as_loaded();
         let mut loaded = State::default();
         loaded.load(&set).expect("whole objects fit an empty state");
-        assert_eq!((loaded.index(), loaded.at()), (naive.index, naive.at));
-        assert_same_objects(&loaded, &naive);
+        assert_same(&loaded, &naive);
+    }
+
+    #[test]
+    fn a_change_set_does_the_same_change_by_change(steps in vec(step(), 1..20)) {
+        let mut twins = Twins::open();
+        let mut stepwise = twins.state.clone();
+        for step in steps {
+            let set = twins.take(&step);
+            let (stamp, before) = (Stamp::from(&set), (stepwise.index(), stepwise.at()));
+            for change in &set.changes {
+                stepwise.apply_change(change, stamp).expect("commands make change sets that fit");
+            }
+            assert_eq!((stepwise.index(), stepwise.at()), before, "it is not at the next index yet");
+            stepwise.advance(stamp);
+            assert_same(&stepwise, &twins.naive);
+        }
     }
 }

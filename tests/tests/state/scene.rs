@@ -9,6 +9,7 @@ use model::deployment::Deployment;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobType};
 use model::node::{Eligibility, Node, NodeServerSide};
+use model::plan::Placements;
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use state::{Replica, State};
 use tests::build::{self, Ids};
@@ -67,6 +68,13 @@ impl Scene {
     /// One more allocation that shares `common`.
     pub(crate) fn placed(&mut self, common: AllocCommon, on: NodeId) -> Change {
         Change::AllocsPlaced(Box::new(build::placements(common, [on], &mut self.ids)))
+    }
+
+    /// The same in place of `previous`.
+    pub(crate) fn replaced(&mut self, common: AllocCommon, on: NodeId, previous: AllocId) -> Change {
+        let placed = build::placements(common, [on], &mut self.ids);
+        let previous = [previous].into_iter().collect();
+        Change::AllocsPlaced(Box::new(Placements { previous, ..placed }))
     }
 
     /// An allocation, whole.
@@ -129,6 +137,7 @@ impl Half {
         let ids = [self.alloc].into_iter().collect();
         Change::AllocsChanged(Box::new(AllocsChanged {
             ids,
+            by_servers: true,
             common: Some(Arc::new(common)),
             ..AllocsChanged::default()
         }))

@@ -92,6 +92,11 @@ fn assert_whole(state: &State) {
     assert_eq!(live as usize, allocs().filter(|alloc| !alloc.is_terminal()).count());
     assert_eq!(held_mhz, allocs().filter(is_held).map(|alloc| alloc.demand().cpu_mhz).sum::<u32>());
     assert_eq!(state.alloc_count(), allocs().count());
+    let of_jobs: usize = state.jobs().map(|job| state.live_alloc_count(&job.key())).sum();
+    assert_eq!(of_jobs, live as usize);
+    let created: Vec<_> =
+        state.allocs_by_creation(..).map(|alloc| (alloc.create_index(), alloc.id())).collect();
+    assert!(created.is_sorted() && created.len() == state.alloc_count());
     assert_eq!(state.nodes().map(|node| node.allocs().len()).sum::<usize>(), state.alloc_count());
     let newest = allocs().map(AllocRef::modify_index).max().unwrap_or_default();
     assert!(newest <= state.index(), "allocations of {newest} in a state of {}", state.index());

@@ -1,10 +1,8 @@
 //! What a task group wants of its nodes, in every shape that is counted differently, and what one allocation gets of
 //! its node for it.
 
-use std::sync::Arc;
-
 use model::Text;
-use model::alloc::{AllocatedDevice, AllocatedResources, Assigned, PortMapping, TaskResources};
+use model::alloc::{AllocatedDevice, AllocatedResources, PackedAssigned, PortMapping, TaskResources};
 use model::job::{Lifecycle, LifecycleHook, NetworkResource, Port};
 use proptest::prelude::*;
 
@@ -78,11 +76,11 @@ fn address(number: u8) -> Text {
 
 impl Want {
     /// What all allocations that want this share, and what one of them got.
-    pub(crate) fn split(&self, got: Got) -> (AllocatedResources, Option<Arc<Assigned>>) {
+    pub(crate) fn split(&self, got: Got) -> (AllocatedResources, PackedAssigned) {
         let mut whole = self.template();
         give(&mut whole, got);
         let (common, assigned) = whole.split();
-        (common, assigned.map(Arc::new))
+        (common, PackedAssigned::pack(&assigned))
     }
 
     fn template(&self) -> AllocatedResources {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use model::alloc::Allocation;
-use model::change::{Change, JobFields, Unblocked};
+use model::change::{Change, DeploymentFields, EvalsChanged, JobFields, NodesChanged, Unblocked};
 use model::cluster::Namespace;
 use model::job::JobStatus;
 use model::{Index, Text};
@@ -50,6 +50,7 @@ fn an_evaluation_wakes_its_job_too() {
     assert_wakes(|[one, _]| Change::Eval(Box::new(one.eval.clone())), &expected);
     assert_wakes(|[one, _]| Change::EvalOutcome(Box::new(one.eval.clone())), &expected);
     assert_wakes(|[one, _]| Change::PlanApplied { job: one.job_key(), eval_id: one.eval.id }, &expected);
+    assert_wakes(|[one, _]| evals_changed(&[one]), &expected);
     assert_wakes(|[one, _]| Change::EvalsDeleted(vec![one.eval.id]), &expected);
 }
 
@@ -57,6 +58,8 @@ fn an_evaluation_wakes_its_job_too() {
 fn a_deployment_wakes_its_job_too() {
     let expected = ["Deployments", "deployments of job 1", "deployment 1", "Deployments like 1"];
     assert_wakes(|[one, _]| Change::Deployment(Box::new(one.deployment.clone())), &expected);
+    let fields = |one: &Half| DeploymentFields { id: one.deployment.id, status: None, groups: Vec::new() };
+    assert_wakes(|[one, _]| Change::DeploymentFields(Box::new(fields(one))), &expected);
     assert_wakes(|[one, _]| Change::DeploymentsDeleted(vec![one.deployment.id]), &expected);
 }
 
@@ -65,13 +68,20 @@ fn a_node_wakes_those_who_watch_it_but_not_its_allocations() {
     let expected = ["Nodes", "node 1", "Nodes like 1"];
     assert_wakes(|[one, _]| Change::Node(Box::new(one.node.clone())), &expected);
     assert_wakes(|[one, _]| one.node_ineligible(), &expected);
+    assert_wakes(|[one, _]| nodes_changed(&[one]), &expected);
     assert_wakes(|[one, _]| Change::NodesDeleted(vec![one.node.id]), &expected);
 }
 
 #[test]
-fn an_allocation_wakes_its_job_and_its_node_too() {
+fn a_report_wakes_the_allocation_s_job_and_node_but_is_no_work() {
     let expected = ["Allocs", "allocs of job 1", "allocs on node 1", "alloc 1", "Allocs like 1"];
     assert_wakes(|[one, _]| one.running(), &expected);
+}
+
+#[test]
+fn what_the_servers_do_to_an_allocation_is_its_node_s_work() {
+    let expected =
+        ["Allocs", "allocs of job 1", "allocs on node 1", "work on node 1", "alloc 1", "Allocs like 1"];
     assert_wakes(|[one, _]| one.updated_to(one.common()), &expected);
     assert_wakes(|[one, _]| Change::AllocsDeleted([one.alloc].into_iter().collect()), &expected);
 }
@@ -81,7 +91,25 @@ fn a_placement_wakes_the_job_of_one_and_the_node_of_the_other() {
     let mut scene = Scene::new();
     let [one, two] = scene.halves.clone();
     let placed = scene.placed(one.common(), two.node.id);
-    assert_eq!(woken_by(&scene, placed), ["Allocs", "allocs of job 1", "allocs on node 2"]);
+    let expected = ["Allocs", "allocs of job 1", "allocs on node 2", "work on node 2"];
+    assert_eq!(woken_by(&scene, placed), expected);
+}
+
+#[test]
+fn a_replacement_wakes_those_who_watch_what_it_replaces_but_is_no_work_there() {
+    let mut scene = Scene::new();
+    let [one, two] = scene.halves.clone();
+    let placed = scene.replaced(one.common(), two.node.id, one.alloc);
+    let expected = [
+        "Allocs",
+        "allocs of job 1",
+        "allocs on node 1",
+        "alloc 1",
+        "Allocs like 1",
+        "allocs on node 2",
+        "work on node 2",
+    ];
+    assert_eq!(woken_by(&scene, placed), expected);
 }
 
 #[test]
@@ -93,10 +121,12 @@ fn an_allocation_that_is_written_whole_wakes_where_it_was_and_where_it_is() {
         "Allocs",
         "allocs of job 1",
         "allocs on node 1",
+        "work on node 1",
         "alloc 1",
         "Allocs like 1",
         "allocs of job 2",
         "allocs on node 2",
+        "work on node 2",
     ];
     assert_eq!(woken_by(&scene, Change::Alloc(Box::new(moved))), expected);
 }
@@ -105,9 +135,26 @@ fn an_allocation_that_is_written_whole_wakes_where_it_was_and_where_it_is() {
 fn a_column_of_allocations_wakes_every_job_and_node_in_it() {
     let scene = Scene::new();
     let both = scene.halves.each_ref().map(|half| half.alloc);
+    let mut change = build::running(&both);
+    let reported = woken_by(&scene, Change::AllocsChanged(Box::new(change.clone())));
     let watched = ["allocs of job 1", "allocs of job 2", "allocs on node 1", "allocs on node 2"];
-    let woken = woken_by(&scene, Change::AllocsChanged(Box::new(build::running(&both))));
-    assert!(watched.iter().all(|label| woken.iter().any(|woken| woken == label)), "{woken:?}");
+    assert!(has_all(&reported, &watched), "{reported:?}");
+    change.by_servers = true;
+    let ordered = woken_by(&scene, Change::AllocsChanged(Box::new(change)));
+    assert!(
+        has_all(&ordered, &watched) && has_all(&ordered, &["work on node 1", "work on node 2"]),
+        "{ordered:?}"
+    );
+}
+
+#[test]
+fn a_list_of_evaluations_or_nodes_wakes_for_each() {
+    let scene = Scene::new();
+    let both = scene.halves.each_ref();
+    let woken = woken_by(&scene, evals_changed(&both));
+    assert!(has_all(&woken, &["evals of job 1", "eval 1", "evals of job 2", "eval 2"]), "{woken:?}");
+    let woken = woken_by(&scene, nodes_changed(&both));
+    assert!(has_all(&woken, &["node 1", "node 2"]), "{woken:?}");
 }
 
 #[test]
@@ -155,6 +202,32 @@ fn many_changes_wake_once() {
     assert!(is_woken(&mut watch), "and it goes on watching");
 }
 
+/// The watches see the states before and after a batch, and nothing in between.
+#[test]
+fn what_a_batch_changes_and_then_deletes_is_not_missed() {
+    let scene = Scene::new();
+    let [one, _] = &scene.halves;
+    let keys = [
+        WatchKey::Alloc(one.alloc),
+        WatchKey::NodeAllocs(one.node.id),
+        WatchKey::NodeWork(one.node.id),
+        WatchKey::Job(Table::Allocs, one.job_key()),
+        WatchKey::Eval(one.eval.id),
+        WatchKey::Job(Table::Evals, one.job_key()),
+    ];
+    let mut watches = keys.map(|key| (key.clone(), scene.replica.watch([key])));
+    let changed = scene.next(vec![one.updated_to(one.common()), evals_changed(&[one])]);
+    let deleted = vec![
+        Change::AllocsDeleted([one.alloc].into_iter().collect()),
+        Change::EvalsDeleted(vec![one.eval.id]),
+    ];
+    let deleted = build::change_set(changed.index.next(), deleted);
+    scene.replica.apply(&[changed, deleted]).unwrap();
+    for (key, watch) in &mut watches {
+        assert!(is_woken(watch), "{key:?}");
+    }
+}
+
 #[test]
 fn a_refused_change_set_wakes_nobody() {
     let scene = Scene::new();
@@ -192,6 +265,23 @@ fn dropping_one_watch_leaves_the_others() {
     drop(alloc);
     scene.apply(change());
     assert!(is_woken(&mut prefix));
+}
+
+/// Everybody who follows a busy table comes and goes; a walk over the others for each would be felt.
+#[test]
+fn thousands_watch_the_same() {
+    let scene = Scene::new();
+    let keys = || [WatchKey::Table(Table::Allocs), WatchKey::Prefix(Table::Jobs, "job-".into())];
+    let mut watches: Vec<Watch> = (0..20_000).map(|_| scene.replica.watch(keys())).collect();
+    let mut last = watches.split_off(19_998);
+    // From both ends, as those who came first and last leave first.
+    let later = watches.split_off(10_000);
+    watches.into_iter().zip(later.into_iter().rev()).for_each(drop);
+    scene.apply(vec![scene.halves[0].running()]);
+    assert!(last.iter_mut().all(is_woken));
+    last.truncate(1);
+    scene.apply(vec![Change::Job(Box::new(scene.halves[0].next_version()))]);
+    assert!(last.iter_mut().all(is_woken));
 }
 
 #[test]
@@ -267,6 +357,22 @@ fn a_reset_wakes_everybody_up_to_its_index() {
     assert_eq!(reached(higher), Some(Index(11)), "the change set after it fits");
 }
 
+/// Their index rises, nothing else.
+fn evals_changed(halves: &[&Half]) -> Change {
+    let ids = halves.iter().map(|half| half.eval.id).collect();
+    Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })
+}
+
+/// Likewise.
+fn nodes_changed(halves: &[&Half]) -> Change {
+    let ids = halves.iter().map(|half| half.node.id).collect();
+    Change::NodesChanged(Box::new(NodesChanged { ids, ..NodesChanged::default() }))
+}
+
+fn has_all(woken: &[String], expected: &[&str]) -> bool {
+    expected.iter().all(|label| woken.iter().any(|woken| woken == label))
+}
+
 /// Asserts that a change to the first half wakes exactly those; and, the other way round, the same of the second half.
 fn assert_wakes(change: impl Fn(&[Half; 2]) -> Change, expected: &[&str]) {
     let scene = Scene::new();
@@ -300,6 +406,7 @@ fn watches(scene: &Scene) -> Vec<(String, Watch)> {
             (format!("evals of job {number}"), of_job(Table::Evals)),
             (format!("deployments of job {number}"), of_job(Table::Deployments)),
             (format!("allocs on node {number}"), WatchKey::NodeAllocs(half.node.id)),
+            (format!("work on node {number}"), WatchKey::NodeWork(half.node.id)),
             (format!("alloc {number}"), WatchKey::Alloc(half.alloc)),
             (format!("eval {number}"), WatchKey::Eval(half.eval.id)),
             (format!("deployment {number}"), WatchKey::Deployment(half.deployment.id)),

@@ -20,7 +20,9 @@ demo: ## Starts a whole cluster and runs a job on it (not built yet)
 test: toolchain ## Checks format and lints, and runs every test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
-	cargo test --workspace $(LOCKED)
+	@# Documentation first: what ends the output should be the tests.
+	cargo test --workspace $(LOCKED) --doc
+	cargo test --workspace $(LOCKED) --lib --bins --tests
 
 bench: toolchain ## Runs the benchmarks; ONLY=allocations runs that one
 	cargo bench --workspace $(LOCKED) --bench '$(or $(ONLY),*)'

@@ -80,7 +80,7 @@ fn with_ports(state: &mut State, nodes: &[NodeId], ids: &mut Ids, log: &mut Log)
         let common = build::common_with_port(&job, EvalId::from_bytes(ids.bytes()));
         let on: Vec<usize> = (0..ALLOCS_PER_JOB).map(|_| ids.number() as usize % nodes.len()).collect();
         let port = |row: u32| {
-            build::port(on[row as usize] as u64, 20_000 + (number as u16 * 97 + row as u16) % 12_000)
+            build::port(on[row as usize] as u64, 20_000 + ((number as u32 * 97 + row) % 12_000) as u16)
         };
         let placements = build::placements_with(common, on.iter().map(|node| nodes[*node]), ids, port);
         encode(&log.entry(vec![Change::Job(Box::new(job)), Change::AllocsPlaced(Box::new(placements))]))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use model::alloc::{
     AllocCommon, AllocMetric, AllocatedResources, Assigned, AssignedNetwork, AssignedPort, ClientStatus,
-    PackedAssigned, PackedTaskStates, PortMapping, TaskEvent, TaskEventKind, TaskResources, TaskRunState,
-    TaskState,
+    PackedAssigned, PackedTaskStates, PortMapping, ReportNumber, TaskEvent, TaskEventKind, TaskResources,
+    TaskRunState, TaskState,
 };
 use model::change::{AllocsChanged, Cause, Change, ChangeSet};
 use model::deployment::{Deployment, DeploymentStatus};
@@ -255,6 +255,7 @@ pub fn running(ids: &[AllocId]) -> AllocsChanged {
     AllocsChanged {
         ids: ids.iter().copied().collect(),
         client: Some((ClientStatus::Running, "Tasks are running".into())),
+        reports: ids.iter().map(|_| ReportNumber::new(1, 1)).collect(),
         task_states: states.collect(),
         ..AllocsChanged::default()
     }

@@ -96,8 +96,8 @@ pub enum Change {
     /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a hand-out is
     /// done with; the evaluation's snapshot index is that of the attempt (design §6).
     EvalOutcome(Box<Evaluation>),
-    /// A scheduler's attempt on a job was taken, in whole or in part: no attempt from an older snapshot may be, and the
-    /// evaluation must be looked at from here on only.
+    /// A scheduler's attempt on a job was taken, in whole or in part: none from an older snapshot may be after it, and
+    /// whoever takes up the evaluation again needs a snapshot that has it.
     PlanApplied {
         /// The job.
         job: JobKey,
@@ -352,7 +352,7 @@ impl AllocsChanged {
     }
 }
 
-/// What gained room: computed classes, quotas, or other resources by name.
+/// What gained room: computed classes, quotas, nodes, or other resources by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unblocked {
@@ -360,7 +360,7 @@ pub struct Unblocked {
     pub classes: Vec<Text>,
     /// Quotas.
     pub quotas: Vec<Text>,
-    /// Nodes, for the evaluations of system jobs that wait for them.
+    /// Nodes, for the evaluations of system jobs that wait for them. Of these no record is kept.
     pub nodes: Vec<NodeId>,
     /// Resources that no node brings, such as `csi-volume:<namespace>:<id>`.
     pub resources: Vec<Text>,

@@ -141,7 +141,7 @@ pub struct Uneven {
     pub column: &'static str,
     /// How many rows it has.
     pub found: usize,
-    /// How many rows there are ids for.
+    /// How many it should have: one for each id; of `nodes`, enough for every place that a row names.
     pub expected: usize,
 }
 

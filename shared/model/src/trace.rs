@@ -24,6 +24,11 @@ pub struct NoTraceparent;
 const PACKED: usize = 16 + 8 + 1;
 
 impl TraceContext {
+    /// Ids of zeros stand for none.
+    fn is_valid(self) -> bool {
+        self.trace_id != 0 && self.span_id != 0
+    }
+
     fn to_bytes(self) -> [u8; PACKED] {
         let mut bytes = [self.flags; PACKED];
         bytes[..16].copy_from_slice(&self.trace_id.to_be_bytes());
@@ -35,7 +40,9 @@ impl TraceContext {
         let (trace_id, rest) = bytes.split_first_chunk::<16>()?;
         let (span_id, rest) = rest.split_first_chunk::<8>()?;
         let [flags] = *rest else { return None };
-        Some(Self { trace_id: u128::from_be_bytes(*trace_id), span_id: u64::from_be_bytes(*span_id), flags })
+        let (trace_id, span_id) = (u128::from_be_bytes(*trace_id), u64::from_be_bytes(*span_id));
+        let context = Self { trace_id, span_id, flags };
+        context.is_valid().then_some(context)
     }
 }
 
@@ -67,7 +74,7 @@ impl FromStr for TraceContext {
             span_id: hex(span_id, 16)? as u64,
             flags: hex(flags, 2)? as u8,
         };
-        if context.trace_id == 0 || context.span_id == 0 { Err(NoTraceparent) } else { Ok(context) }
+        if context.is_valid() { Ok(context) } else { Err(NoTraceparent) }
     }
 }
 

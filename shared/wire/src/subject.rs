@@ -74,7 +74,7 @@ impl Subject {
         format!("{}.>", Self::NodeInbox(node))
     }
 
-    /// The node whose subject a message came on; `None` where it is no subject of a node.
+    /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
     pub fn node_of(subject: &str) -> Option<NodeId> {
         let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
         id.parse().ok()

@@ -229,7 +229,7 @@ fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {
 
 fn assert_ports(ports: Option<&NodePorts>, allocs: &[&Allocation]) {
     for view in [View::Held, View::Live] {
-        let mut holders: BTreeMap<(Text, u16), u16> = BTreeMap::new();
+        let mut holders: BTreeMap<(Text, u16), u32> = BTreeMap::new();
         for resources in allocs.iter().filter(|alloc| counts(alloc, view)).map(|alloc| alloc.resources()) {
             for (address, port) in resources.host_ports(&PackedAssigned::default()) {
                 *holders.entry((address.into(), port)).or_default() += 1;

@@ -38,6 +38,17 @@ fn an_allocation_is_placed_once() {
 }
 
 #[test]
+fn a_placement_without_rows_uses_no_version() {
+    let scene = Scene::new();
+    let [one, _] = scene.halves.clone();
+    let next = one.next_version();
+    let none = Placements::new(Arc::new(build::common(&next, one.eval.id)));
+    let version = next.version_key();
+    scene.apply(vec![Change::Job(Box::new(next)), Change::AllocsPlaced(Box::new(none))]);
+    assert!(!scene.replica.snapshot().is_version_in_use(&version));
+}
+
+#[test]
 fn an_allocation_that_is_not_there_cannot_change() {
     let mut scene = Scene::new();
     let unused = AllocId::from_bytes(scene.unused_id());

@@ -2,8 +2,8 @@
 //! cores.
 //!
 //! [`Assigned`] is for building and for answers. Everywhere else it is [`PackedAssigned`]: some thirty bytes for an
-//! allocation with one port instead of ten times that, in rows, in plans and in the log. The form: a version byte, and
-//! for networks, ports and tasks each the length of what follows, their number, and their fields.
+//! allocation with one port, in rows, in plans and in the log. The form: a version byte, and for networks, ports and
+//! tasks each the length of what follows, their number, and their fields.
 
 use std::fmt;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ pub struct AllocMetric {
     pub nodes_in_pool: u32,
     /// The job's node pool.
     pub node_pool: Text,
-    /// The same nodes by datacenter.
+    /// Ready nodes of that pool by datacenter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes_available: BTreeMap<Text, u32>,
     /// Nodes ruled out, by node class.

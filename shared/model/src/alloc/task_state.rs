@@ -1,7 +1,7 @@
 //! How an allocation's tasks fare, and the packed form in which a million allocations keep it.
 //!
 //! Agents report it, the state keeps it and answers are made from it, mostly without looking inside. So it is packed
-//! once, by whoever makes it: some forty bytes for a running task with its three events, instead of ten times that.
+//! once, by whoever makes it: some sixty bytes for a running task with its three events, instead of ten times that.
 //! The form: a version byte, the number of tasks, and for each task its length and its fields; each event has its
 //! length before it, so that an older reader passes over kinds that it does not know. How single values are written is
 //! `packed`'s business.
@@ -17,7 +17,7 @@ use crate::text::words;
 use crate::{Text, Timestamp};
 
 words! {
-    /// Where a task is in its life.
+    /// Where a task is in its life. The packed form has two bits for the place in this list: a new one goes last.
     TaskRunState, "task state" {
         /// It has not started.
         Pending => "pending",

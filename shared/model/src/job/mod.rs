@@ -196,7 +196,7 @@ pub struct JobSpec {
     pub name: Text,
     /// Which scheduler it is for.
     pub kind: JobType,
-    /// Its importance, 1 to 100.
+    /// Its importance, from 1; up to 100, or what the server allows (N-19.3).
     pub priority: u16,
     /// Whether its placements are to be made all together or not at all.
     pub all_at_once: bool,

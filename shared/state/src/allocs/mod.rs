@@ -239,7 +239,7 @@ impl AllocTable {
         }
     }
 
-    /// What the table has on the heap, in bytes, shares of the common parts included.
+    /// What the table has on the heap, in bytes, less what its rows share and the lists that rare parts hold.
     pub(crate) fn heap_bytes(&self) -> usize {
         let rows = self.slots.iter().map(|slot| match slot {
             Slot::Used(row) => row.heap_bytes(),
@@ -286,6 +286,10 @@ impl AllocTable {
     }
 
     fn join_job(&mut self, shared: &Shared, slots: Vec<u32>, live: u32, stamp: Stamp) {
+        // A placement without rows leaves no trace: a job without allocations has no entry.
+        if slots.is_empty() {
+            return;
+        }
         let version = &shared.common.job;
         if self.by_job.get(&version.job).is_none() {
             self.by_job.insert(version.job.clone(), OfJob::default());

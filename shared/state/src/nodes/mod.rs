@@ -223,8 +223,8 @@ impl NodeTable {
         page.work[place] = page.work[place].max(index);
     }
 
-    /// Gives a row back that [`Self::slot_for`] made and nothing came to use.
-    pub(crate) fn free_if_unused(&mut self, slot: u32) {
+    /// Gives back the row of a node that is gone once it has no allocations.
+    fn free_if_unused(&mut self, slot: u32) {
         let Slot::Gone { id, .. } = self.slots[slot as usize] else { return };
         if self.allocs[slot as usize].is_empty() {
             self.by_id.remove(&id);
@@ -278,7 +278,7 @@ impl NodeTable {
         for (footprint, sign) in [(before, -1), (after, 1)] {
             let Some(Special { resources, assigned }) = footprint.special else { continue };
             for (address, port) in resources.host_ports(assigned) {
-                let (held, live) = (i16::from(footprint.held) * sign, i16::from(footprint.live) * sign);
+                let (held, live) = (i32::from(footprint.held) * sign, i32::from(footprint.live) * sign);
                 counted.count(address, port, held, live);
             }
         }

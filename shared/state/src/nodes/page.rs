@@ -22,7 +22,9 @@ pub struct Usage {
     pub allocs: [u32; PAGE],
 }
 
-/// Sixty-four nodes side by side. A place without a node has zeros and no bit in [`NodePage::known`].
+/// Sixty-four nodes side by side. A place without a node has no bit in [`NodePage::known`], and zeros; only what a node
+/// that is gone still has in allocations stays counted ([`NodePage::held`], [`NodePage::live`], [`NodePage::special`],
+/// [`NodePage::work`]).
 ///
 /// Amounts are added and taken away modulo 2³², which is exact as long as what is on a node at one time stays below
 /// four million GHz and four million GB.

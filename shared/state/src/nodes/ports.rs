@@ -2,7 +2,7 @@
 
 use model::Text;
 
-/// Whose ports count: what a node still holds, or what is wanted of it.
+/// Which allocations count, of amounts and of ports: all that a node still holds, or only those that it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
     /// Allocations that are not client-terminal: what schedulers count (`spec/scheduling.md` ).
@@ -14,10 +14,10 @@ pub enum View {
 /// One port on one address, and by how many allocations it is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PortUse {
-    address: u16,
+    address: u32,
     port: u16,
-    held: u16,
-    live: u16,
+    held: u32,
+    live: u32,
 }
 
 /// The ports in use on each address of a node, ascending.
@@ -34,27 +34,27 @@ impl NodePorts {
     }
 
     /// How many allocations have the port open on the address.
-    pub fn holders(&self, address: &str, port: u16, view: View) -> u16 {
+    pub fn holders(&self, address: &str, port: u16, view: View) -> u32 {
         let Some(address) = self.addresses.iter().position(|known| &**known == address) else { return 0 };
         let place =
-            self.used.binary_search_by_key(&(address, port), |used| (usize::from(used.address), used.port));
+            self.used.binary_search_by_key(&(address, port), |used| (used.address as usize, used.port));
         place.map_or(0, |place| self.used[place].count(view))
     }
 
     /// Every port in use with its address.
     pub fn iter(&self, view: View) -> impl Iterator<Item = (&Text, u16)> {
         let used = self.used.iter().filter(move |used| used.count(view) > 0);
-        used.map(|used| (&self.addresses[usize::from(used.address)], used.port))
+        used.map(|used| (&self.addresses[used.address as usize], used.port))
     }
 
     /// Ports that more than one allocation has open on the same address.
     pub fn collisions(&self, view: View) -> impl Iterator<Item = (&Text, u16)> {
         let twice = self.used.iter().filter(move |used| used.count(view) > 1);
-        twice.map(|used| (&self.addresses[usize::from(used.address)], used.port))
+        twice.map(|used| (&self.addresses[used.address as usize], used.port))
     }
 
     /// Adds `held` and `live` holders of a port; negative numbers take them away. Whoever plans does so on a clone.
-    pub fn count(&mut self, address: &str, port: u16, held: i16, live: i16) {
+    pub fn count(&mut self, address: &str, port: u16, held: i32, live: i32) {
         let address = self.address(address);
         let key = (address, port);
         match self.used.binary_search_by_key(&key, |used| (used.address, used.port)) {
@@ -68,7 +68,7 @@ impl NodePorts {
             }
             Err(place) => {
                 let none = PortUse { address, port, held: 0, live: 0 };
-                let used = PortUse { held: held.max(0) as u16, live: live.max(0) as u16, ..none };
+                let used = PortUse { held: held.max(0) as u32, live: live.max(0) as u32, ..none };
                 if used != none {
                     self.used.insert(place, used);
                 }
@@ -76,12 +76,12 @@ impl NodePorts {
         }
     }
 
-    fn address(&mut self, address: &str) -> u16 {
+    fn address(&mut self, address: &str) -> u32 {
         let place = self.addresses.iter().position(|known| &**known == address).unwrap_or_else(|| {
             self.addresses.push(address.into());
             self.addresses.len() - 1
         });
-        u16::try_from(place).expect("a node has fewer than 65,536 addresses")
+        u32::try_from(place).expect("that many addresses do not fit into memory")
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -90,7 +90,7 @@ impl NodePorts {
 }
 
 impl PortUse {
-    fn count(&self, view: View) -> u16 {
+    fn count(&self, view: View) -> u32 {
         match view {
             View::Held => self.held,
             View::Live => self.live,

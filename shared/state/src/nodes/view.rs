@@ -60,7 +60,8 @@ impl<'a> NodeRef<'a> {
         self.state.nodes.page(self.slot)
     }
 
-    /// The last index at which the servers added, changed or took away one of its allocations (N-6.2).
+    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
+    /// known (N-6.2).
     pub fn work_index(self) -> Index {
         let (page, place) = self.page();
         page.work[place]

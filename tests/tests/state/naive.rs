@@ -339,6 +339,8 @@ impl Naive {
                 modify_time: set.at,
             };
             self.allocs.insert(*id, alloc);
+        }
+        for (row, id) in placements.ids.0.iter().enumerate() {
             let replaced = placements.previous.get(row).and_then(|previous| self.allocs.get_mut(&previous));
             if let Some(replaced) = replaced {
                 replaced.extra.next = Some(*id);

@@ -115,13 +115,18 @@ impl AllocTable {
         stamp: Stamp,
     ) -> Result<(), Inconsistent> {
         let shared = Arc::new(Shared::new(Arc::clone(&placements.common), job));
-        let mut slots = Vec::with_capacity(placements.len());
+        let (mut slots, mut rows) = (Vec::new(), Vec::new());
         for row in 0..placements.len() {
             let node = node_slots[placements.node[row] as usize];
             let placed = AllocRow::placed(placements, row, node, &shared, stamp);
-            slots.push(self.insert(placed, nodes)?);
+            let slot = self.insert(placed, nodes);
+            slots.push(slot);
+            rows.push((placements.ids.0[row], slot));
+        }
+        self.enlist(stamp.index, rows)?;
+        for (row, id) in placements.ids.0.iter().enumerate() {
             if let Some(previous) = placements.previous.get(row) {
-                self.succeed(previous, placements.ids.0[row], stamp);
+                self.succeed(previous, *id, stamp);
             }
         }
         for slot in node_slots {
@@ -149,7 +154,8 @@ impl AllocTable {
         let node = nodes.slot_for(alloc.node_id, &alloc.node_name);
         let row = AllocRow::whole(alloc, node, Arc::clone(&shared));
         let live = u32::from(row.is_live());
-        let slot = self.insert(row, nodes)?;
+        let slot = self.insert(row, nodes);
+        self.enlist(alloc.create_index, vec![(alloc.id, slot)])?;
         nodes.touch_work(node, stamp.index);
         self.join_job(&shared, vec![slot], live, stamp);
         Ok(())
@@ -254,14 +260,9 @@ impl AllocTable {
             + by_job
     }
 
-    fn insert(&mut self, row: AllocRow, nodes: &mut NodeTable) -> Result<u32, Inconsistent> {
-        let id = row.id;
+    /// Puts a row on its node; how it is found is [`Self::enlist`]'s business.
+    fn insert(&mut self, row: AllocRow, nodes: &mut NodeTable) -> u32 {
         let slot = self.free.unwrap_or_else(|| self.slots.len() as u32);
-        if let Some(other) = self.by_id.insert(id, slot) {
-            self.by_id.insert(id, other);
-            return Err(Inconsistent::AllocExists(id));
-        }
-        self.by_creation.insert((row.create_index, id), slot);
         nodes.attach(row.node, slot, row.footprint());
         match self.free {
             Some(_) => {
@@ -275,7 +276,20 @@ impl AllocTable {
                 self.slots.push(Slot::Used(row));
             }
         }
-        Ok(slot)
+        slot
+    }
+
+    /// Makes rows of one create index findable. In the order of their ids: neighbours share what they touch of the
+    /// indexes, and what only grows at its end stays densely packed.
+    fn enlist(&mut self, created: Index, mut rows: Vec<(AllocId, u32)>) -> Result<(), Inconsistent> {
+        rows.sort_unstable();
+        for (id, slot) in rows {
+            if self.by_id.insert(id, slot).is_some() {
+                return Err(Inconsistent::AllocExists(id));
+            }
+            self.by_creation.insert((created, id), slot);
+        }
+        Ok(())
     }
 
     fn succeed(&mut self, previous: AllocId, next: AllocId, stamp: Stamp) {

@@ -193,11 +193,21 @@ impl State {
         self.evals.insert(eval.id, Arc::new(eval));
     }
 
+    /// Job and create index stay, and with them its place in all indexes but that of the live ones.
     fn edit_eval(&mut self, id: EvalId, stamp: Stamp, edit: impl FnOnce(&mut Evaluation)) {
-        if let Some(eval) = self.evals.get(&id) {
-            let mut eval = Evaluation::clone(eval);
-            edit(&mut eval);
-            self.upsert_eval(eval, stamp);
+        let Some(eval) = self.evals.get_mut(&id).map(Arc::make_mut) else { return };
+        let was_terminal = eval.status.is_terminal();
+        edit(eval);
+        let (job, is_terminal) = (eval.job.clone(), eval.status.is_terminal());
+        self.mark(&job, |marks| marks.evals = stamp.index);
+        match (was_terminal, is_terminal) {
+            (false, true) => {
+                self.live_evals_by_job.remove(&(job, id));
+            }
+            (true, false) => {
+                self.live_evals_by_job.insert((job, id), ());
+            }
+            (false, false) | (true, true) => {}
         }
     }
 

@@ -24,6 +24,27 @@ pub struct NoTraceparent;
 const PACKED: usize = 16 + 8 + 1;
 
 impl TraceContext {
+    /// A span's place in its trace; `None` where an id is zero, which stands for none.
+    pub fn new(trace_id: u128, span_id: u64, flags: u8) -> Option<Self> {
+        let context = Self { trace_id, span_id, flags };
+        context.is_valid().then_some(context)
+    }
+
+    /// The trace.
+    pub fn trace_id(self) -> u128 {
+        self.trace_id
+    }
+
+    /// The span in it.
+    pub fn span_id(self) -> u64 {
+        self.span_id
+    }
+
+    /// The flags of the standard; the lowest bit says whether the trace is kept.
+    pub fn flags(self) -> u8 {
+        self.flags
+    }
+
     /// Ids of zeros stand for none.
     fn is_valid(self) -> bool {
         self.trace_id != 0 && self.span_id != 0
@@ -40,9 +61,7 @@ impl TraceContext {
         let (trace_id, rest) = bytes.split_first_chunk::<16>()?;
         let (span_id, rest) = rest.split_first_chunk::<8>()?;
         let [flags] = *rest else { return None };
-        let (trace_id, span_id) = (u128::from_be_bytes(*trace_id), u64::from_be_bytes(*span_id));
-        let context = Self { trace_id, span_id, flags };
-        context.is_valid().then_some(context)
+        Self::new(u128::from_be_bytes(*trace_id), u64::from_be_bytes(*span_id), flags)
     }
 }
 
@@ -69,12 +88,7 @@ impl FromStr for TraceContext {
         };
         let parts: Vec<&str> = text.split('-').collect();
         let ["00", trace_id, span_id, flags] = parts[..] else { return Err(NoTraceparent) };
-        let context = Self {
-            trace_id: hex(trace_id, 32)?,
-            span_id: hex(span_id, 16)? as u64,
-            flags: hex(flags, 2)? as u8,
-        };
-        if context.is_valid() { Ok(context) } else { Err(NoTraceparent) }
+        Self::new(hex(trace_id, 32)?, hex(span_id, 16)? as u64, hex(flags, 2)? as u8).ok_or(NoTraceparent)
     }
 }
 

@@ -1,0 +1,186 @@
+//! A private nats-server: its settings, and when it is ready. It keeps nothing but its log.
+
+use std::{
+    fs::File,
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::{fcntl::Flock, sys::signal::Signal};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    net::TcpStream,
+    time::sleep,
+};
+
+use crate::{
+    error::Error,
+    guard::{Guard, Launch},
+    places, programs,
+};
+
+const SERVER: &str = "nats-server";
+const USER: &str = "drover";
+const READY_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const STARTS_TRIED: u32 = 20;
+const START_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Largest message in bytes: the wire's 8 MiB and room for headers.
+const MAX_PAYLOAD: u32 = 9 << 20;
+/// Bytes that may wait for one slow reader before it is cut off.
+const MAX_PENDING: u32 = 64 << 20;
+
+/// How a [`Nats`] runs.
+#[derive(Debug, Clone, Default)]
+pub struct NatsOptions {
+    /// The port to listen on; without one, any that is free.
+    pub port: Option<u16>,
+}
+
+/// A running nats-server that stops when this value or its process goes.
+pub struct Nats {
+    files: Files,
+    port: u16,
+    guard: Guard,
+}
+
+impl Nats {
+    /// Starts one whose settings and log are in `dir/nats`.
+    pub async fn start(dir: &Path) -> Result<Nats, Error> {
+        Nats::start_with(dir, NatsOptions::default()).await
+    }
+
+    /// Starts one whose settings and log are in `dir/nats`, with settings of one's own.
+    pub async fn start_with(dir: &Path, options: NatsOptions) -> Result<Nats, Error> {
+        let files = Files::new(places::home(dir, "nats", None)?, options, false)?;
+        let (port, guard) = files.launch().await?;
+        Ok(Nats { files, port, guard })
+    }
+
+    /// Starts one whose files go when it goes.
+    pub async fn temporary() -> Result<Nats, Error> {
+        let home = places::temporary("nats", None)?;
+        let over_files = Guard::over_files(&home, None).await?;
+        places::make_private(&home, None)?;
+        let files = Files::new(home, NatsOptions::default(), true)?;
+        let (port, guard) = files.launch().await?;
+        over_files.keep_files();
+        Ok(Nats { files, port, guard })
+    }
+
+    /// The URL to connect to, with user and password.
+    pub fn url(&self) -> String {
+        format!("nats://{USER}:{}@127.0.0.1:{}", self.files.password, self.port)
+    }
+
+    /// The process id of the server, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.guard.pid().map(|pid| pid.as_raw().unsigned_abs())
+    }
+
+    /// Kills the server with no chance to clean up, and waits until it is dead.
+    pub async fn kill9(&self) -> Result<(), Error> {
+        self.guard.end_with(Signal::SIGKILL).await
+    }
+
+    /// Starts the server again under the same URL; one that still runs is stopped in order first.
+    pub async fn restart(&mut self) -> Result<(), Error> {
+        self.guard.end_with(Signal::SIGTERM).await?;
+        self.files.options.port = Some(self.port);
+        let (_, guard) = self.files.launch().await?;
+        std::mem::replace(&mut self.guard, guard).keep_files();
+        Ok(())
+    }
+
+    /// Stops the server in order, and waits until it and what was temporary are gone.
+    pub async fn stop(self) -> Result<(), Error> {
+        self.guard.stop().await
+    }
+}
+
+/// One server's directory and how it is to be run there.
+struct Files {
+    home: PathBuf,
+    program: PathBuf,
+    password: String,
+    options: NatsOptions,
+    temporary: bool,
+    /// Against a second server that would overwrite the settings.
+    _lock: Flock<File>,
+}
+
+impl Files {
+    fn new(home: PathBuf, options: NatsOptions, temporary: bool) -> Result<Files, Error> {
+        let lock = places::lock(&home)?;
+        let (program, password) = (programs::nats_server()?, places::password()?);
+        Ok(Files { home, program, password, options, temporary, _lock: lock })
+    }
+
+    async fn launch(&self) -> Result<(u16, Guard), Error> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let port = self.options.port.map_or_else(|| places::free_port(SERVER), Ok)?;
+            // Tells this server from another that took the port first.
+            let name = places::password()?;
+            let log = self.home.join("nats.log");
+            let guard = self.launch_on(port, &name, &log).await?;
+            let Err(reason) = guard.until(greets(port, &name), READY_WITHIN).await else {
+                tracing::info!(server = SERVER, port, directory = %self.home.display(), "private server started");
+                return Ok((port, guard));
+            };
+            let log = places::log_tail(&log);
+            // The files are this process's still, or those of the guard over a temporary directory.
+            guard.end_with(Signal::SIGKILL).await?;
+            guard.keep_files();
+            let taken = places::port_was_taken(&log);
+            match taken && tried < STARTS_TRIED {
+                true => sleep(START_AGAIN_AFTER).await,
+                false if taken => return Err(Error::PortTaken { server: SERVER, port }),
+                false => return Err(Error::NotStarted { server: SERVER, reason, log }),
+            }
+        }
+    }
+
+    async fn launch_on(&self, port: u16, name: &str, log: &Path) -> Result<Guard, Error> {
+        places::turn_log(log)?;
+        let settings = self.home.join("nats.conf");
+        // In a file, where the list of processes does not show the password.
+        let text = format!(
+            "# Written at every start.\n\
+             host: \"127.0.0.1\"\n\
+             port: {port}\n\
+             server_name: \"{name}\"\n\
+             max_payload: {MAX_PAYLOAD}\n\
+             max_pending: {MAX_PENDING}\n\
+             authorization {{ user: \"{USER}\", password: \"{}\" }}\n",
+            self.password
+        );
+        places::write_private(&settings, &text, None)?;
+        Guard::launch(Launch {
+            server: SERVER,
+            program: &self.program,
+            arguments: vec!["-c".to_owned(), settings.to_string_lossy().into_owned()],
+            user: None,
+            stop: Signal::SIGTERM,
+            log: log.to_owned(),
+            remove: self.temporary.then(|| self.home.clone()),
+        })
+        .await
+    }
+}
+
+/// Waits until the server of that name greets on the port.
+async fn greets(port: u16, name: &str) {
+    while !greeting(port).await.is_ok_and(|line| line.contains(name)) {
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The line with which every nats-server begins.
+async fn greeting(port: u16) -> std::io::Result<String> {
+    let mut line = String::new();
+    BufReader::new(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?).read_line(&mut line).await?;
+    Ok(line)
+}

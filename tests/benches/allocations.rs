@@ -110,14 +110,11 @@ fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
     );
 
     let reports = allocs.iter().step_by(97).map(|id| log.entry(vec![running(&[*id])]));
-    let reports: Vec<ChangeSet> = reports.take(10_000).collect();
+    let reports = build::shared(reports.take(10_000));
+    let count = reports.len() as u32;
     let begin = Instant::now();
-    reports.iter().for_each(|set| replica.apply(std::slice::from_ref(set)).expect("it follows"));
-    line(
-        "one report, applied and published by itself (µs)",
-        micros(begin.elapsed() / reports.len() as u32),
-        "",
-    );
+    reports.into_iter().for_each(|set| replica.apply(vec![set]).expect("it follows"));
+    line("one report, applied and published by itself (µs)", micros(begin.elapsed() / count), "");
 
     let begin = Instant::now();
     let roomy = snapshot.node_pages().map(|page| {
@@ -133,7 +130,7 @@ fn readers_and_writers(replica: Replica, allocs: &[AllocId], log: &mut Log) {
 
     let collected = log.entry(vec![Change::AllocsDeleted(allocs[..100_000].iter().copied().collect())]);
     let begin = Instant::now();
-    replica.apply(&[collected]).expect("it follows");
+    replica.apply(build::shared([collected])).expect("it follows");
     line("100,000 allocations collected at once (ms)", millis(begin.elapsed()), "");
 }
 

@@ -78,6 +78,11 @@ pub fn change_set(index: Index, changes: Vec<Change>) -> ChangeSet {
     }
 }
 
+/// Change sets as a replica takes them.
+pub fn shared(sets: impl IntoIterator<Item = ChangeSet>) -> Vec<Arc<ChangeSet>> {
+    sets.into_iter().map(Arc::new).collect()
+}
+
 /// A ready node of 64 GHz and 256 GB; `number` tells its name, its address and its class apart from others'.
 pub fn node(id: NodeId, number: u64) -> Node {
     let attributes = (0..40).map(|n| (format!("attribute.number.{n}").into(), format!("value {n}").into()));

@@ -10,6 +10,7 @@ mod apply;
 pub mod btree;
 pub mod chunked;
 mod error;
+mod follow;
 mod jobs;
 mod names;
 mod nodes;
@@ -21,6 +22,7 @@ mod watch;
 
 pub use allocs::AllocRef;
 pub use error::Inconsistent;
+pub use follow::{Followed, Follower, Step};
 pub use names::Names;
 pub use nodes::{NodePage, NodePorts, NodeRef, PAGE, Usage, View};
 pub use replica::{Replica, Snapshot};

@@ -1,12 +1,12 @@
 //! One process's shared copy of the state, its watches, and waiting for an index.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use model::Index;
 use model::change::ChangeSet;
 
 use crate::error::Inconsistent;
+use crate::follow::{Followed, Follower, Newest, Step, Writing};
 use crate::tables::State;
 use crate::watch::{Watch, WatchKey, Watches};
 
@@ -15,75 +15,101 @@ pub type Snapshot = Arc<State>;
 
 /// A copy of the state that follows the log, for all services of a process (design §4).
 ///
-/// One task feeds it; anybody reads it at any time, without waiting for that task or holding it up.
+/// Whoever brings it change sets may do so beside others; anybody reads it at any time, without waiting for them or
+/// holding them up.
 #[derive(Debug)]
 pub struct Replica {
-    published: ArcSwap<State>,
-    /// Held while a new state is made, so that no two writers begin from the same one.
-    writing: Mutex<()>,
+    newest: Arc<Newest>,
     watches: Arc<Watches>,
 }
 
 impl Replica {
     /// A replica that begins with `state`.
     pub fn new(state: State) -> Self {
-        Self { published: ArcSwap::from_pointee(state), writing: Mutex::new(()), watches: Arc::default() }
+        Self { newest: Arc::new(Newest::new(state)), watches: Arc::default() }
     }
 
     /// The newest state.
     pub fn snapshot(&self) -> Snapshot {
-        self.published.load_full()
+        self.newest.snapshot()
     }
 
-    /// Applies change sets that follow each other, publishes the result once, and wakes whoever waits for it.
+    /// Applies those of `sets` that are newer than the state (older ones are repeats), publishes the result once, and
+    /// tells whoever waits for it or follows.
     ///
     /// # Errors
-    /// If they do not fit. The replica then stays as it was, and should be given a newly loaded state.
-    pub fn apply(&self, sets: &[ChangeSet]) -> Result<(), Inconsistent> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.snapshot();
-        let mut after = State::clone(&before);
-        for set in sets {
-            after.apply(set)?;
+    /// If they do not fit. The replica then stays as it was; unless only change sets are missing in between
+    /// ([`Inconsistent::Gap`]), it should be given a newly loaded state.
+    pub fn apply(&self, sets: Vec<Arc<ChangeSet>>) -> Result<(), Inconsistent> {
+        let writing = self.newest.write();
+        let before = writing.snapshot();
+        let sets = newer(sets, &before, |set| set.index);
+        if sets.is_empty() {
+            return Ok(());
         }
-        self.publish(after, &before, sets);
+        let mut after = State::clone(&before);
+        let mut states = Vec::new();
+        for set in &sets {
+            after.apply(set)?;
+            if writing.is_followed() {
+                states.push(Arc::new(after.clone()));
+            }
+        }
+        if states.is_empty() {
+            // Nobody wants to see what lies in between, so it costs nothing.
+            states.push(Arc::new(after));
+        }
+        self.publish(&writing, before, sets, states);
         Ok(())
     }
 
-    /// Takes over `after`, which somebody made from this replica's state by applying `sets`; an overlay that has been
-    /// committed, so that nothing is applied twice.
+    /// Takes over states that somebody made from this replica's state, each by applying the change set beside it to the
+    /// one before: an overlay that has been committed, so that nothing is applied twice. Those that the replica has
+    /// already are passed over.
     ///
     /// # Errors
-    /// If `sets` do not lead from the replica's index to that of `after`. The replica then stays as it was.
-    pub fn adopt(&self, after: State, sets: &[ChangeSet]) -> Result<(), Inconsistent> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.snapshot();
+    /// If they do not lead on from the replica's index, one by one. The replica then stays as it was.
+    pub fn adopt(&self, steps: Vec<(Arc<ChangeSet>, State)>) -> Result<(), Inconsistent> {
+        let writing = self.newest.write();
+        let before = writing.snapshot();
+        let steps = newer(steps, &before, |(set, _)| set.index);
         let mut index = before.index();
-        for set in sets {
-            if set.index != index.next() {
-                return Err(Inconsistent::Gap { state: index, found: set.index });
+        for (set, after) in &steps {
+            for found in [set.index, after.index()] {
+                if found != index.next() {
+                    return Err(Inconsistent::Gap { state: index, found });
+                }
             }
             index = set.index;
         }
-        if after.index() != index {
-            return Err(Inconsistent::Gap { state: index, found: after.index() });
-        }
-        self.publish(after, &before, sets);
+        let (sets, states) = steps.into_iter().map(|(set, after)| (set, Arc::new(after))).unzip();
+        self.publish(&writing, before, sets, states);
         Ok(())
     }
 
     /// Replaces the state by one that was loaded anew, and wakes everybody: nobody knows what changed in between.
     pub fn reset(&self, state: State) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = state.index();
-        self.published.store(Arc::new(state));
-        self.watches.wake_until(index);
-        self.watches.wake_all();
+        self.replace(&self.newest.write(), state);
+    }
+
+    /// The same, unless the replica is as far already; whether it was done.
+    pub fn catch_up(&self, state: State) -> bool {
+        let writing = self.newest.write();
+        let is_newer = state.index() > writing.snapshot().index();
+        if is_newer {
+            self.replace(&writing, state);
+        }
+        is_newer
     }
 
     /// Watches several things at once. Set the watch, then look, then wait: what changes after the look wakes it.
     pub fn watch(&self, keys: impl IntoIterator<Item = WatchKey>) -> Watch {
         self.watches.watch(keys.into_iter().collect())
+    }
+
+    /// Every change from now on, in order. The first thing that comes is [`Followed::Reset`] with the newest state.
+    pub fn follow(&self) -> Follower {
+        Follower::new(Arc::clone(&self.newest))
     }
 
     /// Waits until the state has reached `index`, and returns it. Put a time-out around it.
@@ -99,12 +125,41 @@ impl Replica {
         }
     }
 
-    fn publish(&self, after: State, before: &State, sets: &[ChangeSet]) {
-        let after = Arc::new(after);
-        self.published.store(Arc::clone(&after));
+    fn replace(&self, writing: &Writing<'_>, state: State) {
+        let state = Arc::new(state);
+        writing.store(Arc::clone(&state));
+        self.watches.wake_until(state.index());
+        self.watches.wake_all();
+        writing.tell(Followed::Reset(state));
+    }
+
+    /// Publishes the last of `states`. Where somebody follows, there is one after each of `sets`.
+    fn publish(
+        &self,
+        writing: &Writing<'_>,
+        before: Snapshot,
+        sets: Vec<Arc<ChangeSet>>,
+        states: Vec<Snapshot>,
+    ) {
+        let Some(after) = states.last() else { return };
+        writing.store(Arc::clone(after));
         self.watches.wake_until(after.index());
         if !self.watches.is_idle() {
-            sets.iter().for_each(|set| self.watches.wake(set, before, &after));
+            sets.iter().for_each(|set| self.watches.wake(set, &before, after));
+        }
+        if writing.is_followed() {
+            let mut last = before;
+            for (set, after) in sets.into_iter().zip(states) {
+                let before = std::mem::replace(&mut last, Arc::clone(&after));
+                writing.tell(Followed::Step(Step { before, set, after }));
+            }
         }
     }
+}
+
+/// Those of `steps`, in index order, that lead on from a state.
+fn newer<T>(mut steps: Vec<T>, state: &State, index: impl Fn(&T) -> Index) -> Vec<T> {
+    let old = steps.iter().take_while(|step| index(step) <= state.index()).count();
+    steps.drain(..old);
+    steps
 }

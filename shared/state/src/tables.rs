@@ -222,6 +222,11 @@ impl State {
         self.evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
 
+    /// All evaluations that are not terminal, by job.
+    pub fn live_evals(&self) -> impl Iterator<Item = &Arc<Evaluation>> {
+        self.live_evals_by_job.keys().filter_map(|(_, id)| self.evals.get(id))
+    }
+
     /// A job's evaluations that are not terminal.
     pub fn live_evals_of_job<'a>(
         &'a self,
@@ -377,6 +382,11 @@ impl State {
         &self.nodes.pools
     }
 
+    /// How many kinds of nodes there were so far; their numbers in [`NodePage::kind`] are below.
+    pub fn node_kinds(&self) -> usize {
+        self.nodes.kinds.len()
+    }
+
     /// A node pool.
     pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
         self.node_pools.get(name)
@@ -420,6 +430,11 @@ impl State {
     /// All CSI volumes by namespace and id.
     pub fn csi_volumes(&self) -> impl DoubleEndedIterator<Item = &Arc<CsiVolume>> {
         self.csi_volumes.values()
+    }
+
+    /// A claim of a sticky volume.
+    pub fn volume_claim(&self, id: VolumeClaimId) -> Option<&Arc<VolumeClaim>> {
+        self.volume_claims.get(&id)
     }
 
     /// All claims of sticky volumes by id.

@@ -172,12 +172,36 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
             assert_ports(node.ports(), &allocs);
         }
     }
+    assert_kinds(state, naive);
     for slot in (0..pages.len() * PAGE).filter(|slot| !taken.contains(slot)) {
         assert_page_place(state, pages[slot / PAGE], slot % PAGE, None);
         assert_eq!(pages[slot / PAGE].work[slot % PAGE], Index::ZERO);
         assert_usage(pages[slot / PAGE], slot % PAGE, &[]);
         assert!(state.node_at(slot as u32).is_none());
     }
+}
+
+/// Nodes have the same kind exactly if a scheduler can tell them apart only by what is unique to them.
+fn assert_kinds(state: &State, naive: &Naive) {
+    let mut kinds: BTreeMap<_, u32> = BTreeMap::new();
+    for node in state.nodes() {
+        let spec = &naive.nodes[&node.id()].spec;
+        let drivers = spec.drivers.iter().map(|(name, driver)| (name, driver.detected && driver.healthy));
+        let networks = spec.resources.node_networks.iter().map(|network| {
+            let aliases = network.addresses.iter().map(|address| &address.alias);
+            (&network.mode, aliases.collect::<Vec<_>>())
+        });
+        let older = spec.resources.networks.iter().map(|network| &network.mode);
+        let what = (
+            (&spec.computed_class, &spec.datacenter, &spec.node_pool, &spec.node_class),
+            (drivers.collect::<Vec<_>>(), networks.collect::<Vec<_>>(), older.collect::<Vec<_>>()),
+        );
+        let (page, place) = node.page();
+        let kind = page.kind[place];
+        assert_eq!(*kinds.entry(what).or_insert(kind), kind);
+    }
+    let numbers: BTreeSet<u32> = kinds.values().copied().collect();
+    assert_eq!(numbers.len(), kinds.len(), "different nodes have the same kind");
 }
 
 /// One place of a page against the node that stands there; `None` where none is known.
@@ -194,6 +218,7 @@ fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<
     let Some(node) = node else {
         assert_eq!((bits, id), ([false; 5], NodeId::from_bytes([0; 16])));
         assert_eq!((capacity, max_allocs, numbers), (Demand::default(), 0, [0; 3]));
+        assert_eq!(page.kind[place], 0);
         return;
     };
     let status = node.server.status;
@@ -208,6 +233,7 @@ fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<
     for ((names, name), number) in named.into_iter().zip(numbers) {
         assert_eq!((names.name(number), names.number(name)), (Some(name), Some(number)));
     }
+    assert!((page.kind[place] as usize) < state.node_kinds());
 }
 
 fn assert_usage(page: &NodePage, place: usize, allocs: &[&Allocation]) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use model::alloc::{Allocation, Demand, PackedAssigned, PackedTaskStates};
-use model::change::{AllocsChanged, Change, DeploymentFields, EvalsChanged, JobFields, NodesChanged};
+use model::change::{
+    AllocsChanged, Change, ChangeSet, DeploymentFields, EvalsChanged, JobFields, NodesChanged,
+};
 use model::columns::AllocIds;
 use model::job::{Job, JobStatus};
 use model::node::{Node, NodeServerSide};
@@ -17,13 +19,29 @@ use crate::scene::{Half, Scene};
 #[test]
 fn change_sets_follow_each_other() {
     let scene = Scene::new();
-    let [here, next, later] = [1, 2, 3].map(|index| build::change_set(Index(index), harmless(&scene)));
+    let [next, later] = [2, 3].map(|index| build::change_set(Index(index), harmless(&scene)));
     let gap = |state, found| Err(Inconsistent::Gap { state: Index(state), found: Index(found) });
-    assert_eq!(scene.replica.apply(std::slice::from_ref(&later)), gap(1, 3));
-    assert_eq!(scene.replica.apply(std::slice::from_ref(&here)), gap(1, 1));
-    assert_eq!(scene.replica.apply(&[next.clone(), next.clone()]), gap(2, 2));
+    let apply = |sets: &[&ChangeSet]| scene.replica.apply(build::shared(sets.iter().copied().cloned()));
+    assert_eq!(apply(&[&later]), gap(1, 3));
+    assert_eq!(apply(&[&next, &next]), gap(2, 2));
     assert_eq!(scene.replica.snapshot().index(), Index(1));
-    assert_eq!(scene.replica.apply(&[next, later]), Ok(()));
+    assert_eq!(apply(&[&next, &later]), Ok(()));
+    assert_eq!(scene.replica.snapshot().index(), Index(3));
+}
+
+#[test]
+fn repeats_are_passed_over() {
+    let scene = Scene::new();
+    let [here, next, later] = [1, 2, 3].map(|index| build::change_set(Index(index), harmless(&scene)));
+    let apply = |sets: &[&ChangeSet]| scene.replica.apply(build::shared(sets.iter().copied().cloned()));
+    assert_eq!(apply(&[&here, &next]), Ok(()));
+    assert_eq!(scene.replica.snapshot().index(), Index(2));
+    let before = scene.replica.snapshot();
+    assert_eq!(apply(&[&here, &next]), Ok(()));
+    assert_eq!(apply(&[]), Ok(()));
+    assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()), "nothing was published");
+    assert_eq!(apply(&[&here, &next, &later]), Ok(()));
+    assert_eq!(scene.replica.snapshot().index(), Index(3));
 }
 
 #[test]
@@ -189,25 +207,28 @@ fn evaluations_and_deployments_that_are_gone_can_be_changed() {
 #[test]
 fn an_overlay_is_adopted_where_it_leads_on() {
     let scene = Scene::new();
-    let sets = [2, 3].map(|index| build::change_set(Index(index), harmless(&scene)));
     let before = scene.replica.snapshot();
     let mut overlay = State::clone(&before);
-    sets.iter().for_each(|set| overlay.apply(set).unwrap());
+    let steps = [2, 3, 4].map(|index| {
+        let set = Arc::new(build::change_set(Index(index), harmless(&scene)));
+        overlay.apply(&set).unwrap();
+        (set, overlay.clone())
+    });
+    let adopt = |steps: &[(Arc<ChangeSet>, State)]| scene.replica.adopt(steps.to_vec());
     let gap = |state, found| Err(Inconsistent::Gap { state: Index(state), found: Index(found) });
 
-    assert_eq!(scene.replica.adopt(overlay.clone(), &[]), gap(1, 3), "further than the change sets say");
-    assert_eq!(
-        scene.replica.adopt(overlay.clone(), &sets[..1]),
-        gap(2, 3),
-        "further than the change sets say"
-    );
-    assert_eq!(scene.replica.adopt(overlay.clone(), &sets[1..]), gap(1, 3), "a change set is missing");
-    assert_eq!(scene.replica.adopt(State::clone(&before), &sets), gap(3, 1), "not as far as they say");
+    let [two, three, _] = steps.clone();
+    let too_far = (two.0.clone(), three.1.clone());
+    let not_as_far = (three.0, two.1.clone());
+    assert_eq!(adopt(&steps[1..]), gap(1, 3), "a change set is missing");
+    assert_eq!(adopt(&[too_far]), gap(1, 3), "further than the change set says");
+    assert_eq!(adopt(&[two, not_as_far]), gap(2, 2), "not as far as it says");
     assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()));
 
-    assert_eq!(scene.replica.adopt(overlay.clone(), &sets), Ok(()));
+    assert_eq!(adopt(&steps[..2]), Ok(()));
+    assert_eq!(describe(&scene.replica.snapshot()), describe(&steps[1].1));
+    assert_eq!(adopt(&steps), Ok(()), "those that are adopted already are passed over");
     assert_eq!(describe(&scene.replica.snapshot()), describe(&overlay));
-    assert_eq!(scene.replica.adopt(overlay, &sets), gap(3, 2), "adopted already");
     scene.apply(harmless(&scene));
 }
 
@@ -217,14 +238,14 @@ fn assert_refused(scene: &Scene, change: Change, expected: Inconsistent) {
     let as_it_was = describe(&before);
     let good = scene.next(harmless(scene));
     let bad = build::change_set(good.index.next(), [harmless(scene), vec![change]].concat());
-    let refused = scene.replica.apply(&[good.clone(), bad]);
+    let refused = scene.replica.apply(build::shared([good.clone(), bad]));
     assert_eq!(refused, Err(expected));
     assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()), "nothing was published");
     assert_eq!(describe(&before), as_it_was, "nothing was written into what is shared");
 
     let mut after = State::clone(&before);
     after.apply(&good).expect("the good part fits");
-    scene.replica.apply(&[good]).expect("the replica goes on");
+    scene.replica.apply(build::shared([good])).expect("the replica goes on");
     assert_eq!(describe(&scene.replica.snapshot()), describe(&after));
 }
 

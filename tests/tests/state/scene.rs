@@ -47,7 +47,7 @@ impl Scene {
             half
         });
         let scene = Self { replica: Replica::new(State::default()), halves, ids };
-        scene.replica.apply(&[scene.next(changes)]).expect("the scene fits together");
+        scene.replica.apply(build::shared([scene.next(changes)])).expect("the scene fits together");
         scene
     }
 
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     pub(crate) fn apply(&self, changes: Vec<Change>) {
-        self.replica.apply(&[self.next(changes)]).expect("the change fits");
+        self.replica.apply(build::shared([self.next(changes)])).expect("the change fits");
     }
 
     /// An id that nothing has.

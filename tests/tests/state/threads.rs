@@ -127,7 +127,7 @@ impl Writer {
         let nodes =
             self.nodes.iter().zip(0..).map(|(id, number)| Change::Node(Box::new(build::node(*id, number))));
         let changes = nodes.chain([Change::Job(Box::new(self.job.clone()))]).collect();
-        replica.apply(&[self.log.entry(changes)]).expect(FITS);
+        replica.apply(build::shared([self.log.entry(changes)])).expect(FITS);
         replica
     }
 
@@ -136,13 +136,16 @@ impl Writer {
         while replica.snapshot().index() < last {
             let left = last.0 - replica.snapshot().index().0;
             let batch = (1 + self.ids.number() % 3).min(left);
-            let sets: Vec<ChangeSet> = (0..batch).map(|_| self.next_set()).collect();
+            let sets = build::shared((0..batch).map(|_| self.next_set()));
             if self.ids.number().is_multiple_of(2) {
                 let mut overlay = State::clone(&replica.snapshot());
-                sets.iter().for_each(|set| overlay.apply(set).expect(FITS));
-                replica.adopt(overlay, &sets).expect(FITS);
+                let steps = sets.into_iter().map(|set| {
+                    overlay.apply(&set).expect(FITS);
+                    (set, overlay.clone())
+                });
+                replica.adopt(steps.collect()).expect(FITS);
             } else {
-                replica.apply(&sets).expect(FITS);
+                replica.apply(sets).expect(FITS);
             }
         }
     }

@@ -222,7 +222,7 @@ fn what_a_batch_changes_and_then_deletes_is_not_missed() {
         Change::EvalsDeleted(vec![one.eval.id]),
     ];
     let deleted = build::change_set(changed.index.next(), deleted);
-    scene.replica.apply(&[changed, deleted]).unwrap();
+    scene.replica.apply(build::shared([changed, deleted])).unwrap();
     for (key, watch) in &mut watches {
         assert!(is_woken(watch), "{key:?}");
     }
@@ -234,7 +234,7 @@ fn a_refused_change_set_wakes_nobody() {
     let mut watch = scene.replica.watch([WatchKey::Table(Table::Allocs)]);
     let mut set = scene.next(vec![scene.halves[0].running()]);
     set.index = set.index.next();
-    scene.replica.apply(&[set]).unwrap_err();
+    scene.replica.apply(build::shared([set])).unwrap_err();
     assert!(!is_woken(&mut watch));
 }
 
@@ -246,7 +246,7 @@ fn an_adopted_overlay_wakes_as_its_change_sets_would() {
     let set = scene.next(vec![Change::AllocsDeleted([one.alloc].into_iter().collect())]);
     let mut overlay = State::clone(&scene.replica.snapshot());
     overlay.apply(&set).unwrap();
-    scene.replica.adopt(overlay, &[set]).unwrap();
+    scene.replica.adopt(vec![(Arc::new(set), overlay)]).unwrap();
     assert_eq!(watches.each_mut().map(is_woken), [true, false]);
 }
 
@@ -333,7 +333,8 @@ fn an_index_in_the_middle_of_a_batch_is_reached() {
     let scene = Scene::new();
     let mut waiting = pin!(scene.replica.wait_for(Index(2)));
     assert_eq!(reached(waiting.as_mut()), None);
-    scene.replica.apply(&[2, 3].map(|index| build::change_set(Index(index), Vec::new()))).unwrap();
+    let sets = [2, 3].map(|index| build::change_set(Index(index), Vec::new()));
+    scene.replica.apply(build::shared(sets)).unwrap();
     assert_eq!(reached(waiting), Some(Index(3)));
 }
 

@@ -333,7 +333,9 @@ impl AllocTable {
     fn shared_with_sibling(&self, common: &Arc<AllocCommon>, job: Arc<Job>) -> Arc<Shared> {
         let sibling = self.of_job(&common.job.job).last().map(|slot| &self.row(*slot).shared);
         match sibling {
-            Some(sibling) if sibling.common == *common => Arc::clone(sibling),
+            Some(sibling) if Arc::ptr_eq(&sibling.common, common) || sibling.common == *common => {
+                Arc::clone(sibling)
+            }
             Some(_) | None => Arc::new(Shared::new(Arc::clone(common), job)),
         }
     }

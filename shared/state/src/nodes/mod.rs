@@ -1,5 +1,6 @@
 //! The nodes: their records, the columns that schedulers scan, and which allocations are on which.
 
+mod kind;
 mod page;
 mod ports;
 mod view;
@@ -61,6 +62,7 @@ pub(crate) struct NodeTable {
     pub(crate) classes: Names,
     pub(crate) datacenters: Names,
     pub(crate) pools: Names,
+    pub(crate) kinds: Names,
 }
 
 impl NodeTable {
@@ -131,6 +133,7 @@ impl NodeTable {
             self.classes.number_for(&node.spec.computed_class),
             self.datacenters.number_for(&node.spec.datacenter),
             self.pools.number_for(&node.spec.node_pool),
+            self.kinds.number_for(&kind::kind_of(&node.spec)),
         ];
         let slot = self.slot_for(node.id, &node.spec.name);
         if self.node(slot).is_none() {

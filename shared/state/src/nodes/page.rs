@@ -62,6 +62,9 @@ pub struct NodePage {
     pub datacenter: [u32; PAGE],
     /// Numbers of their node pools, see `State::pools_in_use`.
     pub pool: [u32; PAGE],
+    /// Numbers of their kinds: nodes of one kind can be told apart only by what is unique to them (class, datacenter, pool,
+    /// networks and the health of drivers are the same). Below `State::node_kinds`.
+    pub kind: [u32; PAGE],
     /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
     /// known; stays while the node is away.
     pub work: [Index; PAGE],
@@ -93,6 +96,7 @@ impl Default for NodePage {
             class: [0; PAGE],
             datacenter: [0; PAGE],
             pool: [0; PAGE],
+            kind: [0; PAGE],
             work: [Index::ZERO; PAGE],
             specials: [0; PAGE],
         }
@@ -108,7 +112,7 @@ impl NodePage {
         }
     }
 
-    pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool]: [u32; 3]) {
+    pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool, kind]: [u32; 4]) {
         let capacity = node.spec.capacity();
         self.known |= 1 << place;
         self.set_state(place, node);
@@ -120,6 +124,7 @@ impl NodePage {
         self.class[place] = class;
         self.datacenter[place] = datacenter;
         self.pool[place] = pool;
+        self.kind[place] = kind;
     }
 
     /// Takes over what the servers know of the node.
@@ -150,6 +155,7 @@ impl NodePage {
             &mut self.class,
             &mut self.datacenter,
             &mut self.pool,
+            &mut self.kind,
             &mut self.max_allocs,
         ] {
             column[place] = 0;

@@ -1,0 +1,114 @@
+//! Followers hear of every change in order, each with the states around it, or begin anew.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use model::Index;
+use model::change::ChangeSet;
+use state::{Followed, Follower, Replica, State};
+use tests::build;
+
+/// More than any follower may be behind.
+const TOO_MANY: u64 = 10_000;
+
+fn sets(indexes: impl IntoIterator<Item = u64>) -> Vec<Arc<ChangeSet>> {
+    build::shared(indexes.into_iter().map(|index| build::change_set(Index(index), Vec::new())))
+}
+
+fn loaded(index: u64) -> State {
+    let mut state = State::default();
+    state.load(&build::change_set(Index(index), Vec::new())).expect("nothing is in it that might not fit");
+    state
+}
+
+/// What the follower is told so far: `reset 1`, `1 to 2`.
+fn told(follower: &mut Follower) -> Vec<String> {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut told = Vec::new();
+    while let Poll::Ready(followed) = Box::pin(follower.next()).as_mut().poll(&mut context) {
+        told.push(match followed {
+            Followed::Reset(state) => format!("reset {}", state.index()),
+            Followed::Step(step) => {
+                assert_eq!(step.set.index, step.after.index());
+                format!("{} to {}", step.before.index(), step.after.index())
+            }
+        });
+    }
+    told
+}
+
+#[test]
+fn steps_come_in_order_whoever_brings_them() {
+    let replica = Replica::new(State::default());
+    replica.apply(sets([1])).unwrap();
+    let mut follower = replica.follow();
+    assert_eq!(told(&mut follower), ["reset 1"]);
+    replica.apply(sets([1, 2, 3])).unwrap();
+    assert_eq!(told(&mut follower), ["1 to 2", "2 to 3"]);
+    assert_eq!(told(&mut follower), [""; 0]);
+
+    let mut overlay = State::clone(&replica.snapshot());
+    let steps = sets([4, 5]).into_iter().map(|set| {
+        overlay.apply(&set).unwrap();
+        (set, overlay.clone())
+    });
+    replica.adopt(steps.collect()).unwrap();
+    replica.apply(sets([4, 5, 6])).unwrap();
+    assert_eq!(told(&mut follower), ["3 to 4", "4 to 5", "5 to 6"]);
+}
+
+#[test]
+fn following_begins_at_the_first_look() {
+    let replica = Replica::new(State::default());
+    let mut follower = replica.follow();
+    replica.apply(sets([1, 2])).unwrap();
+    assert_eq!(told(&mut follower), ["reset 2"]);
+}
+
+#[test]
+fn nothing_is_told_of_what_is_refused_or_known() {
+    let replica = Replica::new(State::default());
+    let mut follower = replica.follow();
+    assert_eq!(told(&mut follower), ["reset 0"]);
+    replica.apply(sets([1, 2, 2])).unwrap_err();
+    replica.apply(sets([2])).unwrap_err();
+    replica.apply(Vec::new()).unwrap();
+    assert_eq!(told(&mut follower), [""; 0]);
+}
+
+#[test]
+fn a_loaded_state_is_a_new_beginning() {
+    let replica = Replica::new(State::default());
+    let mut follower = replica.follow();
+    replica.apply(sets([1])).unwrap();
+    assert_eq!(told(&mut follower), ["reset 1"]);
+    replica.apply(sets([2])).unwrap();
+    assert!(replica.catch_up(loaded(7)));
+    replica.apply(sets([8])).unwrap();
+    assert_eq!(told(&mut follower), ["1 to 2", "reset 7", "7 to 8"]);
+    assert!(!replica.catch_up(loaded(8)), "it is as far already");
+    replica.reset(loaded(3));
+    assert_eq!(told(&mut follower), ["reset 3"]);
+}
+
+#[test]
+fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
+    let replica = Replica::new(State::default());
+    let (mut quick, mut slow) = (replica.follow(), replica.follow());
+    assert_eq!((told(&mut quick), told(&mut slow)), (vec!["reset 0".to_owned()], vec!["reset 0".to_owned()]));
+    for index in 1..=TOO_MANY {
+        replica.apply(sets([index])).unwrap();
+        assert_eq!(told(&mut quick).len(), 1);
+    }
+    assert_eq!(told(&mut slow), [format!("reset {TOO_MANY}")]);
+    replica.apply(sets([TOO_MANY + 1])).unwrap();
+    let last = [format!("{TOO_MANY} to {}", TOO_MANY + 1)];
+    assert_eq!(told(&mut slow), last);
+    assert_eq!(told(&mut quick), last);
+}
+
+#[test]
+fn a_follower_may_outlive_its_replica() {
+    let mut follower = Replica::new(State::default()).follow();
+    assert_eq!(told(&mut follower), ["reset 0"]);
+}

@@ -7,6 +7,7 @@
 //! beforehand, and a command that is judged twice makes the same ones.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::alloc::DesiredTransition;
 use model::cluster::{SchedulerConfig, Singleton};
@@ -19,6 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 use crate::node::AllocReport;
+
+/// How long a lease lasts without a renewal (design §5).
+pub const LEASE: Duration = Duration::from_secs(3);
 
 /// Everything that alters the cluster. Answered by [`Answer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +148,10 @@ pub struct EvalUpdate {
     /// The evaluation that follows them; `None` leaves what is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_eval: Option<EvalId>,
+    /// Leaves out those that changed after this index: a pending evaluation whose index was raised stands for something
+    /// that happened since, and must not be made needless by what was decided before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless_changed_since: Option<Index>,
 }
 
 /// A node registered (N-2).

@@ -9,6 +9,7 @@ pub mod broker;
 pub mod command;
 pub mod envelope;
 pub mod feed;
+pub mod files;
 pub mod node;
 pub mod refusal;
 pub mod subject;

@@ -28,6 +28,10 @@ use crate::command::{
     SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateEvals, UpdateNodes,
 };
 use crate::feed::{self, AskHead, Changes, Head};
+use crate::files::{
+    self, FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin,
+    ReadFile, ReadLogs, StatFile,
+};
 use crate::node::{
     self, AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
     WorkAlloc, WorkAllocs, WorkCommon,
@@ -197,6 +201,22 @@ fn work_allocs() -> WorkAllocs {
     }
 }
 
+fn file_info() -> FileInfo {
+    FileInfo {
+        name: "a.txt".into(),
+        is_dir: false,
+        size: 5,
+        mode: "-rw-r--r--".into(),
+        modified: NOW,
+        content_type: Some("text/plain".into()),
+    }
+}
+
+fn read_logs(from: LogPosition) -> ReadLogs {
+    let stream = LogStream::Stderr;
+    ReadLogs { alloc: ALLOC, task: "main".into(), stream, from, bytes_max: 100, wait_ms: 500 }
+}
+
 fn commands() -> Vec<Command> {
     vec![
         Command::RegisterJob(Box::new(RegisterJob {
@@ -230,6 +250,7 @@ fn commands() -> Vec<Command> {
                 status: EvalStatus::Failed,
                 description: "delivered too often".into(),
                 next_eval: Some(EVAL),
+                unless_changed_since: Some(INDEX),
             }],
             creates: vec![eval()],
             forget_unblocked_before: Some(INDEX),
@@ -371,12 +392,33 @@ fn every_message_comes_back_as_it_went_out() {
         }),
         returns(Reported { index: INDEX }),
         returns(Wake { work_index: INDEX }),
+        returns(ListFiles { alloc: ALLOC, path: "/alloc".into(), after: Some("a.txt".into()) }),
+        returns(FileList { files: vec![file_info()], more: true }),
+        returns(StatFile { alloc: ALLOC, path: "/alloc/a.txt".into() }),
+        returns(FileInfo { content_type: None, ..file_info() }),
+        returns(file_info()),
+        returns(ReadFile {
+            alloc: ALLOC,
+            path: "/alloc/a.txt".into(),
+            from: Origin::Start(2),
+            bytes_max: 100,
+            wait_ms: 500,
+        }),
+        returns(FileChunk { offset: 2, data: Bytes::from_static(b"llo"), size: 5 }),
+        returns(read_logs(LogPosition::Origin(Origin::End(10)))),
+        returns(read_logs(LogPosition::Cursor(LogCursor { file: 3, offset: 7 }))),
+        returns(LogChunk {
+            path: "alloc/logs/main.stderr.3".into(),
+            data: Bytes::from_static(b"log"),
+            next: LogCursor { file: 3, offset: 10 },
+        }),
         returns(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
     returned.extend(commands().into_iter().map(returns));
     returned.extend(answers().map(returns));
 
-    let kinds = [broker::KINDS, command::KINDS, feed::KINDS, node::KINDS, refusal::KINDS].concat();
+    let kinds =
+        [broker::KINDS, command::KINDS, feed::KINDS, files::KINDS, node::KINDS, refusal::KINDS].concat();
     assert_eq!(returned, kinds.iter().copied().collect(), "every message has a sample");
     assert_eq!(returned.len(), kinds.len(), "no two messages have one name: {kinds:?}");
 }

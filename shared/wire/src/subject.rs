@@ -54,7 +54,8 @@ pub enum Subject {
     /// Tells an agent that its work has changed. A lost one costs one heartbeat, whose answer says the same.
     #[display("agent.{_0}.wake")]
     AgentWake(NodeId),
-    /// Asks an agent for files and logs: one answer a request, so that nothing is dropped in silence.
+    /// Asks an agent for files and logs ([`files`](crate::files)); the header says which. One answer a request, so that
+    /// nothing is dropped in silence.
     #[display("agent.{_0}.files")]
     AgentFiles(NodeId),
 }
@@ -69,6 +70,9 @@ impl Subject {
     /// Reports of all nodes, for subscribing.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
 
+    /// Wakes of all agents, for subscribing; only simulations of many agents do.
+    pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
+
     /// All answers to one agent, for subscribing.
     pub fn every_answer_to(node: NodeId) -> String {
         format!("{}.>", Self::NodeInbox(node))
@@ -77,6 +81,12 @@ impl Subject {
     /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
     pub fn node_of(subject: &str) -> Option<NodeId> {
         let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
+        id.parse().ok()
+    }
+
+    /// The agent that a message is for, by the subject it came on; `None` where that is not one that agents listen on.
+    pub fn agent_of(subject: &str) -> Option<NodeId> {
+        let (id, _) = subject.strip_prefix("agent.")?.split_once('.')?;
         id.parse().ok()
     }
 }
@@ -100,6 +110,9 @@ mod tests {
         for (subject, wildcard) in OF_NODES {
             assert_eq!(subject.to_string(), wildcard.replace('*', &NODE.to_string()));
         }
+        let wake = Subject::AgentWake(NODE).to_string();
+        assert_eq!(wake, Subject::EVERY_AGENT_WAKE.replace('*', &NODE.to_string()));
+        assert_eq!(Subject::agent_of(&wake), Some(NODE));
         assert_eq!(Subject::every_answer_to(NODE), "inbox.07070707-0707-0707-0707-070707070707.>");
     }
 

@@ -1,0 +1,288 @@
+//! The connection to NATS: its settings, how it stands, and sending.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::client::PublishErrorKind;
+use async_nats::connection::State;
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr};
+use bytes::Bytes;
+use model::{NodeId, RequestId};
+use telemetry::metrics::{self, Counter};
+use tokio::sync::watch;
+use wire::envelope::COMMAND_BYTES_MAX;
+use wire::{Subject, Wire};
+
+use crate::args::{Address, Args};
+use crate::backoff::backoff;
+use crate::contact::Contact;
+use crate::envelope;
+
+/// A server that has not been heard of for two of these is given up.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const RECONNECT_MIN: Duration = Duration::from_millis(100);
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+/// How many messages wait in memory for a subscription's task; more are dropped. The task only sorts them into a queue.
+const SUBSCRIPTION_MESSAGES_MAX: usize = 8192;
+/// How long a message may wait for room in the connection's own queue.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often whoever waits for a connection looks by himself: the news of it may be lost in a flood of others.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+static CONNECTIONS_LOST: Counter = metrics::counter("drover.bus.connections_lost");
+static SLOW_CONSUMER: Counter = metrics::counter("drover.bus.slow_consumer");
+
+/// Why something could not be sent or set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The credentials file cannot be used.
+    #[error("cannot read NATS credentials from {path}")]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The client refuses its settings.
+    #[error("cannot set up the NATS client")]
+    Connect(#[from] async_nats::ConnectError),
+    /// The client refuses the subject, or has ended.
+    #[error("cannot subscribe to {subject}")]
+    Subscribe {
+        /// What was to be subscribed to.
+        subject: String,
+        /// What is wrong.
+        #[source]
+        source: async_nats::SubscribeError,
+    },
+    /// The body does not fit a message.
+    #[error("{bytes} bytes do not fit a message of at most {max}")]
+    TooLarge {
+        /// The body's size.
+        bytes: usize,
+        /// What NATS takes, less the headers.
+        max: usize,
+    },
+    /// There is no connection to NATS; nothing was sent.
+    #[error("not connected to NATS")]
+    Disconnected,
+}
+
+/// A connection to NATS; clones share it. It lasts as long as they do, and reconnects by itself.
+#[derive(Debug, Clone)]
+pub struct Bus(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    link: watch::Receiver<Link>,
+    contact: Contact,
+}
+
+/// How the connection stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Link {
+    /// How often it was made; what was on its way when it broke may be lost.
+    pub(crate) made: u64,
+    /// How often it was lost.
+    pub(crate) lost: u64,
+    /// Whether the current outage was logged.
+    is_logged: bool,
+}
+
+impl Bus {
+    /// Connects a server's process, which calls itself `name` at NATS; waits until it is connected.
+    ///
+    /// # Errors
+    /// If the settings cannot be used. A server that is not there yet is waited for.
+    pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
+        Self::open(args, name, None).await
+    }
+
+    /// Connects an agent, whose credentials let it read only answers to its own node; otherwise as [`Self::connect`].
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_agent(args: &Args, name: &str, node: NodeId) -> Result<Self, Error> {
+        Self::open(args, name, Some(node)).await
+    }
+
+    async fn open(args: &Args, name: &str, agent_of: Option<NodeId>) -> Result<Self, Error> {
+        let (link, seen) = watch::channel(Link::default());
+        let is_first = AtomicBool::new(true);
+        let reconnect_delay = move |attempt: usize| {
+            if is_first.swap(false, Ordering::Relaxed) {
+                return Duration::ZERO;
+            }
+            match agent_of {
+                // There are thousands of them, so their first attempts are spread widely, too.
+                Some(_) => rand::random_range(RECONNECT_MIN..=RECONNECT_MAX),
+                None => {
+                    let attempt = u32::try_from(attempt - 1).unwrap_or(u32::MAX);
+                    backoff(attempt, RECONNECT_MIN, RECONNECT_MAX)
+                }
+            }
+        };
+        let mut options = Address::log_in(&args.servers, ConnectOptions::new())
+            .name(name)
+            .ping_interval(PING_EVERY)
+            .connection_timeout(CONNECT_TIMEOUT)
+            .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
+            .request_timeout(None)
+            .retry_on_initial_connect()
+            .reconnect_delay_callback(reconnect_delay)
+            .event_callback(move |event| {
+                notice(&link, event);
+                async {}
+            });
+        if let Some(path) = &args.credentials {
+            let unusable = |source| Error::Credentials { path: path.clone(), source };
+            options = options.credentials_file(path).await.map_err(unusable)?;
+        }
+        if let Some(node) = agent_of {
+            options = options.custom_inbox_prefix(Subject::NodeInbox(node));
+        }
+        let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
+        let client = options.connect(servers).await?;
+        let bus = Self(Arc::new(Inner { client, link: seen, contact: Contact::default() }));
+        tokio::spawn(check_size(Arc::downgrade(&bus.0), bus.link()));
+        bus.connected().await;
+        // What the server said of itself has been taken in when this is done.
+        let _ = bus.flush().await;
+        Ok(bus)
+    }
+
+    /// What is known of the applier; [`feed::follow`](crate::feed::follow) is to keep it up to date, since ids of requests
+    /// are made from it.
+    pub fn contact(&self) -> Contact {
+        self.0.contact.clone()
+    }
+
+    /// A new id for a request: a UUIDv7 of the cluster's time ([`Contact::cluster_now`]).
+    pub fn new_request_id(&self) -> RequestId {
+        self.0.contact.new_request_id()
+    }
+
+    /// Sends a message that nobody answers. It may be lost.
+    ///
+    /// # Errors
+    /// If it is too large, or there is no connection; nothing is kept for later.
+    pub async fn publish<T: Wire>(&self, subject: Subject, body: &T) -> Result<(), Error> {
+        let body = Bytes::from(wire::encode(body));
+        if !self.is_connected() {
+            return Err(Error::Disconnected);
+        }
+        self.fits(body.len())?;
+        self.send(subject.to_string(), envelope::headers::<T>(), body).await
+    }
+
+    /// Waits until what was sent has left this process.
+    ///
+    /// # Errors
+    /// If it could not leave within seconds.
+    pub async fn flush(&self) -> Result<(), Error> {
+        match tokio::time::timeout(SEND_TIMEOUT, self.client().flush()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Error::Disconnected),
+        }
+    }
+
+    /// Puts a message that fits into the connection's queue.
+    pub(crate) async fn send(&self, subject: String, headers: HeaderMap, body: Bytes) -> Result<(), Error> {
+        let max = self.body_bytes_max();
+        let bytes = body.len();
+        let sending = self.client().publish_with_headers(subject, headers, body);
+        match tokio::time::timeout(SEND_TIMEOUT, sending).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                Err(Error::TooLarge { bytes, max })
+            }
+            Ok(Err(_)) | Err(_) => Err(Error::Disconnected),
+        }
+    }
+
+    /// The largest body that the server takes.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        self.client().max_payload().saturating_sub(envelope::HEADERS_BYTES_MAX)
+    }
+
+    fn fits(&self, bytes: usize) -> Result<(), Error> {
+        let max = self.body_bytes_max();
+        if bytes > max { Err(Error::TooLarge { bytes, max }) } else { Ok(()) }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client().connection_state() == State::Connected
+    }
+
+    /// Waits for a connection.
+    pub(crate) async fn connected(&self) {
+        let mut link = self.link();
+        while !self.is_connected() {
+            let _ = tokio::time::timeout(LOOK_EVERY, link.changed()).await;
+        }
+    }
+
+    /// Told whenever the connection is made or lost.
+    pub(crate) fn link(&self) -> watch::Receiver<Link> {
+        let mut link = self.0.link.clone();
+        link.mark_unchanged();
+        link
+    }
+}
+
+/// Keeps account of what the client says of the connection.
+fn notice(link: &watch::Sender<Link>, event: Event) {
+    match event {
+        Event::Connected => {
+            tracing::info!("connected to NATS");
+            link.send_modify(|link| *link = Link { made: link.made + 1, is_logged: false, ..*link });
+        }
+        Event::Disconnected => {
+            CONNECTIONS_LOST.add(1);
+            tracing::warn!("lost the connection to NATS, trying to get it back");
+            link.send_modify(|link| *link = Link { lost: link.lost + 1, is_logged: true, ..*link });
+        }
+        Event::SlowConsumer(_) => SLOW_CONSUMER.add(1),
+        Event::ServerError(error) => tracing::warn!(error = telemetry::chain(&error), "NATS complains"),
+        Event::ClientError(error) => {
+            // Each failed attempt makes one; what matters is that there is an outage.
+            let is_first = link.send_if_modified(|link| !std::mem::replace(&mut link.is_logged, true));
+            if is_first {
+                tracing::warn!(error = error.to_string(), "cannot connect to NATS, trying again");
+            }
+        }
+        Event::LameDuckMode => tracing::info!("the NATS server is about to stop"),
+        Event::Draining | Event::Closed => {}
+    }
+}
+
+/// Warns of each server that does not take the largest command.
+async fn check_size(bus: std::sync::Weak<Inner>, mut link: watch::Receiver<Link>) {
+    let mut made = 0;
+    // Ends with the client, whose callback has the sender.
+    while let Ok(now) = link.wait_for(|link| link.made > made).await.map(|link| *link) {
+        made = now.made;
+        let Some(bus) = bus.upgrade().map(Bus) else { return };
+        // Only after the flush is what the new server said of itself sure to be taken in.
+        if bus.flush().await.is_err() {
+            continue;
+        }
+        let found = bus.client().max_payload();
+        if found < COMMAND_BYTES_MAX {
+            tracing::warn!(
+                found,
+                needed = COMMAND_BYTES_MAX,
+                "the NATS server refuses large commands: raise its max_payload to what is needed"
+            );
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What rides in a message's headers: kind, version, request id, deadline and trace context.
+
+use std::time::Duration;
+
+use async_nats::{HeaderMap, HeaderName, HeaderValue, Message};
+use model::{RequestId, TraceContext};
+use wire::envelope::{HEADER_DEADLINE_MS, HEADER_KIND, HEADER_REQUEST_ID, HEADER_TRACE, HEADER_VERSION};
+use wire::{DecodeError, Refusal, Wire};
+
+const KIND: HeaderName = HeaderName::from_static(HEADER_KIND);
+const VERSION: HeaderName = HeaderName::from_static(HEADER_VERSION);
+const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
+const DEADLINE_MS: HeaderName = HeaderName::from_static(HEADER_DEADLINE_MS);
+const TRACE: HeaderName = HeaderName::from_static(HEADER_TRACE);
+
+/// The most that headers take of a message's allowed size, in bytes; some 250 are usual.
+pub(crate) const HEADERS_BYTES_MAX: usize = 1 << 10;
+
+/// The longest that anybody waits: a longer deadline counts as this, and so does a message that has none.
+pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(600);
+
+/// Headers of a message without an answer, in the current trace.
+pub(crate) fn headers<T: Wire>() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(KIND, T::KIND);
+    headers.insert(VERSION, HeaderValue::from(T::VERSION));
+    if let Some(trace) = telemetry::current_trace() {
+        headers.insert(TRACE, trace.to_string());
+    }
+    headers
+}
+
+/// Makes them a request's.
+pub(crate) fn ask(headers: &mut HeaderMap, id: RequestId, remaining: Duration) {
+    headers.insert(REQUEST_ID, id.to_string());
+    let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+    headers.insert(DEADLINE_MS, HeaderValue::from(millis));
+}
+
+fn header(message: &Message, name: HeaderName) -> Option<&str> {
+    message.headers.as_ref()?.get(name).map(|value| value.as_str())
+}
+
+/// What kind of message it says that it is; empty if it says nothing.
+pub(crate) fn kind(message: &Message) -> &str {
+    header(message, KIND).unwrap_or_default()
+}
+
+fn version(message: &Message) -> u16 {
+    header(message, VERSION).and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+pub(crate) fn request_id(message: &Message) -> Option<RequestId> {
+    header(message, REQUEST_ID)?.parse().ok()
+}
+
+/// How long the sender waited for an answer from when it sent the message.
+pub(crate) fn deadline(message: &Message) -> Duration {
+    let given = header(message, DEADLINE_MS).and_then(|text| text.parse().ok()).map(Duration::from_millis);
+    given.map_or(DEADLINE_MAX, |given| given.min(DEADLINE_MAX))
+}
+
+pub(crate) fn trace(message: &Message) -> Option<TraceContext> {
+    header(message, TRACE)?.parse().ok()
+}
+
+pub(crate) fn body<T: Wire>(message: &Message) -> Result<T, DecodeError> {
+    wire::decode(kind(message), version(message), &message.payload)
+}
+
+pub(crate) fn answer<T: Wire>(message: &Message) -> Result<Result<T, Refusal>, DecodeError> {
+    wire::decode_answer(kind(message), version(message), &message.payload)
+}

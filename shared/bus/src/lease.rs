@@ -1,0 +1,133 @@
+//! Leases of singletons other than the applier: which of several processes works (design §5).
+//!
+//! A lease keeps the peace. Safety is its epoch, which goes with each command that a singleton sends.
+
+use std::time::{Duration, Instant};
+
+use model::cluster::Singleton;
+use model::{Epoch, ProcessId};
+use telemetry::clock;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use wire::command::{Answer, Command, LEASE, RenewLease, TakeLease};
+use wire::{Refusal, Subject};
+
+use crate::call::RequestError;
+use crate::connection::Bus;
+
+/// How often a lease is renewed, and how often somebody without one asks for it.
+const TURN: Duration = Duration::from_millis(LEASE.as_millis() as u64 / 3);
+/// How soon a renewal that went astray is sent again. A new applier holds leases for a second for those who announce
+/// themselves.
+const RETRY: Duration = Duration::from_millis(100);
+/// How long one command for a lease is repeated.
+const TAKE_WITHIN: Duration = Duration::from_secs(30);
+
+/// The right to be the active process of a singleton. Renews itself, until it is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    /// What the singleton's commands carry.
+    pub epoch: Epoch,
+    lost: watch::Receiver<bool>,
+    _renewing: JoinSet<()>,
+}
+
+/// Waits until this process is granted the lease of `service`, however long others hold it.
+///
+/// The process follows the feed, so that the lease is renewed as soon as a new applier announces itself.
+pub async fn hold(bus: &Bus, service: Singleton, process: ProcessId) -> Lease {
+    let mut is_told = false;
+    loop {
+        match take(bus, service, process).await {
+            Ok(lease) => {
+                tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "took the lease");
+                return lease;
+            }
+            Err(reason) => {
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::info!(service = service.as_str(), reason, "waiting for the lease");
+                }
+                tokio::time::sleep(rand::random_range(TURN / 2..=TURN)).await;
+            }
+        }
+    }
+}
+
+impl Lease {
+    /// Returns when the lease is lost: another process may be active from then on.
+    pub async fn lost(&self) {
+        // Without its sender nobody renews it any more, so that is no better.
+        let _ = self.lost.clone().wait_for(|lost| *lost).await;
+    }
+}
+
+/// Asks for the lease once; or why it was not granted.
+async fn take(bus: &Bus, service: Singleton, process: ProcessId) -> Result<Lease, String> {
+    let asked = clock::monotonic();
+    let command = Command::TakeLease(TakeLease { service, process });
+    let done = bus.command(&command, TAKE_WITHIN).await.map_err(|error| telemetry::chain(&error))?;
+    let epoch = done.epoch.ok_or("the applier's answer names no epoch")?;
+    let renewal = RenewLease { service, process, epoch };
+    let since = if asked.elapsed() < TURN {
+        asked
+    } else {
+        // It was asked for more than once, and nobody knows which time it was granted.
+        renew(bus, &renewal, TURN).await.map_err(|error| error.to_string())?
+    };
+    let (tell, lost) = watch::channel(false);
+    let mut renewing = JoinSet::new();
+    renewing.spawn(keep(bus.clone(), renewal, since, tell));
+    Ok(Lease { epoch, lost, _renewing: renewing })
+}
+
+/// Why a lease was not renewed.
+#[derive(Debug, thiserror::Error)]
+enum NotRenewed {
+    #[error("refused: {}", .0.message)]
+    Refused(Refusal),
+    #[error("{0}")]
+    Astray(String),
+}
+
+/// Renews the lease; returns the moment from which it lasts. That is before it was asked for: the applier counts from
+/// somewhat later.
+async fn renew(bus: &Bus, renewal: &RenewLease, within: Duration) -> Result<Instant, NotRenewed> {
+    let asked = clock::monotonic();
+    match bus.request(Subject::RenewLease, renewal, within).await {
+        Ok(Answer::Done(_)) => Ok(asked),
+        Ok(Answer::Retry { reason }) => Err(NotRenewed::Astray(reason.to_string())),
+        Err(RequestError::Refused(refusal)) => Err(NotRenewed::Refused(refusal)),
+        Err(error) => Err(NotRenewed::Astray(telemetry::chain(&error))),
+    }
+}
+
+/// Renews the lease for as long as that works, and tells when it does not any more.
+async fn keep(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Sender<bool>) {
+    let contact = bus.contact();
+    let mut applier = contact.epoch();
+    let mut next = since + TURN;
+    let reason = loop {
+        let end = since + LEASE;
+        tokio::select! {
+            () = tokio::time::sleep_until(next.min(end).into()) => {}
+            // A new applier knows of no renewal before its own time.
+            () = contact.another_applier(applier) => {}
+        }
+        let left = end.saturating_duration_since(clock::monotonic());
+        if left.is_zero() {
+            break "not renewed in time".to_owned();
+        }
+        applier = contact.epoch();
+        match renew(&bus, &renewal, left.min(TURN)).await {
+            Ok(renewed) => {
+                since = renewed;
+                next = renewed + TURN;
+            }
+            Err(NotRenewed::Astray(_)) => next = clock::monotonic() + RETRY,
+            Err(NotRenewed::Refused(refusal)) => break refusal.message.to_string(),
+        }
+    };
+    let service = renewal.service.as_str();
+    tracing::warn!(service, epoch = renewal.epoch.0, reason, "lost the lease");
+    lost.send_replace(true);
+}

@@ -1,0 +1,26 @@
+//! NATS: the connection, requests and answers, commands, the change feed that keeps a replica up to date, and the leases
+//! of singletons.
+//!
+//! What is said stands in `wire`; here is how it gets there: envelopes, deadlines, repeats. NATS delivers at most once
+//! and may lose anything, so whoever needs an answer asks again, and whoever follows the feed repairs gaps from the log.
+//! Where that log is kept is the business of whoever brings a [`feed::Log`].
+
+mod args;
+mod backoff;
+mod call;
+mod command;
+mod connection;
+mod contact;
+mod envelope;
+pub mod feed;
+pub mod lease;
+mod publisher;
+mod serve;
+
+pub use args::{Address, Args};
+pub use call::RequestError;
+pub use command::CommandError;
+pub use connection::{Bus, Error};
+pub use contact::Contact;
+pub use publisher::Publisher;
+pub use serve::{Request, Requests};

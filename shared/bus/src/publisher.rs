@@ -1,0 +1,103 @@
+//! Publishing the change feed: what the applier does after each commit.
+
+use bytes::Bytes;
+use model::{HistoryId, Index};
+use wire::Subject;
+use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
+use wire::feed::{Changes, Head};
+
+use crate::connection::{Bus, Error};
+
+/// Publishes the change feed; for the active applier.
+#[derive(Debug, Clone)]
+pub struct Publisher {
+    bus: Bus,
+}
+
+impl Publisher {
+    /// A publisher on this connection.
+    pub fn new(bus: Bus) -> Self {
+        Self { bus }
+    }
+
+    /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss does no harm:
+    /// replicas find the gap.
+    ///
+    /// # Errors
+    /// If there is no connection.
+    pub async fn publish(&self, history: HistoryId, first: Index, sets: &[Bytes]) -> Result<(), Error> {
+        for changes in split(history, first, sets) {
+            self.bus.publish(Subject::Changes, &changes).await?;
+        }
+        Ok(())
+    }
+
+    /// Announces the head. What was committed up to it has been published before.
+    ///
+    /// # Errors
+    /// If there is no connection.
+    pub async fn announce(&self, head: &Head) -> Result<(), Error> {
+        self.bus.publish(Subject::Head, head).await
+    }
+}
+
+/// As few messages as hold them; without those that are too large for one.
+fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
+    let mut messages: Vec<Changes> = Vec::new();
+    let mut room = 0;
+    for (index, set) in (first.0..).map(Index).zip(sets) {
+        let carried = (set.len() <= CHANGE_SET_BYTES_MAX).then(|| set.clone());
+        let bytes = carried.as_ref().map_or(0, Bytes::len) + SET_HEAD_BYTES;
+        match messages.last_mut() {
+            Some(changes) if bytes <= room => changes.sets.push(carried),
+            Some(_) | None => {
+                messages.push(Changes { history, first: index, sets: vec![carried] });
+                room = CHANGES_BYTES_MAX;
+            }
+        }
+        room = room.saturating_sub(bytes);
+    }
+    messages
+}
+
+/// What a change set takes in a message beside its own bytes.
+const SET_HEAD_BYTES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
+
+    fn shape(sizes: &[usize]) -> Vec<(u64, Vec<Option<usize>>)> {
+        let sets: Vec<Bytes> = sizes.iter().map(|size| vec![0; *size].into()).collect();
+        let messages = split(HISTORY, Index(7), &sets);
+        let length = |set: &Option<Bytes>| set.as_ref().map(Bytes::len);
+        messages.iter().map(|changes| (changes.first.0, changes.sets.iter().map(length).collect())).collect()
+    }
+
+    #[test]
+    fn a_message_takes_as_many_as_fit() {
+        const MAX: usize = CHANGE_SET_BYTES_MAX;
+        const HALF: usize = CHANGES_BYTES_MAX / 2 - SET_HEAD_BYTES;
+        assert_eq!(shape(&[]), []);
+        assert_eq!(shape(&[1, 2, 3]), [(7, vec![Some(1), Some(2), Some(3)])]);
+        assert_eq!(shape(&[HALF, HALF, 1]), [(7, vec![Some(HALF), Some(HALF)]), (9, vec![Some(1)])]);
+        assert_eq!(shape(&[MAX, MAX, 1]), [(7, vec![Some(MAX)]), (8, vec![Some(MAX), Some(1)])]);
+    }
+
+    #[test]
+    fn one_that_is_too_large_is_announced() {
+        const OVER: usize = CHANGE_SET_BYTES_MAX + 1;
+        assert_eq!(shape(&[1, OVER, 2]), [(7, vec![Some(1), None, Some(2)])]);
+    }
+
+    #[test]
+    fn a_full_message_fits_what_nats_takes_by_default() {
+        let many = vec![Bytes::from(vec![0; 100]); CHANGES_BYTES_MAX / 50];
+        let one = vec![Bytes::from(vec![0; CHANGE_SET_BYTES_MAX]); 3];
+        for changes in split(HISTORY, Index(1), &many).iter().chain(&split(HISTORY, Index(1), &one)) {
+            assert!(wire::encode(changes).len() <= CHANGES_BYTES_MAX + 100);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Serving: requests that come in on a subject, and answers to them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_nats::{Message, Subscriber};
+use bytes::Bytes;
+use futures::StreamExt;
+use model::{RequestId, TraceContext};
+use telemetry::clock;
+use telemetry::metrics::{self, Counter};
+use tokio::sync::mpsc;
+use wire::{DecodeError, Refusal, RefusalKind, Wire};
+
+use crate::connection::{Bus, Error};
+use crate::envelope;
+
+/// How many requests wait for a service; more are dropped, and their senders ask again.
+const QUEUE_MAX: usize = 8192;
+/// Unreadable messages are all counted, but no more than one in this time is logged for a subject.
+const UNREADABLE_LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+static DROPPED: Counter = metrics::counter("drover.bus.dropped");
+static EXPIRED: Counter = metrics::counter("drover.bus.expired");
+static UNREADABLE: Counter = metrics::counter("drover.bus.unreadable");
+
+/// Messages that come in on a subject, in the order in which they came. Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Requests {
+    queue: mpsc::Receiver<Request>,
+    served: Arc<Served>,
+}
+
+/// A subject that is served.
+#[derive(Debug)]
+struct Served {
+    subject: String,
+    unreadable_logged: Mutex<Option<Instant>>,
+}
+
+/// A message that came in, which most often is to be answered. Those that nobody waits for come in here as well;
+/// answering them does nothing.
+#[derive(Debug)]
+pub struct Request {
+    bus: Bus,
+    served: Arc<Served>,
+    message: Message,
+    id: RequestId,
+    deadline: Instant,
+}
+
+impl Bus {
+    /// Serves a subject, or all that a wildcard names. Every process that serves it gets every message.
+    ///
+    /// # Errors
+    /// If it is no subject.
+    pub async fn serve(&self, subject: impl Into<String>) -> Result<Requests, Error> {
+        let subject = subject.into();
+        let subscriber = self.client().subscribe(subject.clone()).await;
+        let subscriber =
+            subscriber.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
+        // What is sent over this connection from here on finds the subscription; it is made again on every new one.
+        let _ = self.flush().await;
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        let served = Arc::new(Served { subject, unreadable_logged: Mutex::new(None) });
+        tokio::spawn(sort(self.clone(), subscriber, sender, Arc::clone(&served)));
+        Ok(Requests { queue, served })
+    }
+}
+
+/// Moves messages from the subscription to the queue, which notes when each came.
+async fn sort(bus: Bus, mut subscriber: Subscriber, queue: mpsc::Sender<Request>, served: Arc<Served>) {
+    loop {
+        let message = tokio::select! {
+            message = subscriber.next() => message,
+            () = queue.closed() => return,
+        };
+        let Some(message) = message else { return };
+        let request = Request::new(bus.clone(), Arc::clone(&served), message);
+        if queue.try_send(request).is_err() {
+            DROPPED.add_with(1, &[("subject", &served.subject)]);
+        }
+    }
+}
+
+impl Requests {
+    /// The next message whose sender still waits; `None` when the connection has ended for good. May be cancelled
+    /// without losing anything.
+    pub async fn next(&mut self) -> Option<Request> {
+        loop {
+            let request = self.queue.recv().await?;
+            if !request.remaining().is_zero() {
+                return Some(request);
+            }
+            EXPIRED.add_with(1, &[("subject", &self.served.subject)]);
+        }
+    }
+}
+
+impl Request {
+    fn new(bus: Bus, served: Arc<Served>, message: Message) -> Self {
+        let id = envelope::request_id(&message).unwrap_or_else(|| bus.new_request_id());
+        let deadline = clock::monotonic() + envelope::deadline(&message);
+        Self { bus, served, message, id, deadline }
+    }
+
+    /// The subject that it was sent to.
+    pub fn subject(&self) -> &str {
+        &self.message.subject
+    }
+
+    /// Its id, which a repeat has, too; one made here if the sender gave none.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// How long the sender still waits; ten minutes at most.
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(clock::monotonic())
+    }
+
+    /// The trace that it is part of.
+    pub fn trace(&self) -> Option<TraceContext> {
+        envelope::trace(&self.message)
+    }
+
+    /// A span for the work on it, named so, as part of its trace.
+    pub fn span(&self, name: &str) -> tracing::Span {
+        let span = tracing::info_span!("request", otel.name = name, subject = self.subject());
+        if let Some(trace) = self.trace() {
+            telemetry::adopt(&span, &trace);
+        }
+        span
+    }
+
+    /// Whether it is a message of this kind.
+    pub fn is<T: Wire>(&self) -> bool {
+        envelope::kind(&self.message) == T::KIND
+    }
+
+    /// Its body.
+    ///
+    /// # Errors
+    /// If it is another kind of message, or not to be read: then it is to be refused ([`Self::refuse_unreadable`]).
+    pub fn body<T: Wire>(&self) -> Result<T, DecodeError> {
+        envelope::body(&self.message)
+    }
+
+    /// Its body; a message that cannot be read is refused.
+    pub async fn read<T: Wire>(self) -> Option<(Self, T)> {
+        match self.body() {
+            Ok(body) => Some((self, body)),
+            Err(error) => {
+                self.refuse_unreadable(&error).await;
+                None
+            }
+        }
+    }
+
+    /// Its body as it came.
+    pub fn payload(&self) -> &Bytes {
+        &self.message.payload
+    }
+
+    /// Answers it.
+    pub async fn answer<T: Wire>(self, body: &T) {
+        self.reply::<T>(wire::encode(body)).await;
+    }
+
+    /// Refuses it.
+    pub async fn refuse(self, refusal: Refusal) {
+        self.reply::<Refusal>(wire::encode(&refusal)).await;
+    }
+
+    /// Refuses it because it cannot be read, which is counted and logged.
+    pub async fn refuse_unreadable(self, error: &DecodeError) {
+        UNREADABLE.add_with(1, &[("subject", &self.served.subject)]);
+        let message = telemetry::chain(error);
+        if self.served.is_unreadable_to_log() {
+            tracing::warn!(subject = self.subject(), error = message, "cannot read a message");
+        }
+        self.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
+    }
+
+    async fn reply<T: Wire>(self, body: Vec<u8>) {
+        let Some(reply) = &self.message.reply else { return };
+        let sent = self.bus.send(reply.to_string(), envelope::headers::<T>(), body.into()).await;
+        match sent {
+            Ok(()) => {}
+            Err(error @ Error::TooLarge { .. }) => {
+                tracing::error!(
+                    subject = self.subject(),
+                    kind = T::KIND,
+                    error = telemetry::chain(&error),
+                    "cannot send an answer"
+                );
+                let refusal = Refusal {
+                    kind: RefusalKind::Invalid,
+                    message: format!("the answer is too large: {error}").into(),
+                };
+                let headers = envelope::headers::<Refusal>();
+                let _ = self.bus.send(reply.to_string(), headers, wire::encode(&refusal).into()).await;
+            }
+            // The loss of the connection was logged, and whoever waits asks again.
+            Err(_) => {}
+        }
+    }
+}
+
+impl Served {
+    fn is_unreadable_to_log(&self) -> bool {
+        let now = clock::monotonic();
+        let mut logged = self.unreadable_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = logged.is_none_or(|logged| now.duration_since(logged) >= UNREADABLE_LOGGED_EVERY);
+        if is_due {
+            *logged = Some(now);
+        }
+        is_due
+    }
+}

@@ -1,0 +1,415 @@
+//! The feed: whatever gets lost, the replica ends where the log is.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bus::feed::{self, Loaded, Log, LogError, LogPage};
+use bus::{Bus, Contact, Publisher};
+use bytes::Bytes;
+use model::change::{Cause, Change, ChangeSet};
+use model::cluster::Namespace;
+use model::node::NodeServerSide;
+use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Text, Timestamp};
+use state::{Replica, State, Table, WatchKey};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use wire::envelope::CHANGE_SET_BYTES_MAX;
+use wire::feed::{Changes, Head};
+use wire::{Subject, Wire};
+
+use crate::scene::{Scene, soon};
+
+const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
+const OTHER: HistoryId = HistoryId::from_bytes([2; 16]);
+const BIG: usize = CHANGE_SET_BYTES_MAX + 1;
+/// How many change sets the log gives at once.
+const PAGE: usize = 3;
+
+/// A log in memory, and what was asked of it.
+#[derive(Debug, Clone)]
+struct MemoryLog {
+    kept: Arc<Mutex<Kept>>,
+    asked: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    history: HistoryId,
+    sets: Vec<Bytes>,
+    /// What is only in the tables any more.
+    trimmed: u64,
+    fails: bool,
+    loads: usize,
+    reads: usize,
+}
+
+impl MemoryLog {
+    fn new() -> Self {
+        let kept = Kept { history: HISTORY, sets: Vec::new(), trimmed: 0, fails: false, loads: 0, reads: 0 };
+        Self { kept: Arc::new(Mutex::new(kept)), asked: Arc::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap()
+    }
+
+    fn loads(&self) -> usize {
+        self.kept().loads
+    }
+
+    fn reads(&self) -> usize {
+        self.kept().reads
+    }
+}
+
+impl Log for MemoryLog {
+    async fn load(&self) -> Result<Loaded, LogError> {
+        let mut kept = self.kept();
+        kept.loads += 1;
+        self.asked.notify_one();
+        if kept.fails {
+            return Err("the database is away".into());
+        }
+        let mut state = State::default();
+        for set in &kept.sets {
+            state.apply(&decode(set)).unwrap();
+        }
+        Ok(Loaded { state, history: kept.history })
+    }
+
+    async fn after(&self, index: Index) -> Result<LogPage, LogError> {
+        let mut kept = self.kept();
+        kept.reads += 1;
+        if kept.fails {
+            return Err("the database is away".into());
+        }
+        if index.0 < kept.trimmed {
+            return Ok(LogPage::Trimmed);
+        }
+        let sets = kept.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
+        Ok(LogPage::Sets { history: kept.history, sets })
+    }
+}
+
+fn decode(set: &Bytes) -> ChangeSet {
+    wire::decode(ChangeSet::KIND, ChangeSet::VERSION, set).unwrap()
+}
+
+fn encode(index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
+    let set = ChangeSet {
+        index: Index(index),
+        at: Timestamp::from_secs(1_767_225_600),
+        request_id: RequestId::from_bytes([1; 16]),
+        cause: Cause::Settings,
+        trace: None,
+        result: vec![0; bytes],
+        changes,
+    };
+    wire::encode(&set).into()
+}
+
+/// A log with a replica that follows it, and the applier's part.
+struct Feed {
+    scene: Scene,
+    bus: Bus,
+    log: MemoryLog,
+    replica: Arc<Replica>,
+    contact: Contact,
+    publisher: Publisher,
+    epoch: Epoch,
+    stop: CancellationToken,
+    following: tokio::task::JoinHandle<()>,
+}
+
+impl Feed {
+    async fn new() -> Self {
+        Self::with(MemoryLog::new()).await
+    }
+
+    async fn with(log: MemoryLog) -> Self {
+        let scene = Scene::new().await;
+        let bus = scene.bus().await;
+        let replica = Arc::new(Replica::new(State::default()));
+        let (contact, stop) = (bus.contact(), CancellationToken::new());
+        let following =
+            feed::follow(bus.clone(), replica.clone(), log.clone(), contact.clone(), stop.clone());
+        let following = tokio::spawn(following);
+        if !log.kept().fails {
+            soon(contact.loaded()).await;
+        }
+        let publisher = Publisher::new(bus.clone());
+        Self { scene, bus, log, replica, contact, publisher, epoch: Epoch(1), stop, following }
+    }
+
+    /// Commits a change set of some size; its name is in the state.
+    fn commit(&self, name: &str, bytes: usize) {
+        let mut kept = self.log.kept();
+        let namespace = Namespace { name: Text::from(name), ..Namespace::default() };
+        let index = kept.sets.len() as u64 + 1;
+        kept.sets.push(encode(index, bytes, vec![Change::Namespace(Box::new(namespace))]));
+    }
+
+    fn commit_many(&self, count: usize) {
+        (0..count).for_each(|_| self.commit("default", 0));
+    }
+
+    fn head(&self) -> Head {
+        let kept = self.log.kept();
+        Head {
+            history: kept.history,
+            index: Index(kept.sets.len() as u64),
+            at: Timestamp::from_secs(1_767_225_600),
+            epoch: self.epoch,
+            applier: ProcessId::from_bytes([3; 16]),
+        }
+    }
+
+    /// Publishes what was committed from an index on.
+    async fn publish_from(&self, first: u64) {
+        let (history, sets) = {
+            let kept = self.log.kept();
+            (kept.history, kept.sets[first as usize - 1..].to_vec())
+        };
+        self.publisher.publish(history, Index(first), &sets).await.unwrap();
+    }
+
+    async fn announce(&self) {
+        self.publisher.announce(&self.head()).await.unwrap();
+    }
+
+    /// Waits until the replica is where the log is.
+    async fn is_followed(&self) {
+        let head = self.head().index;
+        assert_eq!(soon(self.replica.wait_for(head)).await.index(), head);
+    }
+
+    /// Publishes one more change set, and waits for it: what was published before has been dealt with then.
+    async fn settle(&self) {
+        self.commit_many(1);
+        self.publish_from(self.head().index.0).await;
+        self.is_followed().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_published_is_applied() {
+    let feed = Feed::new().await;
+    feed.commit_many(3);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    feed.commit("team", 0);
+    feed.publish_from(4).await;
+    feed.announce().await;
+    feed.is_followed().await;
+    assert!(feed.replica.snapshot().namespace("team").is_some());
+    assert_eq!((feed.log.loads(), feed.log.reads()), (1, 0), "nothing was missing");
+    while feed.contact.head() != Some(feed.head()) {
+        tokio::task::yield_now().await;
+    }
+    assert!(feed.contact.heard_ago().unwrap() < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn it_begins_with_what_was_committed_before() {
+    let log = MemoryLog::new();
+    log.kept().sets.extend((1..=4).map(|index| encode(index, 0, Vec::new())));
+    let feed = Feed::with(log).await;
+    assert_eq!(feed.replica.snapshot().index(), Index(4));
+    feed.commit_many(1);
+    feed.publish_from(3).await;
+    feed.is_followed().await;
+    assert_eq!(feed.log.reads(), 0, "repeats are no gap");
+}
+
+#[tokio::test]
+async fn gaps_are_read_from_the_log() {
+    let feed = Feed::new().await;
+    feed.commit_many(8);
+    feed.publish_from(8).await;
+    feed.is_followed().await;
+    assert_eq!((feed.log.loads(), feed.log.reads()), (1, 3), "in pages");
+}
+
+#[tokio::test]
+async fn a_head_shows_what_was_lost() {
+    let feed = Feed::new().await;
+    feed.commit_many(2);
+    feed.announce().await;
+    feed.is_followed().await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_read_from_the_log() {
+    let feed = Feed::new().await;
+    for bytes in [10, BIG, 10, BIG] {
+        feed.commit("default", bytes);
+    }
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    assert_eq!(feed.log.loads(), 1);
+}
+
+#[tokio::test]
+async fn what_the_log_has_no_more_is_loaded() {
+    let feed = Feed::new().await;
+    feed.commit_many(9);
+    feed.log.kept().trimmed = 5;
+    feed.announce().await;
+    feed.is_followed().await;
+    assert_eq!(feed.log.loads(), 2);
+}
+
+#[tokio::test]
+async fn another_history_is_loaded() {
+    let mut feed = Feed::new().await;
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    {
+        let mut kept = feed.log.kept();
+        kept.history = OTHER;
+        kept.sets.truncate(2);
+    }
+    feed.epoch = Epoch(2);
+    feed.commit("restored", 0);
+    feed.publish_from(3).await;
+    let is_restored = || feed.replica.snapshot().namespace("restored").is_some();
+    let mut table = feed.replica.watch([WatchKey::Table(Table::Namespaces)]);
+    while !is_restored() {
+        soon(table.changed()).await;
+    }
+    assert_eq!(feed.replica.snapshot().index(), Index(3));
+    feed.settle().await;
+}
+
+#[tokio::test]
+async fn a_mistaken_applier_is_not_believed() {
+    let feed = Feed::new().await;
+    feed.commit_many(2);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    for _ in 0..5 {
+        feed.publisher.announce(&Head { history: OTHER, ..feed.head() }).await.unwrap();
+        feed.publisher.publish(OTHER, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
+    }
+    feed.settle().await;
+    assert_eq!(feed.log.loads(), 2, "the log was asked once");
+}
+
+#[tokio::test]
+async fn a_log_that_went_back_is_gone_back_to() {
+    let mut feed = Feed::new().await;
+    feed.commit_many(5);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    feed.log.kept().sets.truncate(3);
+    feed.epoch = Epoch(2);
+    let mut follower = feed.replica.follow();
+    let announcing = async {
+        loop {
+            feed.announce().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let going_back = async {
+        while feed.replica.snapshot().index() > Index(3) {
+            follower.next().await;
+        }
+    };
+    soon(async {
+        tokio::select! { () = announcing => {}, () = going_back => {} }
+    })
+    .await;
+    feed.settle().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
+    let feed = Feed::new().await;
+    feed.commit_many(2);
+    let steps = {
+        let mut state = State::clone(&feed.replica.snapshot());
+        let kept = feed.log.kept();
+        let sets = kept.sets.iter().map(|set| Arc::new(decode(set)));
+        let adopted = sets.map(|set| {
+            state.apply(&set).unwrap();
+            (set, state.clone())
+        });
+        adopted.collect()
+    };
+    feed.announce().await;
+    feed.replica.adopt(steps).unwrap();
+    feed.publish_from(1).await;
+    feed.settle().await;
+    assert_eq!(feed.log.loads(), 1);
+}
+
+#[tokio::test]
+async fn what_was_sent_while_nats_was_away_is_caught_up_with() {
+    let mut feed = Feed::new().await;
+    feed.commit_many(1);
+    feed.publish_from(1).await;
+    feed.is_followed().await;
+    feed.scene.nats.kill9().await.unwrap();
+    feed.commit_many(4);
+    feed.scene.nats.restart().await.unwrap();
+    feed.is_followed().await;
+    feed.bus.flush().await.unwrap();
+    feed.settle().await;
+    assert_eq!(feed.log.loads(), 1);
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_tried_again() {
+    let log = MemoryLog::new();
+    log.kept().fails = true;
+    let feed = Feed::with(log).await;
+    feed.commit_many(3);
+    while feed.log.loads() < 3 {
+        soon(feed.log.asked.notified()).await;
+    }
+    feed.log.kept().fails = false;
+    soon(feed.contact.loaded()).await;
+    assert_eq!(feed.replica.snapshot().index(), Index(3));
+}
+
+#[tokio::test]
+async fn change_sets_that_cannot_be_applied_make_it_load() {
+    let feed = Feed::new().await;
+    feed.commit("one", 0);
+    let nowhere = Change::NodeServerSide {
+        id: NodeId::from_bytes([9; 16]),
+        server: Box::new(NodeServerSide::default()),
+    };
+    feed.publisher.publish(HISTORY, Index(1), &[encode(1, 0, vec![nowhere])]).await.unwrap();
+    feed.is_followed().await;
+    assert_eq!(feed.log.loads(), 2);
+
+    feed.commit("two", 0);
+    feed.publisher.publish(HISTORY, Index(2), &["nonsense".into()]).await.unwrap();
+    feed.is_followed().await;
+    assert_eq!(feed.log.loads(), 3);
+}
+
+#[tokio::test]
+async fn nonsense_is_passed_over() {
+    let feed = Feed::new().await;
+    let client = feed.scene.client().await;
+    for subject in [Subject::Changes, Subject::Head] {
+        client.publish(subject.to_string(), "nonsense".into()).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    for first in [u64::MAX, u64::MAX - 1, 0] {
+        let set = Some(encode(1, 0, Vec::new()));
+        let changes = Changes { history: HISTORY, first: Index(first), sets: vec![set; 2] };
+        feed.bus.publish(Subject::Changes, &changes).await.unwrap();
+    }
+    feed.settle().await;
+}
+
+#[tokio::test]
+async fn it_ends_when_it_is_to_stop() {
+    let feed = Feed::new().await;
+    feed.stop.cancel();
+    soon(feed.following).await.unwrap();
+}

@@ -1,0 +1,133 @@
+//! Leases: granted, renewed, and lost in each of the ways there are.
+
+use std::time::Duration;
+
+use bus::{Bus, Request, Requests, lease};
+use model::cluster::Singleton;
+use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use wire::command::{Answer, Command, Done, LEASE, RenewLease, TakeLease};
+use wire::feed::Head;
+use wire::{Refusal, RefusalKind, Subject};
+
+use crate::scene::{Scene, next, soon};
+
+const SERVICE: Singleton = Singleton::EvalBroker;
+const PROCESS: ProcessId = ProcessId::from_bytes([5; 16]);
+const EPOCH: Epoch = Epoch(7);
+
+struct Applier {
+    commands: Requests,
+    renewals: Requests,
+}
+
+impl Applier {
+    async fn new(bus: &Bus) -> Self {
+        Self {
+            commands: bus.serve(Subject::Command.to_string()).await.unwrap(),
+            renewals: bus.serve(Subject::RenewLease.to_string()).await.unwrap(),
+        }
+    }
+
+    async fn asked(&mut self) -> Request {
+        let (request, command) = next(&mut self.commands).await.read::<Command>().await.unwrap();
+        assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS }));
+        request
+    }
+
+    async fn renewal(&mut self) -> Request {
+        let (request, renewal) = next(&mut self.renewals).await.read::<RenewLease>().await.unwrap();
+        assert_eq!(renewal, RenewLease { service: SERVICE, process: PROCESS, epoch: EPOCH });
+        request
+    }
+
+    /// A lease that is held.
+    async fn grant(&mut self, bus: &Bus) -> lease::Lease {
+        let granting = async { grant(self.asked().await).await };
+        let (lease, ()) = soon(async { tokio::join!(lease::hold(bus, SERVICE, PROCESS), granting) }).await;
+        assert_eq!(lease.epoch, EPOCH);
+        lease
+    }
+}
+
+async fn grant(request: Request) {
+    request.answer(&Answer::Done(Done { epoch: Some(EPOCH), ..Done::default() })).await;
+}
+
+fn refusal(kind: RefusalKind) -> Refusal {
+    Refusal { kind, message: "another process holds the lease".into() }
+}
+
+async fn is_lost(lease: &lease::Lease) -> bool {
+    tokio::time::timeout(Duration::ZERO, lease.lost()).await.is_ok()
+}
+
+#[tokio::test]
+async fn a_lease_that_another_holds_is_waited_for() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    let answering = async {
+        applier.asked().await.refuse(refusal(RefusalKind::Conflict)).await;
+        grant(applier.asked().await).await;
+    };
+    let (lease, ()) = soon(async { tokio::join!(lease::hold(&bus, SERVICE, PROCESS), answering) }).await;
+    assert_eq!(lease.epoch, EPOCH);
+}
+
+#[tokio::test]
+async fn a_lease_lasts_for_as_long_as_it_is_renewed() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    let begin = tokio::time::Instant::now();
+    let lease = applier.grant(&bus).await;
+    while begin.elapsed() < LEASE + LEASE / 2 {
+        grant(applier.renewal().await).await;
+        assert!(!is_lost(&lease).await);
+    }
+    applier.renewal().await.refuse(refusal(RefusalKind::Deposed)).await;
+    soon(lease.lost()).await;
+}
+
+#[tokio::test]
+async fn a_lease_is_lost_when_no_applier_answers() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    let begin = tokio::time::Instant::now();
+    let lease = applier.grant(&bus).await;
+    drop(applier);
+    soon(lease.lost()).await;
+    assert!(begin.elapsed() >= LEASE);
+}
+
+#[tokio::test]
+async fn a_new_applier_is_told_who_holds_the_lease() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    let lease = applier.grant(&bus).await;
+    grant(applier.renewal().await).await;
+    // One is due in a third of the lease; hundreds at once would not be.
+    for epoch in 1..=100 {
+        bus.contact().hear(Head {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index(1),
+            at: Timestamp::from_secs(1),
+            epoch: Epoch(epoch),
+            applier: ProcessId::from_bytes([2; 16]),
+        });
+        grant(applier.renewal().await).await;
+    }
+    assert!(!is_lost(&lease).await);
+}
+
+#[tokio::test]
+async fn a_lease_that_is_dropped_is_not_renewed() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    drop(applier.grant(&bus).await);
+    let renewal = tokio::time::timeout(LEASE / 2, applier.renewals.next()).await;
+    assert!(renewal.is_err(), "its holder does not work any more");
+}

@@ -1,0 +1,202 @@
+//! Requests, their answers, and what else may come of them.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bus::{Bus, Error, RequestError};
+use futures::StreamExt;
+use model::node::{NodeStatus, Secret};
+use model::{Index, NodeId};
+use tokio::task::JoinHandle;
+use wire::envelope::{COMMAND_BYTES_MAX, HEADER_TRACE};
+use wire::node::{Heartbeat, NodeAnswer, Report, Reported, Wake};
+use wire::{Refusal, RefusalKind, Subject};
+
+use crate::scene::{Scene, next, soon};
+
+const NODE: NodeId = NodeId::from_bytes([7; 16]);
+const SUBJECT: Subject = Subject::NodeHeartbeat(NODE);
+const WITHIN: Duration = Duration::from_secs(30);
+
+fn heartbeat() -> Heartbeat {
+    Heartbeat { id: NODE, secret: Secret::default(), boot: 3 }
+}
+
+fn ready() -> NodeAnswer {
+    NodeAnswer { status: NodeStatus::Ready, ttl_ms: 5, work_index: Index(9), report_all: None }
+}
+
+fn refusal() -> Refusal {
+    Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
+}
+
+async fn ask(bus: &Bus, within: Duration) -> Result<NodeAnswer, RequestError> {
+    soon(bus.request(SUBJECT, &heartbeat(), within)).await
+}
+
+/// Answers every heartbeat.
+async fn answer_all(bus: &Bus) -> JoinHandle<()> {
+    let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            if let Some((request, _)) = request.read::<Heartbeat>().await {
+                request.answer(&ready()).await;
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_request_is_answered() {
+    let scene = Scene::new().await;
+    let (server, bus) = (scene.bus().await, scene.bus().await);
+    let mut requests = server.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    let id = bus.new_request_id();
+    let body = heartbeat();
+    let asking = async {
+        loop {
+            // The server may learn of the subscription only after the question.
+            let answer = bus.request_as::<_, NodeAnswer>(SUBJECT, id, &body, WITHIN).await;
+            if !matches!(answer, Err(RequestError::NoResponders)) {
+                return answer.unwrap();
+            }
+        }
+    };
+    let answering = async {
+        let request = next(&mut requests).await;
+        assert_eq!(request.subject(), SUBJECT.to_string());
+        assert_eq!(request.id(), id);
+        assert!((WITHIN / 2..=WITHIN).contains(&request.remaining()));
+        assert!(request.is::<Heartbeat>() && !request.is::<Wake>());
+        assert_eq!(request.body::<Heartbeat>().unwrap(), body);
+        request.answer(&ready()).await;
+    };
+    let (answer, ()) = soon(async { tokio::join!(asking, answering) }).await;
+    assert_eq!(answer, ready());
+}
+
+#[tokio::test]
+async fn a_request_may_be_refused_or_find_nobody() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    assert!(matches!(ask(&bus, WITHIN).await, Err(RequestError::NoResponders)));
+
+    let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    let refusing = async { next(&mut requests).await.refuse(refusal()).await };
+    let (answer, ()) = tokio::join!(ask(&bus, WITHIN), refusing);
+    assert!(matches!(answer, Err(RequestError::Refused(found)) if found == refusal()));
+}
+
+#[tokio::test]
+async fn who_does_not_wait_any_more_is_not_served() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    let answer = ask(&bus, Duration::from_millis(50)).await;
+    assert!(matches!(answer, Err(RequestError::TimedOut)));
+
+    let answering = async {
+        let request = next(&mut requests).await;
+        assert!(request.remaining() > Duration::from_secs(1), "not the one that is given up");
+        request.answer(&ready()).await;
+    };
+    let (answer, ()) = tokio::join!(ask(&bus, WITHIN), answering);
+    assert_eq!(answer.unwrap(), ready());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_and_the_service_lives() {
+    let scene = Scene::new().await;
+    let (bus, client) = (scene.bus().await, scene.client().await);
+    let answering = answer_all(&bus).await;
+    let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &Wake { work_index: Index(1) }, WITHIN);
+    let Err(RequestError::Refused(refusal)) = soon(wrong).await else { panic!("another kind is refused") };
+    assert_eq!(refusal.kind, RefusalKind::Invalid);
+    assert_eq!(&*refusal.message, r#"message of kind "agent.wake" instead of "node.heartbeat""#);
+
+    let bare = soon(client.request(SUBJECT.to_string(), "hello".into())).await.unwrap();
+    assert_eq!(bare.headers.unwrap().get("Drover-Kind").unwrap().as_str(), "refusal");
+
+    // The answer, too, may be of another kind.
+    let body = heartbeat();
+    let wrong = bus.request::<_, Reported>(SUBJECT, &body, WITHIN);
+    assert!(matches!(soon(wrong).await, Err(RequestError::Unreadable(_))));
+    assert_eq!(ask(&bus, WITHIN).await.unwrap(), ready());
+    answering.abort();
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_sent() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    let large = Refusal { message: "x".repeat(COMMAND_BYTES_MAX * 2).into(), ..refusal() };
+    let asked = soon(bus.request::<_, NodeAnswer>(SUBJECT, &large, WITHIN)).await;
+    assert!(matches!(asked, Err(RequestError::TooLarge { .. })), "{asked:?}");
+    assert!(matches!(bus.publish(SUBJECT, &large).await, Err(Error::TooLarge { .. })));
+
+    let answering = async { next(&mut requests).await.answer(&large).await };
+    let (answer, ()) = tokio::join!(ask(&bus, WITHIN), answering);
+    let Err(RequestError::Refused(refusal)) = answer else { panic!("whoever waits is told") };
+    assert!(refusal.message.starts_with("the answer is too large"), "{}", refusal.message);
+}
+
+#[tokio::test]
+async fn a_message_needs_no_answer() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut reports = bus.serve(Subject::EVERY_NODE_REPORT).await.unwrap();
+    let report = Report { id: NODE, secret: Secret::default(), boot: 1, all_since: None, allocs: Vec::new() };
+    bus.publish(Subject::NodeReport(NODE), &report).await.unwrap();
+    let (request, found) = next(&mut reports).await.read::<Report>().await.unwrap();
+    assert_eq!(found, report);
+    request.answer(&Reported { index: Index(1) }).await;
+}
+
+#[tokio::test]
+async fn a_message_carries_its_trace() {
+    const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let scene = Scene::new().await;
+    let (bus, client) = (scene.bus().await, scene.client().await);
+    let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    // Once this one has come, the server knows of the subscription, whoever sends.
+    bus.publish(SUBJECT, &heartbeat()).await.unwrap();
+    assert_eq!(next(&mut requests).await.trace(), None);
+    for value in ["nonsense", TRACE] {
+        let mut headers = HeaderMap::new();
+        headers.insert(HEADER_TRACE, value);
+        client.publish_with_headers(SUBJECT.to_string(), headers, "".into()).await.unwrap();
+    }
+    assert_eq!(next(&mut requests).await.trace(), None);
+    let traced = next(&mut requests).await;
+    assert_eq!(traced.trace(), TRACE.parse().ok());
+    let _span = traced.span("heartbeat").entered();
+}
+
+#[tokio::test]
+async fn answers_to_an_agent_go_to_its_own_inbox() {
+    let scene = Scene::new().await;
+    let (bus, client) = (scene.bus().await, scene.client().await);
+    let agent = Bus::connect_agent(&scene.args(), "agent", NODE).await.unwrap();
+    let mut answers = client.subscribe(Subject::every_answer_to(NODE)).await.unwrap();
+    client.flush().await.unwrap();
+    let answering = answer_all(&bus).await;
+    while ask(&agent, WITHIN).await.is_err() {}
+    soon(answers.next()).await.unwrap();
+    answering.abort();
+}
+
+#[tokio::test]
+async fn a_request_waits_for_the_connection() {
+    let mut scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let answering = answer_all(&bus).await;
+    scene.nats.kill9().await.unwrap();
+    while !matches!(bus.publish(SUBJECT, &heartbeat()).await, Err(Error::Disconnected)) {}
+    assert!(matches!(ask(&bus, Duration::from_millis(50)).await, Err(RequestError::Disconnected)));
+
+    let restarting = async { scene.nats.restart().await.unwrap() };
+    let (answer, ()) = tokio::join!(ask(&bus, WITHIN), restarting);
+    assert_eq!(answer.unwrap(), ready());
+    answering.abort();
+}

@@ -1,0 +1,86 @@
+//! Groups of tasks, and what the tasks of a group share.
+
+use api_types::{Consul, CsiMountOptions, EphemeralDisk, Secret, Task, TaskGroup, Vault, VolumeRequest};
+
+use super::{block::Block, network, policies, service, task};
+
+pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
+    let volumes = block.many("volume", volume).unwrap_or_default();
+    let named = |volume: VolumeRequest| Some((volume.name.clone()?, volume));
+    let mut group = TaskGroup {
+        name: block.label(),
+        count: block.int("count"),
+        shutdown_delay: block.duration("shutdown_delay"),
+        max_run_duration: block.duration("max_run_duration"),
+        stop_after_client_disconnect: block.duration("stop_after_client_disconnect"),
+        max_client_disconnect: block.duration("max_client_disconnect"),
+        prevent_reschedule_on_lost: block.flag("prevent_reschedule_on_lost"),
+        constraints: block.many("constraint", policies::constraint),
+        affinities: block.many("affinity", policies::affinity),
+        tasks: block.many("task", task::task),
+        spreads: block.many("spread", policies::spread),
+        volumes: (!volumes.is_empty()).then(|| volumes.into_iter().filter_map(named).collect()),
+        restart_policy: block.one("restart", policies::restart),
+        disconnect: block.one("disconnect", policies::disconnect),
+        reschedule_policy: block.one("reschedule", policies::reschedule),
+        ephemeral_disk: block.one("ephemeral_disk", ephemeral_disk),
+        update: block.one("update", policies::update),
+        migrate: block.one("migrate", policies::migrate),
+        networks: block.many("network", network::network),
+        meta: block.text_map("meta"),
+        services: block.many("service", service::service),
+        scaling: block.one("scaling", policies::group_scaling).map(Box::new),
+        consul: block.one("consul", consul),
+    };
+    // Here the last of several vaults counts (§1).
+    let vault = block.many("vault", task::vault).and_then(|mut vaults| vaults.pop());
+    let secrets = block.many("secret", task::secret).unwrap_or_default();
+    inherit(&mut group, vault.as_ref(), &secrets);
+    group
+}
+
+/// The group of a task that stands directly in the job.
+pub(super) fn of_one_task(task: Task) -> TaskGroup {
+    TaskGroup { name: task.name.clone(), tasks: Some(vec![task]), ..TaskGroup::default() }
+}
+
+/// Gives every task the vault that it lacks, and the secrets after those that it has.
+pub(super) fn inherit(group: &mut TaskGroup, vault: Option<&Vault>, secrets: &[Secret]) {
+    for task in group.tasks.iter_mut().flatten() {
+        if task.vault.is_none() {
+            task.vault = vault.cloned().map(Box::new);
+        }
+        if !secrets.is_empty() {
+            task.secrets.get_or_insert_default().extend_from_slice(secrets);
+        }
+    }
+}
+
+pub(super) fn consul(block: &mut Block<'_>) -> Consul {
+    Consul {
+        namespace: block.text_or_empty("namespace"),
+        cluster: block.text_or_empty("cluster"),
+        partition: block.text_or_empty("partition"),
+    }
+}
+
+fn ephemeral_disk(block: &mut Block<'_>) -> EphemeralDisk {
+    EphemeralDisk { sticky: block.flag("sticky"), size_mb: block.int("size"), migrate: block.flag("migrate") }
+}
+
+fn volume(block: &mut Block<'_>) -> VolumeRequest {
+    VolumeRequest {
+        name: block.label(),
+        r#type: block.text_or_empty("type"),
+        source: block.text_or_empty("source"),
+        read_only: block.flag_or_false("read_only"),
+        sticky: block.flag_or_false("sticky"),
+        access_mode: block.text_or_empty("access_mode"),
+        attachment_mode: block.text_or_empty("attachment_mode"),
+        mount_options: block.one("mount_options", |block| CsiMountOptions {
+            fs_type: block.text("fs_type"),
+            mount_flags: block.texts("mount_flags"),
+        }),
+        per_alloc: block.flag_or_false("per_alloc"),
+    }
+}

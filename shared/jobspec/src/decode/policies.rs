@@ -1,0 +1,165 @@
+//! How allocations are placed, replaced and moved: blocks that jobs, groups and tasks share.
+
+use api_types::{
+    Affinity, Constraint, DisconnectStrategy, MigrateStrategy, ReschedulePolicy, RestartPolicy,
+    ScalingPolicy, Spread, SpreadTarget, UpdateStrategy,
+};
+
+use super::block::Block;
+use crate::{error::Fault, source::span};
+
+pub(super) fn update(block: &mut Block<'_>) -> UpdateStrategy {
+    UpdateStrategy {
+        stagger: block.duration("stagger"),
+        max_parallel: block.int("max_parallel"),
+        health_check: block.text("health_check"),
+        min_healthy_time: block.duration("min_healthy_time"),
+        healthy_deadline: block.duration("healthy_deadline"),
+        progress_deadline: block.duration("progress_deadline"),
+        auto_revert: block.flag("auto_revert"),
+        auto_promote: block.flag("auto_promote"),
+        canary: block.int("canary"),
+    }
+}
+
+pub(super) fn migrate(block: &mut Block<'_>) -> MigrateStrategy {
+    MigrateStrategy {
+        max_parallel: block.int("max_parallel"),
+        health_check: block.text("health_check"),
+        min_healthy_time: block.duration("min_healthy_time"),
+        healthy_deadline: block.duration("healthy_deadline"),
+    }
+}
+
+pub(super) fn restart(block: &mut Block<'_>) -> RestartPolicy {
+    RestartPolicy {
+        attempts: block.int("attempts"),
+        interval: block.duration("interval"),
+        delay: block.duration("delay"),
+        mode: block.text("mode"),
+        render_templates: block.flag("render_templates"),
+    }
+}
+
+pub(super) fn reschedule(block: &mut Block<'_>) -> ReschedulePolicy {
+    ReschedulePolicy {
+        attempts: block.int("attempts"),
+        interval: block.duration("interval"),
+        delay: block.duration("delay"),
+        delay_function: block.text("delay_function"),
+        max_delay: block.duration("max_delay"),
+        unlimited: block.flag("unlimited"),
+    }
+}
+
+pub(super) fn disconnect(block: &mut Block<'_>) -> DisconnectStrategy {
+    DisconnectStrategy {
+        lost_after: block.duration("lost_after"),
+        stop_on_client_after: block.duration("stop_on_client_after"),
+        replace: block.flag("replace"),
+        reconcile: block.text("reconcile"),
+    }
+}
+
+/// With its short forms: `version = ">= 1"` in place of an operator and a value. Of several the last in the order
+/// below wins, and an empty text counts as absent.
+pub(super) fn constraint(block: &mut Block<'_>) -> Constraint {
+    let mut constraint = Constraint {
+        l_target: block.text_or_empty("attribute"),
+        r_target: block.text_or_empty("value"),
+        operand: block.text("operator").filter(|operator| !operator.is_empty()),
+    };
+    for operand in ["version", "semver", "regexp", "set_contains"] {
+        if let Some(value) = block.text(operand).filter(|value| !value.is_empty()) {
+            (constraint.operand, constraint.r_target) = (Some(operand.to_owned()), Some(value));
+        }
+    }
+    if let Some(distinct) = block.flag("distinct_hosts") {
+        (constraint.operand, constraint.r_target) =
+            (Some("distinct_hosts".to_owned()), Some(distinct.to_string()));
+    }
+    if let Some(property) = block.text("distinct_property").filter(|property| !property.is_empty()) {
+        (constraint.operand, constraint.l_target) = (Some("distinct_property".to_owned()), Some(property));
+    }
+    // As operators these four do what they say; as short forms they are read and mean nothing (§9.1).
+    for unused in ["set_contains_all", "set_contains_any"] {
+        block.text(unused);
+    }
+    for unused in ["is_set", "is_not_set"] {
+        block.flag(unused);
+    }
+    constraint.operand.get_or_insert_with(|| "=".to_owned());
+    constraint
+}
+
+/// With its short forms, as a constraint. A weight is a whole number of eight bits (§9.1).
+pub(super) fn affinity(block: &mut Block<'_>) -> Affinity {
+    let mut affinity = Affinity {
+        l_target: block.text_or_empty("attribute"),
+        r_target: block.text_or_empty("value"),
+        operand: block.text("operator").filter(|operator| !operator.is_empty()),
+        weight: block.int_within("weight", -128..=127),
+    };
+    for operand in ["version", "semver", "regexp", "set_contains_any", "set_contains_all", "set_contains"] {
+        if let Some(value) = block.text(operand).filter(|value| !value.is_empty()) {
+            (affinity.operand, affinity.r_target) = (Some(operand.to_owned()), Some(value));
+        }
+    }
+    affinity.operand.get_or_insert_with(|| "=".to_owned());
+    affinity
+}
+
+pub(super) fn spread(block: &mut Block<'_>) -> Spread {
+    Spread {
+        attribute: block.text("attribute"),
+        weight: block.int_within("weight", 0..=255),
+        spread_target: block.many("target", |target| SpreadTarget {
+            value: target.label(),
+            percent: Some(target.int_within("percent", 0..=255).map_or(0, i64::unsigned_abs)),
+        }),
+    }
+}
+
+/// Of a group's count.
+pub(super) fn group_scaling(block: &mut Block<'_>) -> ScalingPolicy {
+    scaling(block.required("max"), Some("horizontal"))
+}
+
+/// Of a task's resources; the label says which.
+pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
+    let kind = match block.label().as_deref() {
+        Some("cpu") => Some("vertical_cpu"),
+        Some("mem") => Some("vertical_mem"),
+        Some(_) => {
+            let detail = "the label of a task's scaling is \"cpu\" or \"mem\"";
+            block.note(Fault::new(block.at(), "Invalid scaling policy name", detail));
+            None
+        }
+        None => None,
+    };
+    scaling(block, kind)
+}
+
+/// Where it stands says of what kind it is; saying so again is allowed, saying something else is not.
+fn scaling(block: &mut Block<'_>, kind: Option<&str>) -> ScalingPolicy {
+    let given = block.text("type").filter(|given| !given.is_empty());
+    if let (Some(kind), Some(given)) = (kind, given)
+        && kind != given
+    {
+        let detail = format!("the type is {kind:?} here, not {given:?}");
+        let at = block.attribute("type").map_or(block.at(), |attribute| span(&attribute.value));
+        block.note(Fault::new(at, "Invalid scaling policy type", detail));
+    }
+    ScalingPolicy {
+        id: Some(String::new()),
+        r#type: kind.map(str::to_owned),
+        min: block.int("min"),
+        max: block.int("max"),
+        enabled: block.flag("enabled"),
+        policy: block.free_form("policy"),
+        create_index: Some(0),
+        modify_index: Some(0),
+        namespace: Some(String::new()),
+        ..ScalingPolicy::default()
+    }
+}

@@ -1,0 +1,151 @@
+//! Tasks, and the smaller blocks in them.
+
+use api_types::{
+    Action, DispatchPayloadConfig, ScalingPolicy, Secret, Task, TaskCsiPluginConfig, TaskLifecycleConfig,
+    TaskSchedule, TaskScheduleCron, Vault, VolumeMount, WorkloadIdentity,
+};
+
+use super::{block::Block, group, policies, resources, service, template};
+use crate::error::Fault;
+
+/// The identity that every task has; an identity block without a name means it.
+const DEFAULT_IDENTITY: &str = "default";
+
+pub(super) fn task(block: &mut Block<'_>) -> Task {
+    // The first that is or may be the default one; others keep their order.
+    let mut identities = block.many("identity", identity).unwrap_or_default();
+    let default = identities.iter().position(|identity| {
+        identity.name.as_deref().is_none_or(|name| name.is_empty() || name == DEFAULT_IDENTITY)
+    });
+    let default = default.map(|at| identities.remove(at));
+    Task {
+        name: block.label(),
+        driver: block.text_or_empty("driver"),
+        user: block.text_or_empty("user"),
+        kill_timeout: block.duration("kill_timeout"),
+        leader: block.flag_or_false("leader"),
+        shutdown_delay: block.duration_or_zero("shutdown_delay"),
+        kill_signal: block.text_or_empty("kill_signal"),
+        kind: block.text_or_empty("kind"),
+        lifecycle: block.one("lifecycle", lifecycle),
+        config: block.free_form("config"),
+        constraints: block.many("constraint", policies::constraint),
+        affinities: block.many("affinity", policies::affinity),
+        env: block.text_map("env"),
+        services: block.many("service", service::service),
+        resources: block.one("resources", resources::resources),
+        restart_policy: block.one("restart", policies::restart),
+        meta: block.text_map("meta"),
+        log_config: block.one("logs", resources::logs),
+        artifacts: block.many("artifact", template::artifact),
+        vault: block.one("vault", vault).map(Box::new),
+        consul: block.one("consul", group::consul),
+        templates: block.many("template", template::template),
+        dispatch_payload: block
+            .one("dispatch_payload", |block| DispatchPayloadConfig { file: block.text_or_empty("file") }),
+        volume_mounts: block.many("volume_mount", volume_mount),
+        csi_plugin_config: block.one("csi_plugin", csi_plugin).map(Box::new),
+        scaling_policies: scaling_policies(block),
+        secrets: block.many("secret", secret),
+        identity: default,
+        identities: (!identities.is_empty()).then_some(identities),
+        actions: block.many("action", action),
+        schedule: block.one("schedule", schedule).map(Box::new),
+    }
+}
+
+/// At most one for each of the resources.
+fn scaling_policies(block: &mut Block<'_>) -> Option<Vec<ScalingPolicy>> {
+    let mut seen = Vec::new();
+    block.many("scaling", |block| {
+        let policy = policies::task_scaling(block);
+        if policy.r#type.is_some() && seen.contains(&policy.r#type) {
+            let detail = "a task has one scaling block for each of cpu and mem";
+            block.note(Fault::about(block.at(), "Duplicate {} block", "scaling", detail));
+        }
+        seen.push(policy.r#type.clone());
+        policy
+    })
+}
+
+fn lifecycle(block: &mut Block<'_>) -> TaskLifecycleConfig {
+    TaskLifecycleConfig { hook: block.required("hook").text("hook"), sidecar: block.flag_or_false("sidecar") }
+}
+
+/// With the defaults that are always filled in (§11).
+pub(super) fn vault(block: &mut Block<'_>) -> Vault {
+    Vault {
+        policies: block.texts("policies"),
+        role: block.text_or_empty("role"),
+        namespace: block.text("namespace"),
+        cluster: block.text_or_empty("cluster"),
+        env: Some(block.flag("env").unwrap_or(true)),
+        disable_file: Some(block.flag("disable_file").unwrap_or(false)),
+        change_mode: Some(block.text("change_mode").unwrap_or_else(|| "restart".to_owned())),
+        change_signal: block.text("change_signal"),
+        allow_token_expiration: block.flag("allow_token_expiration"),
+    }
+}
+
+pub(super) fn secret(block: &mut Block<'_>) -> Secret {
+    Secret {
+        name: block.label(),
+        provider: block.text_or_empty("provider"),
+        path: block.text_or_empty("path"),
+        config: block.free_form("config"),
+        env: block.text_map_block("env"),
+    }
+}
+
+pub(super) fn identity(block: &mut Block<'_>) -> WorkloadIdentity {
+    WorkloadIdentity {
+        name: block.text_or_empty("name"),
+        audience: block.texts("aud"),
+        change_mode: block.text_or_empty("change_mode"),
+        change_signal: block.text_or_empty("change_signal"),
+        env: block.flag_or_false("env"),
+        file: block.flag_or_false("file"),
+        filepath: block.text_or_empty("filepath"),
+        service_name: block.text_or_empty("service_name"),
+        ttl: block.duration_or_zero("ttl"),
+        extra_claims: block.texts("extra_claims"),
+    }
+}
+
+pub(super) fn volume_mount(block: &mut Block<'_>) -> VolumeMount {
+    VolumeMount {
+        volume: block.text("volume"),
+        destination: block.text("destination"),
+        read_only: block.flag("read_only"),
+        propagation_mode: block.text("propagation_mode"),
+        selinux_label: block.text("selinux_label"),
+    }
+}
+
+fn csi_plugin(block: &mut Block<'_>) -> TaskCsiPluginConfig {
+    TaskCsiPluginConfig {
+        id: block.text_or_empty("id"),
+        r#type: block.text_or_empty("type"),
+        mount_dir: block.text_or_empty("mount_dir"),
+        stage_publish_base_dir: block.text_or_empty("stage_publish_base_dir"),
+        health_timeout: block.duration_or_zero("health_timeout"),
+    }
+}
+
+fn action(block: &mut Block<'_>) -> Action {
+    Action {
+        name: block.label(),
+        command: block.required("command").text("command"),
+        args: block.texts("args"),
+    }
+}
+
+fn schedule(block: &mut Block<'_>) -> TaskSchedule {
+    TaskSchedule {
+        cron: block.one("cron", |block| TaskScheduleCron {
+            start: block.text_or_empty("start"),
+            end: block.text_or_empty("end"),
+            timezone: block.text_or_empty("timezone"),
+        }),
+    }
+}

@@ -1,0 +1,164 @@
+//! Recorded answers of the reference's parser to job files (`tests/data/README.md`), against ours.
+//!
+//! What cannot agree yet is named below with its reason, and one that does agree must not be named.
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use serde_json::{Map, Value};
+
+/// One file and what the reference made of it.
+struct Case {
+    name: String,
+    json: Value,
+}
+
+fn cases() -> Vec<Case> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/jobspec");
+    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let texts = files.into_iter().map(|file| fs::read_to_string(file).unwrap());
+    let lines: Vec<Value> = texts
+        .flat_map(|text| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>())
+        .collect();
+    lines.into_iter().map(|json| Case { name: json["name"].as_str().unwrap().to_owned(), json }).collect()
+}
+
+/// Drops members of objects from the inside out.
+fn without(json: Value, drop: fn(&Value) -> bool) -> Value {
+    match json {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(key, value)| (key, without(value, drop)));
+            Value::Object(members.filter(|(_, value)| !drop(value)).collect())
+        }
+        Value::Array(items) => items.into_iter().map(|item| without(item, drop)).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => json,
+    }
+}
+
+fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(Map::is_empty)
+}
+
+fn json(job: &api_types::Job, drop: fn(&Value) -> bool) -> Value {
+    without(serde_json::to_value(job).unwrap(), drop)
+}
+
+/// Where two values differ first, and how.
+fn first_difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
+    match (ours, theirs) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            let member = |key: &String| {
+                (a.get(key).unwrap_or(&Value::Null).clone(), b.get(key).unwrap_or(&Value::Null).clone())
+            };
+            keys.into_iter()
+                .find_map(|key| first_difference(&format!("{path}.{key}"), &member(key).0, &member(key).1))
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).find_map(|(a, b)| first_difference(&format!("{path}[]"), a, b))
+        }
+        _ => (ours != theirs).then(|| format!("{path}: {ours} instead of {theirs}")),
+    }
+}
+
+fn parse(case: &Case) -> Result<api_types::Job, jobspec::Error> {
+    let variables = case.json["variables"].as_str().unwrap_or_default().to_owned();
+    let options = jobspec::Options { variables, ..jobspec::Options::default() };
+    jobspec::parse(case.json["source"].as_str().unwrap(), &options)
+}
+
+/// What differs, or nothing.
+fn difference(case: &Case) -> Option<String> {
+    let recorded = &case.json;
+    match (parse(case), recorded.get("error")) {
+        (Ok(job), None) => {
+            let expected = without(recorded["parse"].clone(), is_absent);
+            let parsed = json(&job, is_absent);
+            let mut canonical = job;
+            model::canonicalise(&mut canonical);
+            let expected_canonical = without(recorded["canonical"].clone(), is_absent);
+            let canonical = json(&canonical, is_absent);
+            first_difference("", &parsed, &expected)
+                .or_else(|| first_difference("canonical ", &canonical, &expected_canonical))
+        }
+        (Err(error), Some(expected)) => {
+            let line = error.diagnostics[0].line as u64;
+            let lines = recorded["lines"]
+                .as_array()
+                .cloned()
+                .unwrap_or_else(|| recorded.get("line").cloned().into_iter().collect());
+            let fits = lines.is_empty() || lines.contains(&Value::from(line));
+            (!fits).then(|| format!("the error {error}\nis not at the line of {expected}"))
+        }
+        (Ok(_), Some(expected)) => Some(format!("no error, expected {expected}")),
+        (Err(error), None) => Some(format!("{error}")),
+    }
+}
+
+/// What differs for a reason that lies with us, by name. Cases with a `quirk` may differ, and are not here.
+const DIFFERENT: &[(&str, &[&str])] = &[
+    (
+        "another line for a syntax error",
+        &[
+            "mutated-012",
+            "mutated-015",
+            "mutated-019",
+            "mutated-055",
+            "mutated-072",
+            "mutated-082",
+            "values-31",
+            "values-55",
+        ],
+    ),
+    ("the syntax parser takes an empty heredoc for the beginning of the next", &["values-52"]),
+    ("the syntax parser ends a heredoc at its word even if more follows", &["values-56"]),
+    ("the syntax parser refuses a key that is given twice", &["values-41"]),
+    ("the syntax parser has a limit of 64 levels", &["size-05"]),
+    ("the reference divides by zero", &["expr-83"]),
+    ("we point at the type, the reference at its block", &["scaling-09"]),
+    ("the reference gives a task secrets twice (a quirk, §1)", &["realistic-45"]),
+    ("links are written as reads show them", &["job-35", "realistic-41"]),
+];
+
+/// Which feature that is not built a case needs, if it needs one.
+fn missing_feature(error: &jobspec::Error) -> Option<&'static str> {
+    let missing = error.diagnostics.iter().find(|diagnostic| diagnostic.summary == "Not built yet")?;
+    let features = ["function", "JSON syntax", "number"];
+    features.into_iter().find(|feature| missing.detail.contains(feature)).or(Some("other"))
+}
+
+#[test]
+fn files_mean_what_they_meant_to_the_reference() {
+    let expected: BTreeMap<&str, &str> =
+        DIFFERENT.iter().flat_map(|(reason, names)| names.iter().map(|name| (*name, *reason))).collect();
+    let (mut agreed, mut missing) = (0, BTreeMap::<&str, usize>::new());
+    let mut wrong = Vec::new();
+    for case in cases().iter().filter(|case| case.json.get("quirk").is_none()) {
+        if let Some(feature) = parse(case).err().as_ref().and_then(missing_feature) {
+            *missing.entry(feature).or_default() += 1;
+            continue;
+        }
+        match (difference(case), expected.get(case.name.as_str())) {
+            (None, None) => agreed += 1,
+            (Some(_), Some(_)) => {}
+            (Some(difference), None) => wrong.push(format!("{}: {difference}", case.name)),
+            (None, Some(reason)) => wrong.push(format!("{} agrees: {reason:?} is out of date", case.name)),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_debug_snapshot!((agreed, missing), @r#"
+    (
+        491,
+        {
+            "JSON syntax": 17,
+            "function": 168,
+            "number": 1,
+        },
+    )
+    "#);
+}

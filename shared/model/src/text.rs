@@ -26,6 +26,19 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
+/// Whether `text` as a whole is what `pattern` says, where `*` stands for any run of characters (R-5.1).
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(start) else { return false };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    // The leftmost place of each part leaves the most for those after it.
+    for part in middle.split('*') {
+        let Some(at) = text.find(part) else { return false };
+        text = &text[at + part.len()..];
+    }
+    text.ends_with(end)
+}
+
 /// A word that is none of an enumeration's values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} {value:?}: expected one of {expected}")]
@@ -108,7 +121,7 @@ pub(crate) use words;
 mod tests {
     #![allow(unreachable_pub, reason = "`words!` makes public enumerations")]
 
-    use super::quoted;
+    use super::{matches_pattern, quoted};
 
     words! {
         /// A colour.
@@ -123,6 +136,17 @@ mod tests {
     #[test]
     fn quotes_and_what_does_not_print_is_escaped() {
         assert_eq!(quoted("it's \"ü\"\n\u{1b}[0m\\"), r#""it's \"ü\"\n\x1b[0m\\""#);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_run_of_characters() {
+        for (pattern, text) in [("*", ""), ("dc1", "dc1"), ("dc*", "dc"), ("*c*2", "dc12"), ("a*b*b", "abb")]
+        {
+            assert!(matches_pattern(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [("", "a"), ("dc", "dc1"), ("dc*", "adc"), ("*1", "dc12"), ("a*b*b", "ab")] {
+            assert!(!matches_pattern(pattern, text), "{pattern} {text}");
+        }
     }
 
     #[test]

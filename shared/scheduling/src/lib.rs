@@ -2,9 +2,26 @@
 //!
 //! Nothing here waits, writes, reads a clock or draws lots: moments and ids come from the caller, so that a snapshot
 //! has exactly one plan. It proposes only; the plan applier decides what lands.
+//!
+//! The way of an attempt: `reconcile` says which allocations stay, stop and are missing; `feasible` which nodes will do;
+//! `rank` how well; `place` chooses one after the other; `draft` and `outcome` write down the plan and what becomes of
+//! the evaluation; `metrics` is what is told of it. `unbuilt` names what jobs may ask for and this form does not know.
+
+mod draft;
+mod feasible;
+mod generic;
+mod hash;
+mod metrics;
+mod outcome;
+mod place;
+mod rank;
+mod reconcile;
+#[cfg(test)]
+mod scene;
+mod unbuilt;
 
 use model::Timestamp;
-use model::eval::Evaluation;
+use model::eval::{EvalTrigger, Evaluation};
 use model::job::JobType;
 use model::plan::{Outcome, Plan};
 use state::State;
@@ -37,7 +54,8 @@ pub struct Proposal {
 }
 
 /// Why there is no proposal. The evaluation goes back to the broker, and this counts as a delivery. (An evaluation with a
-/// trigger that no scheduler takes is no error: its outcome is `failed`, R-1.6.)
+/// trigger that no scheduler takes is no error: its outcome is `failed`, R-1.6. So is that of a job which asks for
+/// something that is not built; its description names it.)
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No scheduler for jobs of this type is built yet.
@@ -50,7 +68,21 @@ pub enum Error {
 /// The same attempt with the same ids always gives the same proposal.
 ///
 /// # Errors
-/// Today always [`Error::NotBuilt`]: this is the shape that workers and the simulator are written against.
-pub fn schedule(attempt: &Attempt<'_>, _new_id: NewId<'_>) -> Result<Proposal, Error> {
-    Err(Error::NotBuilt(attempt.eval.kind))
+/// [`Error::NotBuilt`] for jobs that run on every node.
+pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Result<Proposal, Error> {
+    // A job that is to stop comes here whatever its type is; one that was registered anew meanwhile does not.
+    let wanted = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
+    for kind in [attempt.eval.kind].into_iter().chain(wanted.map(|job| job.spec.kind)) {
+        match kind {
+            JobType::Service | JobType::Batch => {}
+            JobType::System | JobType::SysBatch => return Err(Error::NotBuilt(kind)),
+        }
+    }
+    if matches!(attempt.eval.trigger, EvalTrigger::Scheduled | EvalTrigger::Other(_)) {
+        return Ok(outcome::unknown_trigger(attempt));
+    }
+    Ok(generic::schedule(attempt, new_id))
 }
+
+#[cfg(test)]
+mod tests;

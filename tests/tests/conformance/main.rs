@@ -2,3 +2,4 @@
 
 mod json;
 mod round_trip;
+mod schedule;

@@ -136,6 +136,12 @@ impl PackedAssigned {
         &self.0
     }
 
+    /// Whether there are cores or devices in it; also where this version cannot read it.
+    pub fn has_tasks(&self) -> bool {
+        let tasks = self.sections().and_then(|mut sections| sections.tasks.uint());
+        !self.is_empty() && tasks != Some(0)
+    }
+
     /// What the cores make, in MHz: the demand beyond that of the common share.
     pub fn own_cores_mhz(&self) -> u32 {
         let Some(mut tasks) = self.sections().map(|sections| sections.tasks) else { return 0 };
@@ -353,6 +359,7 @@ mod tests {
             prop_assert!(packed.networks().eq(networks));
             let mhz = assigned.tasks.iter().fold(0u32, |sum, task| sum.saturating_add(task.cpu_mhz));
             prop_assert_eq!(packed.own_cores_mhz(), mhz);
+            prop_assert_eq!(packed.has_tasks(), !assigned.tasks.is_empty());
         }
 
         #[test]

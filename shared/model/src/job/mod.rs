@@ -35,7 +35,7 @@ pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, Volume
 
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, carried, mirror, text_members};
-use crate::text::words;
+use crate::text::{matches_pattern, words};
 use crate::{Index, JobKey, JobVersionKey, Text, Timestamp};
 
 carried!(
@@ -288,6 +288,12 @@ impl JobSpec {
     /// The job that this describes.
     pub fn key(&self) -> JobKey {
         JobKey { namespace: Text::clone(&self.namespace), id: Text::clone(&self.id) }
+    }
+
+    /// Whether nodes of a datacenter and a node pool are the job's, ready or not.
+    pub fn has_nodes_of(&self, datacenter: &str, node_pool: &str) -> bool {
+        let is_in_pool = matches!(&*self.node_pool, "" | "all") || *self.node_pool == *node_pool;
+        is_in_pool && self.datacenters.iter().any(|pattern| matches_pattern(pattern, datacenter))
     }
 
     /// The group of that name, and its place among the groups.

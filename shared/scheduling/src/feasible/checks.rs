@@ -1,0 +1,145 @@
+//! What a node must have for a job or a group, as an ordered list of which the first failure is the reason
+//! (`spec/scheduling.md` ).
+
+use model::Text;
+use model::job::{NetworkResource, Port, TaskGroup};
+use model::node::NodeSpec;
+use state::NodeRef;
+
+use super::condition::{Condition, escapes_class, resolve};
+use super::version::{Bounds, Rules};
+
+/// The host network of ports that name none.
+pub(crate) const DEFAULT_HOST_NETWORK: &str = "default";
+/// The mode of a network that names none.
+const DEFAULT_MODE: &str = "host";
+/// Agents before this do not say whether they have a bridge.
+const BRIDGE_TOLD_SINCE: &str = "< 0.12";
+
+/// One thing that a node must have.
+#[derive(Debug)]
+pub(super) enum Check<'a> {
+    Condition(Condition<'a>),
+    Drivers(&'a TaskGroup),
+    Network(&'a TaskGroup),
+    Secrets(&'a TaskGroup),
+}
+
+impl<'a> Check<'a> {
+    /// The checks of a group, in the order that reasons are told in.
+    pub(super) fn of_group(group: &'a TaskGroup) -> Vec<Self> {
+        let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);
+        let conditions = group.constraints.iter().chain(of_tasks).map(Condition::of_constraint);
+        let mut checks = vec![Self::Drivers(group)];
+        checks.extend(conditions.map(Self::Condition));
+        checks.push(Self::Network(group));
+        checks.push(Self::Secrets(group));
+        checks
+    }
+
+    /// Whether nodes of one kind may answer differently.
+    pub(super) fn differs_within_kind(&self) -> bool {
+        match self {
+            Self::Condition(condition) => condition.escapes_class(),
+            Self::Network(group) => ports(group).any(|port| escapes_class(&port.host_network)),
+            Self::Drivers(_) | Self::Secrets(_) => false,
+        }
+    }
+
+    /// Whether it keeps blocked evaluations from being told apart by class.
+    pub(super) fn escapes_class(&self) -> bool {
+        match self {
+            Self::Condition(condition) => condition.escapes_class(),
+            Self::Drivers(_) | Self::Network(_) | Self::Secrets(_) => false,
+        }
+    }
+
+    /// Why the node will not do; `None` if it will.
+    pub(super) fn failure(&self, node: NodeRef<'_>) -> Option<Text> {
+        match self {
+            Self::Condition(condition) => (!condition.holds_on(node)).then(|| condition.reason()),
+            Self::Drivers(group) => (!has_drivers(group, node.spec())).then(|| "missing drivers".into()),
+            Self::Network(group) => network_failure(group, node),
+            Self::Secrets(group) => {
+                (!has_secrets_providers(group, node.spec())).then(|| "missing secrets provider".into())
+            }
+        }
+    }
+}
+
+///
+fn has_drivers(group: &TaskGroup, spec: &NodeSpec) -> bool {
+    group.tasks.iter().all(|task| match spec.drivers.get(&task.driver) {
+        Some(driver) => driver.detected && driver.healthy,
+        None => spec.attributes.get(&*format!("driver.{}", task.driver)).is_some_and(|value| is_true(value)),
+    })
+}
+
+fn is_true(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+///
+fn has_secrets_providers(group: &TaskGroup, spec: &NodeSpec) -> bool {
+    let secrets = group.tasks.iter().flat_map(|task| &task.secrets);
+    let mut providers = secrets.filter_map(|secret| secret.provider.as_deref());
+    providers.all(|provider| spec.attributes.contains_key(&*format!("plugins.secrets.{provider}.version")))
+}
+
+/// The ports of the network block that counts, the first.
+fn ports(group: &TaskGroup) -> impl Iterator<Item = &Port> {
+    group
+        .networks
+        .iter()
+        .take(1)
+        .flat_map(|network| network.reserved_ports.iter().chain(&network.dynamic_ports))
+}
+
+fn mode(word: &str) -> &str {
+    if word.is_empty() { DEFAULT_MODE } else { word }
+}
+
+///
+fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
+    let spec = node.spec();
+    let wanted = group.networks.first().map_or(DEFAULT_MODE, |network: &NetworkResource| mode(&network.mode));
+    if wanted == "none" {
+        return None;
+    }
+    // Nodes list them in two forms, and may leave either out.
+    let (networks, older) = (&spec.resources.node_networks, &spec.resources.networks);
+    let listed =
+        networks.iter().map(|network| &network.mode).chain(older.iter().map(|network| &network.mode));
+    if !listed.into_iter().any(|listed| mode(listed) == wanted) && !may_have_untold_bridge(wanted, spec) {
+        return Some("missing network".into());
+    }
+    for port in ports(group) {
+        let Some(alias) = host_network(port, node) else {
+            let template = format!(
+                "invalid host network \"{}\" template for port \"{}\"",
+                port.host_network, port.label
+            );
+            return Some(template.into());
+        };
+        let mut addresses = networks.iter().flat_map(|network| &network.addresses);
+        if !addresses.any(|address| *address.alias == *alias) {
+            return Some(format!("missing host network \"{alias}\" for port \"{}\"", port.label).into());
+        }
+    }
+    None
+}
+
+fn may_have_untold_bridge(wanted: &str, spec: &NodeSpec) -> bool {
+    let is_old = |version: &Text| {
+        Bounds::parse(BRIDGE_TOLD_SINCE, Rules::Semver).is_some_and(|bounds| bounds.admit(version))
+    };
+    wanted == "bridge" && spec.attributes.get("nomad.version").is_some_and(is_old)
+}
+
+/// The alias of the host network that a port is to be opened on; `None` where the node has nothing for its template.
+pub(crate) fn host_network<'n>(port: &'n Port, node: NodeRef<'n>) -> Option<std::borrow::Cow<'n, str>> {
+    if port.host_network.is_empty() {
+        return Some(DEFAULT_HOST_NETWORK.into());
+    }
+    resolve(&port.host_network, node)
+}

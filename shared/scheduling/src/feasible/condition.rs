@@ -1,0 +1,239 @@
+//! One condition on a node: two sides and how they are compared (`spec/scheduling.md` ).
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use model::Text;
+use model::job::{Affinity, Constraint, Operand};
+use model::node::NodeSpec;
+use regex::Regex;
+use state::NodeRef;
+
+use super::version::{Bounds, Rules};
+
+/// A constraint or an affinity, made ready to be asked of many nodes.
+#[derive(Debug)]
+pub(crate) struct Condition<'a> {
+    left: Side<'a>,
+    operand: Operand,
+    right: Side<'a>,
+    /// What the right side says, where that is the same for every node and takes time to read.
+    prepared: Option<Matcher>,
+    words: [&'a str; 2],
+}
+
+/// Where one side's value comes from.
+#[derive(Debug, Clone, Copy)]
+enum Side<'a> {
+    Literal(&'a str),
+    NodeId,
+    Datacenter,
+    NodeName,
+    NodeClass,
+    NodePool,
+    Attribute(&'a str),
+    Meta(&'a str),
+    /// A reference to nothing that nodes have.
+    Unknown,
+}
+
+/// A right side that was read; `None` where it cannot be, so that nothing matches it.
+#[derive(Debug)]
+enum Matcher {
+    Expression(Option<Regex>),
+    Bounds(Option<Bounds>),
+}
+
+impl<'a> Condition<'a> {
+    pub(crate) fn of_constraint(constraint: &'a Constraint) -> Self {
+        Self::new(&constraint.l_target, constraint.operand, &constraint.r_target)
+    }
+
+    pub(crate) fn of_affinity(affinity: &'a Affinity) -> Self {
+        Self::new(&affinity.l_target, affinity.operand, &affinity.r_target)
+    }
+
+    fn new(left: &'a str, operand: Operand, right: &'a str) -> Self {
+        let words = [left, right];
+        let [left, right] = words.map(Side::parse);
+        let is_literal = matches!(right, Side::Literal(_));
+        let prepared = is_literal.then(|| Matcher::prepare(operand, words[1])).flatten();
+        Self { left, operand, right, prepared, words }
+    }
+
+    /// Whether it looks at what is a node's alone, so that no class can answer for its nodes.
+    pub(crate) fn escapes_class(&self) -> bool {
+        self.words.iter().any(|word| escapes_class(word))
+    }
+
+    /// The condition as metrics name it.
+    pub(crate) fn reason(&self) -> Text {
+        let [left, right] = self.words;
+        format!("{left} {} {right}", self.operand).into()
+    }
+
+    /// Whether a node fulfils it.
+    pub(crate) fn holds_on(&self, node: NodeRef<'_>) -> bool {
+        let (left, right) = (self.left.resolve(node), self.right.resolve(node));
+        let both = left.as_deref().zip(right.as_deref());
+        let both_and = |holds: fn(&str, &str) -> bool| both.is_some_and(|(left, right)| holds(left, right));
+        match self.operand {
+            Operand::Equal | Operand::DoubleEqual | Operand::Is => both_and(|left, right| left == right),
+            Operand::NotEqual | Operand::Not => left.unwrap_or_default() != right.unwrap_or_default(),
+            Operand::Less => both_and(|left, right| compare(left, right).is_lt()),
+            Operand::LessOrEqual => both_and(|left, right| compare(left, right).is_le()),
+            Operand::Greater => both_and(|left, right| compare(left, right).is_gt()),
+            Operand::GreaterOrEqual => both_and(|left, right| compare(left, right).is_ge()),
+            Operand::IsSet => left.is_some(),
+            Operand::IsNotSet => left.is_none(),
+            Operand::Version | Operand::Semver | Operand::Regexp => {
+                both.is_some_and(|(left, right)| match &self.prepared {
+                    Some(matcher) => matcher.matches(left),
+                    None => {
+                        Matcher::prepare(self.operand, right).is_some_and(|matcher| matcher.matches(left))
+                    }
+                })
+            }
+            Operand::SetContains | Operand::SetContainsAll => {
+                both_and(|left, right| items(right).all(|wanted| items(left).any(|item| item == wanted)))
+            }
+            Operand::SetContainsAny => {
+                both_and(|left, right| items(right).any(|wanted| items(left).any(|item| item == wanted)))
+            }
+            // Not a matter of the node alone.
+            Operand::DistinctHosts | Operand::DistinctProperty => true,
+        }
+    }
+}
+
+/// Whether a reference names what is a node's alone.
+pub(crate) fn escapes_class(word: &str) -> bool {
+    ["${unique.", "${node.unique.", "${attr.unique.", "${meta.unique."]
+        .iter()
+        .any(|prefix| word.starts_with(prefix))
+}
+
+/// What a text that may be a reference stands for on a node; `None` where that has nothing there.
+pub(crate) fn resolve<'n>(word: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, str>> {
+    Side::parse(word).resolve(node)
+}
+
+impl<'a> Side<'a> {
+    fn parse(word: &'a str) -> Self {
+        let Some(name) = word.strip_prefix("${") else { return Side::Literal(word) };
+        let Some(name) = name.strip_suffix('}') else { return Side::Unknown };
+        match name {
+            "node.unique.id" => Side::NodeId,
+            "node.datacenter" => Side::Datacenter,
+            "node.unique.name" => Side::NodeName,
+            "node.class" => Side::NodeClass,
+            "node.pool" => Side::NodePool,
+            _ => match (name.strip_prefix("attr."), name.strip_prefix("meta.")) {
+                (Some(key), _) => Side::Attribute(key),
+                (None, Some(key)) => Side::Meta(key),
+                (None, None) => Side::Unknown,
+            },
+        }
+    }
+
+    fn resolve<'n>(self, node: NodeRef<'n>) -> Option<Cow<'n, str>>
+    where
+        'a: 'n,
+    {
+        let spec: &'n NodeSpec = node.spec();
+        Some(Cow::Borrowed(match self {
+            Side::Literal(text) => text,
+            Side::NodeId => return Some(Cow::Owned(node.id().to_string())),
+            Side::Datacenter => &spec.datacenter,
+            Side::NodeName => &spec.name,
+            Side::NodeClass => &spec.node_class,
+            Side::NodePool => &spec.node_pool,
+            Side::Attribute(key) => spec.attributes.get(key)?,
+            Side::Meta(key) => spec.meta.get(key)?,
+            Side::Unknown => return None,
+        }))
+    }
+}
+
+impl Matcher {
+    fn prepare(operand: Operand, right: &str) -> Option<Self> {
+        if operand == Operand::Regexp {
+            return Some(Self::Expression(Regex::new(right).ok()));
+        }
+        let rules = [(Operand::Version, Rules::Version), (Operand::Semver, Rules::Semver)];
+        let (_, rules) = rules.into_iter().find(|(of, _)| *of == operand)?;
+        Some(Self::Bounds(Bounds::parse(right, rules)))
+    }
+
+    fn matches(&self, left: &str) -> bool {
+        match self {
+            Self::Expression(expression) => expression.as_ref().is_some_and(|regex| regex.is_match(left)),
+            Self::Bounds(bounds) => bounds.as_ref().is_some_and(|bounds| bounds.admit(left)),
+        }
+    }
+}
+
+/// As integers if both are, else as floats if both are, else as bytes.
+fn compare(left: &str, right: &str) -> Ordering {
+    if let (Ok(left), Ok(right)) = (left.parse::<i64>(), right.parse::<i64>()) {
+        return left.cmp(&right);
+    }
+    if let (Ok(left), Ok(right)) = (left.parse::<f64>(), right.parse::<f64>()) {
+        return left.partial_cmp(&right).unwrap_or(Ordering::Equal);
+    }
+    left.cmp(right)
+}
+
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    fn holds(left: &str, operand: Operand, right: &str) -> bool {
+        let scene = Scene::default().node_with(1, |spec| {
+            spec.attributes.insert("arch".into(), "x86".into());
+            spec.attributes.insert("cores".into(), "10".into());
+            spec.attributes.insert("kernel".into(), "5.10.0".into());
+            spec.meta.insert("tags".into(), "a, b".into());
+            spec.node_class = "big".into();
+        });
+        let state = scene.state();
+        let node = state.nodes().next().unwrap();
+        Condition::new(left, operand, right).holds_on(node)
+    }
+
+    #[test]
+    fn both_sides_must_be_there_to_be_equal_but_not_to_differ() {
+        assert!(holds("${attr.arch}", Operand::Equal, "x86"));
+        assert!(holds("${node.class}", Operand::Is, "big"));
+        assert!(!holds("${attr.none}", Operand::Equal, ""));
+        assert!(holds("${attr.none}", Operand::NotEqual, "x"));
+        assert!(!holds("${attr.none}", Operand::NotEqual, ""));
+        assert!(holds("${attr.none}", Operand::IsNotSet, "") && holds("${attr.arch}", Operand::IsSet, ""));
+        assert!(!holds("${attr.arch", Operand::IsSet, ""));
+    }
+
+    #[test]
+    fn numbers_are_ordered_as_numbers_and_words_as_bytes() {
+        assert!(holds("${attr.cores}", Operand::Greater, "9"));
+        assert!(holds("${attr.cores}", Operand::Less, "10.5"));
+        assert!(holds("${attr.arch}", Operand::LessOrEqual, "x87"));
+        assert!(!holds("${attr.none}", Operand::Less, "1"));
+    }
+
+    #[test]
+    fn expressions_versions_and_lists() {
+        assert!(holds("${attr.arch}", Operand::Regexp, "^x[0-9]+$"));
+        assert!(!holds("${attr.arch}", Operand::Regexp, "("));
+        assert!(holds("${attr.kernel}", Operand::Version, ">= 5.4, < 6"));
+        assert!(holds("${attr.kernel}", Operand::Semver, "> 5"));
+        assert!(holds("${meta.tags}", Operand::SetContains, "b,a"));
+        assert!(!holds("${meta.tags}", Operand::SetContainsAll, "b,c"));
+        assert!(holds("${meta.tags}", Operand::SetContainsAny, "b,c"));
+        assert!(holds("5.10.1", Operand::Version, "> 5"));
+    }
+}

@@ -1,0 +1,159 @@
+//! What becomes of an evaluation after an attempt, and what waits for room in its place (`spec/scheduling.md` §1.6,
+//!
+
+use std::collections::BTreeMap;
+
+use model::alloc::AllocMetric;
+use model::eval::{EvalStatus, EvalTrigger, Evaluation, PlanAnnotations};
+use model::job::JobType;
+use model::plan::{Outcome, Plan};
+use model::{DeploymentId, EvalId, Text};
+
+use crate::unbuilt::Unbuilt;
+use crate::{Attempt, NewId, Proposal};
+
+/// What an attempt learned.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    pub(crate) annotations: PlanAnnotations,
+    /// Allocations to be placed, by group.
+    pub(crate) wanted: BTreeMap<Text, u32>,
+    /// Those of them for which there was no room.
+    pub(crate) queued: BTreeMap<Text, u32>,
+    pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
+    pub(crate) class_eligibility: BTreeMap<Text, bool>,
+    pub(crate) escaped_class: bool,
+    /// Whether others might have made room for what was not placed.
+    pub(crate) might_preempt: bool,
+}
+
+/// See [`crate::unbuilt::might_preempt`].
+const PREEMPTION: &str = "preemption";
+
+/// How many attempts may come to nothing.
+pub(crate) const fn attempts_max(kind: JobType) -> u8 {
+    match kind {
+        JobType::Service | JobType::System => 5,
+        JobType::Batch | JobType::SysBatch => 2,
+    }
+}
+
+/// Of an attempt that did what it could; `follow_ups` are the delayed evaluations.
+pub(crate) fn finished(
+    attempt: &Attempt<'_>,
+    learned: Learned,
+    follow_ups: Vec<Evaluation>,
+    new_id: NewId<'_>,
+) -> Outcome {
+    let eval = attempt.eval;
+    let waits_again = eval.status == EvalStatus::Blocked && !learned.failed_groups.is_empty();
+    let may_block = follow_ups.is_empty() || attempt.now > eval.wait_until;
+    let mut after = Evaluation {
+        status: EvalStatus::Complete,
+        status_description: if learned.might_preempt { unbuilt_text(PREEMPTION) } else { Text::default() },
+        next_eval: follow_ups.last().map(|last| last.id).or(eval.next_eval),
+        failed_groups: learned.failed_groups.clone(),
+        queued: learned.queued.clone(),
+        annotations: Some(Box::new(learned.annotations.clone())),
+        deployment_id: latest_deployment(attempt).or(eval.deployment_id),
+        snapshot_index: attempt.state.index(),
+        ..eval.clone()
+    };
+    let mut creates = follow_ups;
+    if waits_again {
+        after = Evaluation {
+            status: EvalStatus::Blocked,
+            status_description: Text::clone(&eval.status_description),
+            class_eligibility: learned.class_eligibility,
+            escaped_class: learned.escaped_class,
+            quota_limit: Text::default(),
+            missing_resources: Vec::new(),
+            ..after
+        };
+    } else if !learned.failed_groups.is_empty() && may_block {
+        let blocked = Evaluation {
+            failed_groups: learned.failed_groups.clone(),
+            status_description: "created to place remaining allocations".into(),
+            ..blocked(attempt, EvalTrigger::QueuedAllocs, &learned, new_id)
+        };
+        after.blocked_eval = Some(blocked.id);
+        creates.push(blocked);
+    }
+    Outcome { eval: Box::new(after), creates }
+}
+
+/// Of one attempt too many: nothing is done, and another evaluation waits.
+pub(crate) fn exhausted(attempt: &Attempt<'_>, learned: Learned, new_id: NewId<'_>) -> Outcome {
+    let limit = attempts_max(attempt.eval.kind);
+    let blocked = Evaluation {
+        failed_groups: learned.failed_groups.clone(),
+        status_description: "created due to placement conflicts".into(),
+        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &learned, new_id)
+    };
+    let after = Evaluation {
+        blocked_eval: Some(blocked.id),
+        failed_groups: learned.failed_groups,
+        queued: learned.wanted,
+        annotations: Some(Box::new(learned.annotations)),
+        ..failed(attempt, format!("maximum attempts reached ({limit})"))
+    };
+    Outcome { eval: Box::new(after), creates: vec![blocked] }
+}
+
+/// Of an evaluation that no scheduler takes.
+pub(crate) fn unknown_trigger(attempt: &Attempt<'_>) -> Proposal {
+    let description = format!("scheduler cannot handle '{}' evaluation reason", attempt.eval.trigger);
+    nothing(attempt, failed(attempt, description))
+}
+
+/// Of a job that needs what is not built.
+pub(crate) fn unbuilt(attempt: &Attempt<'_>, Unbuilt(what): Unbuilt) -> Proposal {
+    nothing(attempt, failed(attempt, unbuilt_text(what)))
+}
+
+/// Names what is not built, for the people who asked for it.
+fn unbuilt_text(what: &str) -> Text {
+    format!("not built yet: {what}").into()
+}
+
+/// The deployment that a service evaluation looked at, finished or not.
+fn latest_deployment(attempt: &Attempt<'_>) -> Option<DeploymentId> {
+    let is_service = attempt.eval.kind == JobType::Service;
+    let latest = attempt.state.latest_deployment(&attempt.eval.job).filter(|_| is_service);
+    latest.map(|deployment| deployment.id)
+}
+
+fn nothing(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
+    Proposal { plan: empty_plan(attempt), outcome: Outcome { eval: Box::new(after), creates: Vec::new() } }
+}
+
+/// A plan in which nothing happens yet.
+pub(crate) fn empty_plan(attempt: &Attempt<'_>) -> Plan {
+    let job = attempt.state.job(&attempt.eval.job);
+    let all_at_once = job.is_some_and(|job| job.spec.all_at_once);
+    Plan { all_at_once, ..Plan::new(attempt.eval, job.map(|job| job.version_key()), attempt.state.index()) }
+}
+
+fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {
+    Evaluation {
+        status: EvalStatus::Failed,
+        status_description: description.into(),
+        snapshot_index: attempt.state.index(),
+        ..attempt.eval.clone()
+    }
+}
+
+fn blocked(attempt: &Attempt<'_>, trigger: EvalTrigger, learned: &Learned, new_id: NewId<'_>) -> Evaluation {
+    let eval = attempt.eval;
+    let job = attempt.state.job(&eval.job);
+    Evaluation {
+        status: EvalStatus::Blocked,
+        job_modify_index: job.map_or(eval.job_modify_index, |job| job.modify_index),
+        previous_eval: Some(eval.id),
+        class_eligibility: learned.class_eligibility.clone(),
+        escaped_class: learned.escaped_class,
+        snapshot_index: attempt.state.index(),
+        trace: eval.trace,
+        ..Evaluation::new(EvalId::from_bytes(new_id()), eval.job.clone(), eval.kind, eval.priority, trigger)
+    }
+}

@@ -1,0 +1,47 @@
+//! What an allocation of a group takes of its node, as far as it is the same on every node.
+
+use model::Text;
+use model::alloc::{AllocatedResources, PortMapping, TaskResources};
+use model::job::{JobSpec, TaskGroup};
+use state::State;
+
+/// Whether tasks may grow beyond the memory that they reserve: the pool's word, else the cluster's.
+fn may_oversubscribe(state: &State, spec: &JobSpec) -> bool {
+    let of_pool = state.node_pool(&spec.node_pool).and_then(|pool| pool.scheduler?.memory_oversubscription);
+    of_pool.unwrap_or_else(|| state.scheduler_config().is_some_and(|config| config.memory_oversubscription))
+}
+
+/// The common share of a group's allocations, with addresses and ports left open.
+pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> AllocatedResources {
+    let oversubscribe = may_oversubscribe(state, spec);
+    let tasks = group.tasks.iter().map(|task| {
+        let asked = &task.resources;
+        let memory_max_mb = match asked.memory_max_mb {
+            limit if limit > 0 => limit.saturating_add(asked.secrets_mb.into()),
+            none => none,
+        };
+        TaskResources {
+            name: Text::clone(&task.name),
+            lifecycle: task.lifecycle,
+            cpu_mhz: asked.cpu_mhz,
+            memory_mb: asked.memory_mb.saturating_add(asked.secrets_mb),
+            memory_max_mb: if oversubscribe { memory_max_mb } else { 0 },
+            ..TaskResources::default()
+        }
+    });
+    let networks = group.networks.iter().take(1);
+    let ports =
+        networks.clone().flat_map(|network| network.reserved_ports.iter().chain(&network.dynamic_ports));
+    let ports = ports.map(|port| PortMapping {
+        label: Text::clone(&port.label),
+        ignore_collision: port.ignore_collision,
+        ..PortMapping::default()
+    });
+    let share = AllocatedResources {
+        tasks: tasks.collect(),
+        disk_mb: group.ephemeral_disk.size_mb,
+        ports: ports.collect(),
+        networks: networks.cloned().collect(),
+    };
+    share.split().0
+}

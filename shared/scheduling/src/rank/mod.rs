@@ -1,0 +1,247 @@
+//! Ranking: how well feasible nodes suit a group (`spec/scheduling.md` §§6.4, 6.5, design §8).
+//!
+//! A score depends on the node alone: on what it has left, on how many of the group it has, on what it is. So a placement
+//! changes the score of one node, and the others' stand.
+
+mod affinity;
+mod power;
+
+use model::alloc::{Demand, Scorer};
+use model::cluster::SchedulerAlgorithm;
+use model::job::{JobSpec, TaskGroup};
+use state::{NodePage, PAGE, State, Usage};
+
+use affinity::Affinities;
+use power::ten_to;
+
+/// The best and the worst fitness are as far apart.
+const FITNESS_MAX: f64 = 18.0;
+/// What a node that is full scores, and one that is empty takes from it.
+const FULL: f64 = 20.0;
+/// Scores are compared in steps, of which this many make one: those that differ by less are equal (design §8).
+const STEPS: f64 = 1e12;
+/// How much bin packing counts beside alignment, which counts as one (design §8).
+const PACKING_BESIDE_ALIGNMENT: f64 = 0.1;
+
+/// What makes a group's scores, whatever the node.
+#[derive(Debug)]
+pub(crate) struct Ranking<'a> {
+    ask: Demand,
+    count: f64,
+    algorithm: SchedulerAlgorithm,
+    shape: Shape,
+    affinities: Option<Affinities<'a>>,
+}
+
+/// How a group's demand lies between the axes, each divided by what all its nodes have of it.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    per_mhz: f64,
+    per_mb: f64,
+    /// The demand as a vector of length 1.
+    cpu: f64,
+    memory: f64,
+}
+
+/// What a node's score is made of, apart from others of the group on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Fit {
+    /// How full, or how empty, the node becomes, or how well its shape suits, by the algorithm.
+    pub(crate) fitness: f64,
+    /// The cosine between what the node has left and what is asked: what decides between equal scores.
+    pub(crate) alignment: f64,
+}
+
+/// The same for each node of a page.
+#[derive(Debug, Clone)]
+pub(crate) struct PageFits {
+    fitness: [f64; PAGE],
+    alignment: [f64; PAGE],
+}
+
+impl Default for PageFits {
+    fn default() -> Self {
+        Self { fitness: [0.0; PAGE], alignment: [0.0; PAGE] }
+    }
+}
+
+impl PageFits {
+    #[inline]
+    pub(crate) fn at(&self, place: usize) -> Fit {
+        Fit { fitness: self.fitness[place], alignment: self.alignment[place] }
+    }
+
+    pub(crate) fn set(&mut self, place: usize, fit: Fit) {
+        (self.fitness[place], self.alignment[place]) = (fit.fitness, fit.alignment);
+    }
+}
+
+/// Compute and memory of a node.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    cpu: f64,
+    memory: f64,
+}
+
+impl Left {
+    /// What a node has left, in MHz and MB, and which shares of it are free once it has what is asked.
+    #[inline(always)]
+    fn of(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> [Self; 2] {
+        let [cpu, memory] = [page.cpu_mhz[place], page.memory_mb[place]].map(f64::from);
+        let [used_cpu, used_memory] = [used.cpu_mhz[place], used.memory_mb[place]].map(f64::from);
+        let free = |has: f64, used: f64, ask: u32| 1.0 - (used + f64::from(ask)) / has.max(1.0);
+        let left = Self { cpu: cpu - used_cpu, memory: memory - used_memory };
+        let free =
+            Self { cpu: free(cpu, used_cpu, ask.cpu_mhz), memory: free(memory, used_memory, ask.memory_mb) };
+        [left, free]
+    }
+}
+
+/// A score as it is compared: in steps of the resolution, alignment deciding between equal ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    score: i64,
+    alignment: i64,
+}
+
+/// The algorithm that a job's nodes are ranked by: its pool's, else the cluster's.
+fn algorithm(state: &State, spec: &JobSpec) -> SchedulerAlgorithm {
+    let of_pool = state.node_pool(&spec.node_pool).and_then(|pool| pool.scheduler?.algorithm);
+    let of_cluster = || state.scheduler_config().and_then(|config| config.algorithm);
+    of_pool.or_else(of_cluster).unwrap_or(SchedulerAlgorithm::Binpack)
+}
+
+impl<'a> Ranking<'a> {
+    pub(crate) fn of(
+        state: &State,
+        spec: &'a JobSpec,
+        group: &'a TaskGroup,
+        ask: Demand,
+        nodes: &[(&NodePage, u64)],
+    ) -> Self {
+        Self {
+            ask,
+            count: f64::from(group.count),
+            algorithm: algorithm(state, spec),
+            shape: Shape::of(ask, nodes),
+            affinities: Affinities::of(spec, group),
+        }
+    }
+
+    /// The affinities, if there are any.
+    pub(crate) fn affinities(&self) -> Option<&Affinities<'a>> {
+        self.affinities.as_ref()
+    }
+
+    /// How well each node of a page suits that has `used` in use.
+    ///
+    /// In several loops over the page, so that each can be done for several nodes at once.
+    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage) -> PageFits {
+        let (mut cpu, mut memory, mut fits) = ([0.0; PAGE], [0.0; PAGE], PageFits::default());
+        for place in 0..PAGE {
+            let [left, free] = Left::of(page, used, place, self.ask);
+            (cpu[place], memory[place]) = (free.cpu, free.memory);
+            fits.alignment[place] = self.shape.cosine(left);
+        }
+        cpu.iter_mut().chain(&mut memory).for_each(|share| *share = ten_to(*share));
+        for place in 0..PAGE {
+            fits.fitness[place] = self.fitness(cpu[place] + memory[place], fits.alignment[place]);
+        }
+        fits
+    }
+
+    /// The same for one of them, to the last bit.
+    pub(crate) fn fit(&self, page: &NodePage, used: &Usage, place: usize) -> Fit {
+        let [left, free] = Left::of(page, used, place, self.ask);
+        let alignment = self.shape.cosine(left);
+        Fit { fitness: self.fitness(ten_to(free.cpu) + ten_to(free.memory), alignment), alignment }
+    }
+
+    /// `total` is 10 to the power of each free share, added up.
+    #[inline(always)]
+    fn fitness(&self, total: f64, alignment: f64) -> f64 {
+        let packing = (FULL - total).clamp(0.0, FITNESS_MAX) / FITNESS_MAX;
+        match self.algorithm {
+            SchedulerAlgorithm::Binpack => packing,
+            SchedulerAlgorithm::Spread => {
+                (total - (FULL - FITNESS_MAX)).clamp(0.0, FITNESS_MAX) / FITNESS_MAX
+            }
+            SchedulerAlgorithm::Align => {
+                (alignment + PACKING_BESIDE_ALIGNMENT * packing) / (1.0 + PACKING_BESIDE_ALIGNMENT)
+            }
+        }
+    }
+
+    /// What of a score is the algorithm's is told under this name.
+    pub(crate) fn scorer(&self) -> Scorer {
+        match self.algorithm {
+            SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => Scorer::Binpack,
+            SchedulerAlgorithm::Align => Scorer::Align,
+        }
+    }
+
+    /// What `others` allocations of the group on the node make of its score; 0 without any.
+    pub(crate) fn anti_affinity(&self, others: u32) -> f64 {
+        if others == 0 { 0.0 } else { -(f64::from(others) + 1.0) / self.count }
+    }
+
+    /// The mean of all that there is to say of a node: it was failed on before if it is `penalised`.
+    #[inline]
+    pub(crate) fn score(&self, fit: Fit, others: u32, affinity: f64, penalised: bool) -> f64 {
+        let (mut sum, mut parts) = (fit.fitness, 1.0);
+        if others > 0 {
+            sum += self.anti_affinity(others);
+            parts += 1.0;
+        }
+        if penalised {
+            sum += PENALTY;
+            parts += 1.0;
+        }
+        if self.affinities.is_some() {
+            sum += affinity;
+            parts += 1.0;
+        }
+        sum / parts
+    }
+}
+
+/// What a node is worth on which a predecessor failed.
+pub(crate) const PENALTY: f64 = -1.0;
+
+impl Rank {
+    #[inline]
+    pub(crate) fn of(score: f64, alignment: f64) -> Self {
+        let steps = |value: f64| (value * STEPS) as i64;
+        Self { score: steps(score), alignment: steps(alignment) }
+    }
+}
+
+impl Shape {
+    fn of(ask: Demand, nodes: &[(&NodePage, u64)]) -> Self {
+        let (mut mhz, mut mb) = (0u64, 0u64);
+        for (page, word) in nodes {
+            // Without branches, so that several nodes are added at once.
+            for place in 0..PAGE {
+                let counts = u64::from(word >> place & 1 != 0);
+                mhz += u64::from(page.cpu_mhz[place]) * counts;
+                mb += u64::from(page.memory_mb[place]) * counts;
+            }
+        }
+        let [per_mhz, per_mb] = [mhz, mb].map(|total| 1.0 / total.max(1) as f64);
+        let [cpu, memory] = [f64::from(ask.cpu_mhz) * per_mhz, f64::from(ask.memory_mb) * per_mb];
+        let length = (cpu * cpu + memory * memory).sqrt();
+        let unit = if length > 0.0 { 1.0 / length } else { 0.0 };
+        Self { per_mhz, per_mb, cpu: cpu * unit, memory: memory * unit }
+    }
+
+    /// 0 where nothing is left or nothing is asked.
+    #[inline(always)]
+    fn cosine(&self, left: Left) -> f64 {
+        let [cpu, memory] = [left.cpu * self.per_mhz, left.memory * self.per_mb];
+        let length = (cpu * cpu + memory * memory).sqrt();
+        (cpu * self.cpu + memory * self.memory) / length.max(f64::MIN_POSITIVE)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The numbers in the names of a group's allocations: which are in use, which come next (`spec/scheduling.md` §7.9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The numbers in use.
+#[derive(Debug)]
+pub(crate) struct Names {
+    count: u32,
+    used: NumberSet,
+    /// How many more have each number than one.
+    duplicates: BTreeMap<u32, u32>,
+    /// No number below is free.
+    low: u32,
+    /// The next number once all below the count are in use.
+    beyond: u32,
+}
+
+impl Names {
+    /// The numbers of a group of `count` whose allocations have `numbers`.
+    pub(super) fn new(count: u32, numbers: impl ExactSizeIterator<Item = u32>) -> Self {
+        let used = NumberSet::with_dense(numbers.len().max(count as usize));
+        let mut names = Self { count, used, duplicates: BTreeMap::new(), low: 0, beyond: 0 };
+        for number in numbers {
+            if !names.used.insert(number) {
+                *names.duplicates.entry(number).or_default() += 1;
+            }
+        }
+        names
+    }
+
+    /// The highest `n` numbers in use; they become free.
+    pub(super) fn take_highest(&mut self, n: usize) -> BTreeSet<u32> {
+        let highest: BTreeSet<u32> = self.used.highest(n).into_iter().collect();
+        highest.iter().for_each(|number| self.free(*number));
+        highest
+    }
+
+    /// Makes a number free.
+    pub(super) fn free(&mut self, number: u32) {
+        self.used.remove(number);
+        self.low = self.low.min(number);
+    }
+
+    /// The next number, the lowest free one below the count; beyond, they begin again at 0.
+    pub(super) fn next(&mut self) -> u32 {
+        while self.low < self.count && self.used.contains(self.low) {
+            self.low += 1;
+        }
+        if self.low < self.count {
+            self.used.insert(self.low);
+            return self.low;
+        }
+        let next = self.beyond;
+        self.beyond += 1;
+        next
+    }
+
+    /// The number of a new allocation that should have `wanted`: another one if several have that already.
+    pub(crate) fn settle(&mut self, wanted: u32) -> u32 {
+        match self.duplicates.get_mut(&wanted) {
+            Some(more) if *more > 0 => {
+                *more -= 1;
+                self.next()
+            }
+            Some(_) | None => wanted,
+        }
+    }
+}
+
+/// Numbers of which most are small: a bit each for those, a tree for the others.
+#[derive(Debug)]
+struct NumberSet {
+    dense: Vec<u64>,
+    sparse: BTreeSet<u32>,
+}
+
+impl NumberSet {
+    fn with_dense(numbers: usize) -> Self {
+        Self { dense: vec![0; numbers.div_ceil(64)], sparse: BTreeSet::new() }
+    }
+
+    fn insert(&mut self, number: u32) -> bool {
+        match self.dense.get_mut(number as usize / 64) {
+            Some(word) => {
+                let was = *word;
+                *word |= 1 << (number % 64);
+                was != *word
+            }
+            None => self.sparse.insert(number),
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        match self.dense.get_mut(number as usize / 64) {
+            Some(word) => *word &= !(1 << (number % 64)),
+            None => {
+                self.sparse.remove(&number);
+            }
+        }
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        match self.dense.get(number as usize / 64) {
+            Some(word) => word >> (number % 64) & 1 != 0,
+            None => self.sparse.contains(&number),
+        }
+    }
+
+    fn highest(&self, n: usize) -> Vec<u32> {
+        let of_word = |(place, word): (usize, &u64)| {
+            let word = *word;
+            (0..64).rev().filter(move |bit| word >> bit & 1 != 0).map(move |bit| place as u32 * 64 + bit)
+        };
+        let dense = self.dense.iter().enumerate().rev().filter(|(_, word)| **word != 0).flat_map(of_word);
+        self.sparse.iter().rev().copied().chain(dense).take(n).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_numbers_come_first_and_then_all_from_the_beginning() {
+        let mut names = Names::new(5, [0, 2, 4].into_iter());
+        let next: Vec<u32> = (0..4).map(|_| names.next()).collect();
+        assert_eq!(next, [1, 3, 0, 1]);
+    }
+
+    #[test]
+    fn the_highest_are_free_once_they_were_taken() {
+        let mut names = Names::new(3, [0, 1, 2, 70, 4_000_000_000].into_iter());
+        assert_eq!(names.take_highest(3), [2, 70, 4_000_000_000].into());
+        assert_eq!(names.next(), 2);
+    }
+
+    #[test]
+    fn a_number_that_several_have_is_not_given_again() {
+        let mut names = Names::new(3, [0, 0, 1].into_iter());
+        assert_eq!((names.settle(0), names.settle(0), names.settle(1)), (2, 0, 1));
+    }
+}

@@ -1,0 +1,396 @@
+//! What the scheduler makes of small clusters, in words.
+
+use insta::assert_snapshot;
+use model::Nanos;
+use model::alloc::{ClientStatus, DesiredStatus, DesiredTransition};
+use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
+use model::eval::EvalStatus;
+use model::job::{Constraint, NetworkResource, Port};
+use model::node::{Eligibility, NodeStatus};
+
+use crate::scene::{NOW, Scene};
+
+/// Node 2 is smaller, and so fills up sooner.
+fn two_nodes() -> Scene {
+    Scene::default().node(1, 4_000, 8_000).node(2, 2_000, 8_000)
+}
+
+fn constraint(left: &str, right: &str) -> Constraint {
+    Constraint { l_target: left.into(), r_target: right.into(), ..Constraint::default() }
+}
+
+#[test]
+fn a_new_job_goes_where_it_packs_best() {
+    let scene = two_nodes().count(2);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    place job.web[1] on node-1
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn what_finds_no_room_waits_for_it() {
+    let scene = two_nodes().count(9).job_with(|spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 1_500);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    place job.web[1] on node-1
+    place job.web[2] on node-1
+    evaluation: complete
+      web: 6 queued
+      web: of 2 nodes 0 filtered {}, 2 exhausted {"cpu": 2}, 5 more not tried
+    create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+#[test]
+fn an_evaluation_that_waited_waits_again() {
+    let scene = Scene::default().node(1, 100, 100).eval_with(|eval| eval.status = EvalStatus::Blocked);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: blocked, classes {"v1:1": true}, escaped false
+      web: 1 queued
+      web: of 1 nodes 0 filtered {}, 1 exhausted {"cpu": 1}, 0 more not tried
+    "#);
+}
+
+#[test]
+fn what_is_ruled_out_is_told_once_a_class() {
+    let scene = two_nodes().job_with(|spec| spec.constraints = vec![constraint("${node.class}", "big")]);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: complete
+      web: 1 queued
+      web: of 2 nodes 2 filtered {"${node.class} = big": 1, "computed class ineligible": 1}, 0 exhausted {}, 0 more not tried
+    create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": false}, escaped false
+    "#);
+}
+
+#[test]
+fn a_constraint_on_single_nodes_looks_at_each() {
+    let scene =
+        two_nodes().job_with(|spec| spec.constraints = vec![constraint("${node.unique.name}", "node-2")]);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_sick_driver_rules_out_its_node_and_not_its_class() {
+    let scene = two_nodes().node_with(3, |spec| {
+        spec.drivers.values_mut().for_each(|driver| driver.healthy = false);
+        spec.resources.cpu.cpu_mhz = 600;
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn other_datacenters_and_pools_are_not_looked_at() {
+    let scene = two_nodes()
+        .node_with(3, |spec| spec.datacenter = "eu".into())
+        .node_with(4, |spec| spec.node_pool = "gpu".into())
+        .job_with(|spec| spec.datacenters = vec!["e*".into()]);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-3
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn spreading_takes_the_emptier_node() {
+    let scene = two_nodes().config(SchedulerConfig {
+        algorithm: Some(SchedulerAlgorithm::Spread),
+        ..SchedulerConfig::default()
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-1
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_static_port_is_free_once_a_node() {
+    let scene = two_nodes().count(3).job_with(|spec| {
+        let port = Port { label: "http".into(), value: 80, ..Port::default() };
+        spec.task_groups[0].networks =
+            vec![NetworkResource { reserved_ports: vec![port], ..NetworkResource::default() }];
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    place job.web[1] on node-1
+    evaluation: complete
+      web: 1 queued
+      web: of 2 nodes 0 filtered {}, 2 exhausted {"network: reserved port collision http=80": 2}, 0 more not tried
+    create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+#[test]
+fn scaling_up_fills_the_names_that_are_free() {
+    let scene = two_nodes().running(0, 1).running(2, 1).count(4);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[1] on node-2
+    place job.web[3] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn scaling_down_stops_the_highest_names() {
+    let scene = two_nodes().running(0, 1).running(1, 2).running(2, 1).count(1);
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[1] on node-2: alloc not needed due to job update
+    stop job.web[2] on node-1: alloc not needed due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn nothing_to_do_is_done_at_once() {
+    let scene = two_nodes().running(0, 1);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
+    let scene = two_nodes().count(2).running(0, 1).running(1, 2).updated(|spec| {
+        spec.task_groups[0].tasks[0].driver = "exec".into();
+        spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-1 for job.web[0] on node-1
+    place job.web[1] on node-2 for job.web[1] on node-2
+    stop job.web[0] on node-1: alloc is being updated due to job update
+    stop job.web[1] on node-2: alloc is being updated due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn any_other_change_leaves_them_where_they_are() {
+    let scene = two_nodes().count(2).running(0, 1).running(1, 2).updated(|spec| spec.priority = 60);
+    assert_snapshot!(scene.describe(), @r#"
+    job.web[0] on node-1 runs version 1
+    job.web[1] on node-2 runs version 1
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn what_no_longer_fits_its_node_is_replaced() {
+    let scene = two_nodes()
+        .running(0, 1)
+        .updated(|spec| spec.constraints = vec![constraint("${node.unique.name}", "node-2")]);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2 for job.web[0] on node-1
+    stop job.web[0] on node-1: alloc is being updated due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn an_update_without_room_leaves_the_old_one_running() {
+    let scene = Scene::default()
+        .node(1, 600, 600)
+        .running(0, 1)
+        .updated(|spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 700);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: complete
+      web: 1 queued
+      web: of 1 nodes 0 filtered {}, 1 exhausted {"cpu": 1}, 0 more not tried
+    create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+#[test]
+fn a_group_that_is_gone_stops() {
+    let scene = two_nodes().running(0, 1).updated(|spec| spec.task_groups[0].name = "other".into());
+    assert_snapshot!(scene.describe(), @r#"
+    place job.other[0] on node-2
+    stop job.web[0] on node-1: alloc not needed due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_stopped_job_stops() {
+    let scene = two_nodes()
+        .running(0, 1)
+        .alloc_with(1, 2, |alloc| alloc.client_status = ClientStatus::Failed)
+        .updated(|spec| spec.stop = true);
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[0] on node-1: alloc not needed due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_purged_job_stops() {
+    let scene = two_nodes().running(0, 1).purged();
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[0] on node-1: alloc not needed due to job update
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn what_was_lost_is_replaced() {
+    let scene = two_nodes()
+        .count(2)
+        .running(0, 1)
+        .running(1, 2)
+        .server_side(2, |server| server.status = NodeStatus::Down);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[1] on node-1 for job.web[1] on node-2
+    stop job.web[1] on node-2: alloc is lost since its node is down, lost
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn what_was_stopping_on_a_node_that_is_gone_is_lost() {
+    let scene =
+        two_nodes().running(0, 1).alloc_with(1, 7, |alloc| alloc.desired_status = DesiredStatus::Stop);
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[1] on node-7: alloc is lost since its node is down, lost
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn what_has_to_move_moves() {
+    let scene = two_nodes()
+        .alloc_with(0, 2, |alloc| alloc.desired_transition.migrate = Some(true))
+        .server_side(2, |server| server.eligibility = Eligibility::Ineligible);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-1 for job.web[0] on node-2
+    stop job.web[0] on node-2: alloc is being migrated
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_drained_batch_allocation_is_not_run_elsewhere() {
+    let scene = two_nodes().batch().alloc_with(0, 2, |alloc| {
+        alloc.desired_transition = DesiredTransition {
+            migrate: Some(true),
+            migrate_disable_placement: Some(true),
+            ..DesiredTransition::default()
+        };
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[0] on node-2: alloc is being migrated
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_failed_one_is_rescheduled_when_its_time_has_come() {
+    let scene = two_nodes()
+        .rescheduling(Nanos::ZERO)
+        .alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Failed);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2 for job.web[0] on node-1, rescheduled 1 times
+    stop job.web[0] on node-1: alloc was rescheduled because it failed
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_failed_one_is_rescheduled_later_until_then() {
+    let scene = two_nodes()
+        .count(3)
+        .rescheduling(Nanos::from_secs(30))
+        .running(0, 1)
+        .alloc_with(1, 1, |alloc| alloc.client_status = ClientStatus::Failed)
+        .alloc_with(2, 1, |alloc| {
+            alloc.client_status = ClientStatus::Failed;
+            alloc.modify_time = NOW + Nanos::from_secs(5);
+        });
+    assert_snapshot!(scene.describe(), @r#"
+    job.web[1] on node-1 is rescheduled later
+    job.web[2] on node-1 is rescheduled later
+    evaluation: complete
+    create: pending, alloc-reschedule, created for delayed rescheduling, in 30s
+    create: pending, alloc-failure, in 35s
+    "#);
+}
+
+#[test]
+fn a_reschedule_without_room_is_remembered() {
+    let scene = Scene::default()
+        .node(1, 400, 400)
+        .rescheduling(Nanos::ZERO)
+        .alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Failed);
+    assert_snapshot!(scene.describe(), @r#"
+    job.web[0] on node-1 cannot be rescheduled
+    evaluation: complete
+      web: 1 queued
+      web: of 1 nodes 0 filtered {}, 1 exhausted {"cpu": 1}, 0 more not tried
+    create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+#[test]
+fn a_batch_job_does_not_run_again_what_is_done() {
+    let scene =
+        two_nodes().batch().count(2).alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Complete);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[1] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn a_newer_version_of_a_batch_job_runs_again() {
+    let scene = two_nodes()
+        .batch()
+        .alloc_with(0, 1, |alloc| alloc.client_status = ClientStatus::Complete)
+        .updated(|spec| spec.priority = 60);
+    assert_snapshot!(scene.describe(), @r#"
+    place job.web[0] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn too_many_fruitless_attempts_end_the_evaluation() {
+    let scene = two_nodes().count(2).fruitless(5);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: failed, maximum attempts reached (5)
+      web: 2 queued
+    create: blocked, max-plan-attempts, created due to placement conflicts, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+#[test]
+fn an_unknown_trigger_fails() {
+    let scene = two_nodes().eval_with(|eval| eval.trigger = "made-up".into());
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: failed, scheduler cannot handle 'made-up' evaluation reason
+    "#);
+}
+
+#[test]
+fn what_is_not_built_is_named() {
+    let scene = two_nodes().job_with(|spec| spec.spreads.push(model::job::Spread::default()));
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: failed, not built yet: spread
+    "#);
+}
+
+#[test]
+fn what_is_not_built_can_be_stopped() {
+    let scene = two_nodes().running(0, 1).updated(|spec| {
+        spec.spreads.push(model::job::Spread::default());
+        spec.task_groups[0].count = 0;
+    });
+    assert_snapshot!(scene.describe(), @r#"
+    stop job.web[0] on node-1: alloc not needed due to job update
+    evaluation: complete
+    "#);
+}

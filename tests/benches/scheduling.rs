@@ -1,0 +1,145 @@
+//! Scheduling alone: how long one attempt takes, from the snapshot to the plan.
+//!
+//! Prints one table; what must hold stands beside the figure. 10,000 nodes of ten classes that other jobs have filled
+//! unevenly; one core, no database, no network.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::change::Change;
+use model::eval::{EvalTrigger, Evaluation};
+use model::job::{Affinity, Constraint, Job, JobSpec, NetworkResource, Operand, Port};
+use model::{EvalId, NodeId};
+use scheduling::{Attempt, Proposal, schedule};
+use state::State;
+use tests::build::{self, Ids, Log, NOW};
+
+const NODES: u64 = 10_000;
+/// Jobs that are there before, and how many allocations each has.
+const OTHERS: u64 = 20;
+const ALLOCS_OF_OTHERS: u32 = 5_000;
+/// Attempts of which the quickest is told.
+const TIMES: u32 = 50;
+
+fn main() {
+    let mut cluster = Cluster::new();
+    println!("scheduling: one attempt on {NODES} nodes\n");
+    println!("{:<52} {:>10} {:>10} {:>10}", "", "ms, best", "median", "hold");
+    cluster.line("1 placement", 1, "", |_| {});
+    cluster.line("1,000 placements", 1_000, "2", |_| {});
+    cluster.line("10,000 placements", 10_000, "", |_| {});
+    cluster.line("1,000 placements, constraints and an affinity", 1_000, "5", |spec| {
+        spec.constraints = vec![constraint("${attr.attribute.number.7}", Operand::Regexp, "^value [0-9]+$")];
+        spec.affinities = vec![Affinity {
+            l_target: "${node.datacenter}".into(),
+            r_target: "dc1".into(),
+            weight: 50,
+            ..Affinity::default()
+        }];
+    });
+    cluster.line("1,000 placements, a constraint on single nodes", 1_000, "", |spec| {
+        spec.constraints = vec![constraint("${attr.unique.hostname}", Operand::NotEqual, "node-7")];
+    });
+    cluster.line("1,000 placements with two dynamic ports", 1_000, "", |spec| {
+        let port = |label: &str| Port { label: label.into(), ..Port::default() };
+        let network =
+            NetworkResource { dynamic_ports: vec![port("http"), port("rpc")], ..Default::default() };
+        spec.task_groups[0].networks = vec![network];
+    });
+    cluster.line("1,000 placements of which none fits", 1_000, "", |spec| {
+        spec.task_groups[0].tasks[0].resources.memory_mb = 10_000_000;
+    });
+    cluster.running(10_000);
+}
+
+fn constraint(left: &str, operand: Operand, right: &str) -> Constraint {
+    Constraint { l_target: left.into(), operand, r_target: right.into() }
+}
+
+struct Cluster {
+    state: State,
+    log: Log,
+    ids: Ids,
+    jobs: u64,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let mut cluster = Self { state: State::default(), log: Log::default(), ids: Ids::default(), jobs: 0 };
+        let nodes: Vec<NodeId> = (0..NODES).map(|_| NodeId::from_bytes(cluster.ids.bytes())).collect();
+        for (number, id) in (0..).zip(&nodes) {
+            cluster.apply(vec![Change::Node(Box::new(build::node(*id, number)))]);
+        }
+        for other in 1..=OTHERS {
+            let job = cluster.register(build::job(cluster.jobs, ALLOCS_OF_OTHERS));
+            // Each on a wider part of the nodes, so that these are filled unevenly.
+            let part = NODES * other / OTHERS;
+            let eval = EvalId::from_bytes(cluster.ids.bytes());
+            let on = (0..ALLOCS_OF_OTHERS).map(|_| nodes[(cluster.ids.number() % part) as usize]);
+            let on: Vec<NodeId> = on.collect();
+            let placed = build::placements(build::common(&job, eval), on, &mut cluster.ids);
+            cluster.apply(vec![Change::AllocsPlaced(Box::new(placed))]);
+        }
+        cluster
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        self.state.apply(&self.log.entry(changes)).expect("it fits");
+    }
+
+    fn register(&mut self, job: Job) -> Job {
+        let index = self.log.next_index();
+        let job = Job { create_index: index, modify_index: index, job_modify_index: index, ..job };
+        self.apply(vec![Change::Job(Box::new(job.clone()))]);
+        self.jobs += 1;
+        job
+    }
+
+    /// A new job of so many.
+    fn line(&mut self, what: &str, count: u32, hold: &str, edit: impl FnOnce(&mut JobSpec)) {
+        let mut job = build::job(self.jobs, count);
+        edit(Arc::make_mut(&mut job.spec));
+        let job = self.register(job);
+        self.measure(what, &job, hold);
+    }
+
+    /// A job of which so many run already.
+    fn running(&mut self, count: u32) {
+        let job = self.register(build::job(self.jobs, count));
+        for placements in self.attempt(&job).plan.placements {
+            self.apply(vec![Change::AllocsPlaced(Box::new(placements))]);
+        }
+        self.measure("10,000 running, nothing to do", &job, "");
+        let mut newer = Job { version: 1, ..job };
+        Arc::make_mut(&mut newer.spec).task_groups[0].tasks[0].env.insert("a".into(), "b".into());
+        let index = self.log.next_index();
+        newer.job_modify_index = index;
+        self.apply(vec![Change::Job(Box::new(newer.clone()))]);
+        self.measure("10,000 running, all to be replaced", &newer, "");
+    }
+
+    fn measure(&mut self, what: &str, job: &Job, hold: &str) {
+        drop(black_box(self.attempt(job)));
+        let mut taken: Vec<Duration> = (0..TIMES)
+            .map(|_| {
+                let begin = Instant::now();
+                let proposal = self.attempt(job);
+                let taken = begin.elapsed();
+                drop(black_box(proposal));
+                taken
+            })
+            .collect();
+        taken.sort_unstable();
+        let ms = |taken: Duration| format!("{:.3}", taken.as_secs_f64() * 1e3);
+        println!("{what:<52} {:>10} {:>10} {hold:>10}", ms(taken[0]), ms(taken[taken.len() / 2]));
+    }
+
+    fn attempt(&mut self, job: &Job) -> Proposal {
+        let id = EvalId::from_bytes(self.ids.bytes());
+        let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
+        let attempt = Attempt { state: &self.state, eval: &eval, now: NOW, fruitless: 0 };
+        schedule(&attempt, &mut || self.ids.bytes()).expect("service jobs are built")
+    }
+}

@@ -1,0 +1,254 @@
+//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that bring it changes and carry out what it
+//! decides.
+
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
+use bus::Bus;
+use model::eval::EvalStatus;
+use model::job::JobType;
+use model::{Epoch, Index, Nanos, Timestamp};
+use state::{Followed, Follower};
+use telemetry::clock;
+use tokio::sync::{mpsc, oneshot};
+use wire::broker::{Delivery, HandOut, HandOutAction};
+use wire::command::{Command, UpdateEvals};
+
+use crate::broker::Broker;
+use crate::metrics::Metrics;
+use crate::queue::Settings;
+use crate::waiters::{Waiter, Waiters};
+
+/// How often what is counted is published.
+const METRICS_EVERY: Duration = Duration::from_secs(5);
+/// How long one command is repeated before what is to be written is gathered anew.
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// How many messages wait for the actor; those who send more wait themselves.
+const MAILBOX: usize = 256;
+
+/// The active broker.
+pub(crate) struct EvalBroker {
+    broker: Broker,
+    waiters: Waiters<oneshot::Sender<Vec<Delivery>>>,
+    settings: Settings,
+    bus: Bus,
+    epoch: Epoch,
+    writes: mpsc::Sender<UpdateEvals>,
+    metrics: Metrics,
+    timer: Option<(Timestamp, SpawnHandle)>,
+}
+
+/// The state moved on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Moved(Followed);
+
+/// A worker wants evaluations. The receiver gets them, or none when the time is up; no receiver: too many wait already.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<Vec<Delivery>>>")]
+pub(crate) struct Dequeue {
+    pub(crate) kinds: Vec<JobType>,
+    pub(crate) max: usize,
+    pub(crate) wait: Duration,
+}
+
+/// A worker says something of an evaluation that it has; the answer is whether it still had it.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub(crate) struct WorkerSays(pub(crate) HandOut);
+
+/// What was to be written is committed at this index, or may not be written.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Written(Option<Index>);
+
+/// This process is not the active one any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stop;
+
+/// Stops the actor when dropped. Its timers would keep it alive although nobody can reach it.
+pub(crate) struct Retire(pub(crate) Addr<EvalBroker>);
+
+impl Drop for Retire {
+    fn drop(&mut self) {
+        self.0.do_send(Stop);
+    }
+}
+
+/// Brings the broker every change. Awaiting the reply is the back-pressure.
+pub(crate) async fn follow(mut follower: Follower, broker: Addr<EvalBroker>) {
+    while broker.send(Moved(follower.next().await)).await.is_ok() {}
+}
+
+/// Sends the broker's commands, one after the other.
+pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, broker: Addr<EvalBroker>) {
+    while let Some(write) = writes.recv().await {
+        for given_up in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
+            for id in &given_up.ids {
+                tracing::warn!(eval.id = %id, "an evaluation was delivered too often");
+            }
+        }
+        let written = match bus.command(&Command::UpdateEvals(write), WRITE_WITHIN).await {
+            Ok(done) => Some(done.index),
+            Err(error) => {
+                let error = telemetry::chain(&error);
+                tracing::warn!(error, "cannot write down what became of evaluations");
+                None
+            }
+        };
+        if broker.send(Written(written)).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl EvalBroker {
+    pub(crate) fn new(
+        broker: Broker,
+        settings: Settings,
+        bus: Bus,
+        epoch: Epoch,
+        writes: mpsc::Sender<UpdateEvals>,
+    ) -> Self {
+        let (waiters, metrics) = (Waiters::default(), Metrics::default());
+        Self { broker, waiters, settings, bus, epoch, writes, metrics, timer: None }
+    }
+
+    /// After anything has happened: gives workers what is ready, has written what is to be, and sees to the next moment
+    /// at which something is due.
+    fn carry_on(&mut self, ctx: &mut Context<Self>) {
+        let now = clock::now();
+        self.serve(now);
+        if let Some(write) = self.broker.next_write(self.epoch, now) {
+            // There is room: the core asks for one at a time.
+            if self.writes.try_send(write).is_err() {
+                self.broker.not_written(now);
+            }
+        }
+        self.set_timer(now, ctx);
+    }
+
+    fn serve(&mut self, now: Timestamp) {
+        loop {
+            let ready = self.broker.ready_count(JobType::ALL);
+            let (broker, bus) = (&mut self.broker, &self.bus);
+            let dequeue = |kinds: &[JobType], max| broker.dequeue(kinds, max, now, || bus.new_request_id());
+            let served = self.waiters.serve(ready, dequeue);
+            if served.is_empty() {
+                return;
+            }
+            for (reply, deliveries) in served {
+                let Err(unwanted) = reply.send(deliveries) else { continue };
+                for delivery in unwanted {
+                    self.broker.hand_out(delivery.eval_id, delivery.token, HandOutAction::GiveBack, now);
+                }
+            }
+        }
+    }
+
+    fn set_timer(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
+        let due = [self.broker.poll_timeout(), self.waiters.poll_timeout()].into_iter().flatten().min();
+        if due == self.timer.map(|(due, _)| due) {
+            return;
+        }
+        if let Some((_, timer)) = self.timer.take() {
+            ctx.cancel_future(timer);
+        }
+        self.timer = due.map(|due| {
+            let length = Nanos::MILLISECOND.max(due - now);
+            let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |broker, ctx| {
+                broker.timer = None;
+                broker.time_passed();
+                broker.carry_on(ctx);
+            });
+            (due, timer)
+        });
+    }
+
+    fn time_passed(&mut self) {
+        let now = clock::now();
+        for id in self.broker.handle_timeout(now) {
+            tracing::info!(eval.id = %id, "a worker was silent about its evaluation for too long");
+        }
+        for reply in self.waiters.handle_timeout(now) {
+            // Fails where the worker is gone; then there is nobody to tell.
+            let _ = reply.send(Vec::new());
+        }
+    }
+}
+
+impl Actor for EvalBroker {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+        ctx.run_interval(METRICS_EVERY, |broker, _| {
+            broker.metrics.publish(broker.broker.queue(), broker.broker.blocked());
+        });
+        self.carry_on(ctx);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.metrics.clear();
+    }
+}
+
+impl Handler<Moved> for EvalBroker {
+    type Result = ();
+
+    fn handle(&mut self, Moved(followed): Moved, ctx: &mut Self::Context) {
+        let now = clock::now();
+        match followed {
+            Followed::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
+            Followed::Step(step) => self.broker.step(&step, now).iter().for_each(Metrics::finished),
+        }
+        self.carry_on(ctx);
+    }
+}
+
+impl Handler<Dequeue> for EvalBroker {
+    type Result = Option<oneshot::Receiver<Vec<Delivery>>>;
+
+    fn handle(&mut self, Dequeue { kinds, max, wait }: Dequeue, ctx: &mut Self::Context) -> Self::Result {
+        if self.waiters.is_full() {
+            return None;
+        }
+        let (reply, receiver) = oneshot::channel();
+        let wait = Nanos(i64::try_from(wait.as_nanos()).unwrap_or(i64::MAX));
+        self.waiters.add(Waiter { kinds, max, deadline: clock::now() + wait, reply });
+        self.carry_on(ctx);
+        Some(receiver)
+    }
+}
+
+impl Handler<WorkerSays> for EvalBroker {
+    type Result = bool;
+
+    fn handle(&mut self, WorkerSays(hand_out): WorkerSays, ctx: &mut Self::Context) -> bool {
+        let HandOut { eval_id, token, action } = hand_out;
+        let held = self.broker.hand_out(eval_id, token, action, clock::now());
+        self.carry_on(ctx);
+        held
+    }
+}
+
+impl Handler<Written> for EvalBroker {
+    type Result = ();
+
+    fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
+        match index {
+            Some(index) => self.broker.written(index),
+            None => self.broker.not_written(clock::now()),
+        }
+        self.carry_on(ctx);
+    }
+}
+
+impl Handler<Stop> for EvalBroker {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

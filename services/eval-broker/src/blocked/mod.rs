@@ -1,0 +1,272 @@
+//! [`BlockedEvals`]: evaluations that wait for room, and what has gained room since they looked.
+//!
+//! Pure. What is woken goes to the [`EvalQueue`](crate::queue::EvalQueue); writing duplicates off is
+//! [`Broker`](crate::broker::Broker)'s business.
+
+mod records;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use model::change::Unblocked;
+use model::eval::{EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::{EvalId, Index, JobKey, Nanos, NodeId, Text, Timestamp};
+use state::UnblockKey;
+
+use records::Records;
+pub(crate) use wanted::{Wanted, WantedBy};
+
+/// How often evaluations are looked at again that wait because their plans were refused too often: no room that
+/// is gained would wake them.
+const RETRY_EVERY: Nanos = Nanos::from_secs(60);
+
+/// Evaluations that wait for room, at most one for each job, and for each node of a system job.
+#[derive(Debug)]
+pub(crate) struct BlockedEvals {
+    waiting: HashMap<EvalId, Arc<Evaluation>>,
+    by_scope: HashMap<Scope, EvalId>,
+    /// Those that the same room would wake stand together, so that what gained room is compared once a group.
+    groups: BTreeMap<Needs, BTreeSet<EvalId>>,
+    by_node: BTreeMap<NodeId, BTreeSet<EvalId>>,
+    /// Those that wait because their plans were refused too often.
+    refused: BTreeSet<EvalId>,
+    retry_at: Timestamp,
+    /// Those that a newer one of their scope does for.
+    duplicates: BTreeMap<EvalId, JobKey>,
+    records: Records,
+    wanted: Wanted,
+}
+
+/// What at most one evaluation waits for: a job, or a job on a node.
+type Scope = (JobKey, Option<NodeId>);
+
+/// What would wake an evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Needs {
+    /// Any node may serve, whatever its class.
+    escaped: bool,
+    /// The quota that was used up; empty if none was.
+    quota: Text,
+    /// Classes that cannot serve.
+    ineligible: Vec<Text>,
+    /// What is missing that no node brings.
+    resources: Vec<Text>,
+}
+
+/// What became of an evaluation that is to wait for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Tracked {
+    /// It waits, or another does for it.
+    Waits,
+    /// What it waits for was gained after it had looked.
+    Missed,
+}
+
+/// How many wait, and why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BlockedStats {
+    pub(crate) total: usize,
+    pub(crate) escaped: usize,
+    pub(crate) quota_limited: usize,
+}
+
+impl BlockedEvals {
+    /// Nothing waits yet; `records` is what the state remembers of room gained.
+    pub(crate) fn new<'a>(records: impl Iterator<Item = (&'a UnblockKey, Index)>) -> Self {
+        Self {
+            waiting: HashMap::new(),
+            by_scope: HashMap::new(),
+            groups: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            retry_at: Timestamp::UNSET,
+            duplicates: BTreeMap::new(),
+            records: Records::new(records),
+            wanted: Wanted::default(),
+        }
+    }
+
+    /// Has an evaluation wait for room, unless it has missed some already.
+    pub(crate) fn track(&mut self, eval: &Arc<Evaluation>, now: Timestamp) -> Tracked {
+        self.remove(eval.id);
+        let other = self.by_scope.get(&scope(eval)).map(|id| Arc::clone(&self.waiting[id]));
+        if let Some(other) = other {
+            if freshness(&other) > freshness(eval) {
+                self.duplicates.insert(eval.id, eval.job.clone());
+                return Tracked::Waits;
+            }
+            self.take(other.id);
+            self.duplicates.insert(other.id, other.job.clone());
+        }
+        let needs = Needs::of(eval);
+        if self.records.after(eval.snapshot_index).any(|key| needs.missed(key)) {
+            return Tracked::Missed;
+        }
+        self.insert(eval, needs, now);
+        Tracked::Waits
+    }
+
+    /// Forgets an evaluation that is finished or gone.
+    pub(crate) fn remove(&mut self, id: EvalId) {
+        self.duplicates.remove(&id);
+        self.take(id);
+    }
+
+    /// Something gained room at `index`: returns those that waited for it, which now do no longer.
+    pub(crate) fn unblock(&mut self, unblocked: &Unblocked, index: Index) -> Vec<Arc<Evaluation>> {
+        let classes = unblocked.classes.iter().cloned().map(UnblockKey::Class);
+        let quotas =
+            unblocked.quotas.iter().filter(|quota| !quota.is_empty()).cloned().map(UnblockKey::Quota);
+        let resources = unblocked.resources.iter().cloned().map(UnblockKey::Resource);
+        let keys: Vec<UnblockKey> = classes.chain(quotas).chain(resources).collect();
+
+        let mut woken = BTreeSet::new();
+        for (needs, ids) in &self.groups {
+            if keys.iter().any(|key| needs.woken_by(key)) {
+                woken.extend(ids);
+            }
+        }
+        woken.extend(unblocked.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten());
+        for key in keys {
+            self.records.add(key, index);
+        }
+        woken.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// The state no longer remembers what gained room before `index`.
+    pub(crate) fn forget_unblocked_before(&mut self, index: Index) {
+        self.records.forget_before(index);
+    }
+
+    /// When [`Self::handle_timeout`] next has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        (!self.refused.is_empty()).then_some(self.retry_at)
+    }
+
+    /// Returns the evaluations that are to be tried again without any news.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<Arc<Evaluation>> {
+        if self.poll_timeout().is_none_or(|due| now < due) {
+            return Vec::new();
+        }
+        let refused = std::mem::take(&mut self.refused);
+        refused.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// Evaluations that a newer one does for, with their jobs.
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = (EvalId, &JobKey)> {
+        self.duplicates.iter().map(|(id, job)| (*id, job))
+    }
+
+    pub(crate) fn stats(&self) -> BlockedStats {
+        let count = |which: fn(&Needs) -> bool| {
+            self.groups.iter().filter(|(needs, _)| which(needs)).map(|(_, ids)| ids.len()).sum()
+        };
+        BlockedStats {
+            total: self.waiting.len(),
+            escaped: count(|needs| needs.escaped),
+            quota_limited: count(|needs| !needs.quota.is_empty()),
+        }
+    }
+
+    /// What those that wait asked for in vain.
+    pub(crate) fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    #[cfg(test)]
+    pub(crate) fn ids(&self) -> BTreeSet<EvalId> {
+        self.waiting.keys().copied().collect()
+    }
+
+    fn insert(&mut self, eval: &Arc<Evaluation>, needs: Needs, now: Timestamp) {
+        self.groups.entry(needs).or_default().insert(eval.id);
+        self.by_scope.insert(scope(eval), eval.id);
+        if let Some(node) = waits_for_node(eval) {
+            self.by_node.entry(node).or_default().insert(eval.id);
+        }
+        if eval.trigger == EvalTrigger::MaxPlanAttempts {
+            if self.refused.is_empty() {
+                self.retry_at = now + RETRY_EVERY;
+            }
+            self.refused.insert(eval.id);
+        }
+        self.wanted.add(eval);
+        self.waiting.insert(eval.id, Arc::clone(eval));
+    }
+
+    fn take(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
+        let eval = self.waiting.remove(&id)?;
+        remove_from(&mut self.groups, &Needs::of(&eval), id);
+        self.by_scope.remove(&scope(&eval));
+        if let Some(node) = waits_for_node(&eval) {
+            remove_from(&mut self.by_node, &node, id);
+        }
+        self.refused.remove(&id);
+        self.wanted.remove(&eval);
+        Some(eval)
+    }
+}
+
+impl Needs {
+    fn of(eval: &Evaluation) -> Self {
+        let ineligible = eval.class_eligibility.iter().filter(|(_, eligible)| !**eligible);
+        let mut resources = eval.missing_resources.clone();
+        resources.sort_unstable();
+        Self {
+            escaped: eval.escaped_class,
+            quota: eval.quota_limit.clone(),
+            ineligible: ineligible.map(|(class, _)| class.clone()).collect(),
+            resources,
+        }
+    }
+
+    /// Whether room for `key` is room for this. A class that was never looked at may serve.
+    fn woken_by(&self, key: &UnblockKey) -> bool {
+        match key {
+            UnblockKey::Class(class) => self.escaped || self.ineligible.binary_search(class).is_err(),
+            UnblockKey::Quota(quota) => !self.escaped && (self.quota.is_empty() || self.quota == *quota),
+            UnblockKey::Resource(name) => self.resources.binary_search(name).is_ok(),
+        }
+    }
+
+    /// Whether room for `key` would have woken this, had it waited already. A quota that was used up must have gained room
+    /// itself.
+    fn missed(&self, key: &UnblockKey) -> bool {
+        if self.quota.is_empty() {
+            self.woken_by(key)
+        } else {
+            matches!(key, UnblockKey::Quota(quota) if *quota == self.quota)
+        }
+    }
+}
+
+/// Which of two evaluations of one scope knows more: the one with the newer look at the cluster.
+fn freshness(eval: &Evaluation) -> (Index, Index, EvalId) {
+    (eval.create_index.max(eval.snapshot_index), eval.modify_index, eval.id)
+}
+
+fn scope(eval: &Evaluation) -> Scope {
+    (eval.job.clone(), waits_for_node(eval))
+}
+
+/// The node that an evaluation waits for: those of system jobs wait for one each.
+fn waits_for_node(eval: &Evaluation) -> Option<NodeId> {
+    match eval.kind {
+        JobType::System | JobType::SysBatch => eval.node_id,
+        JobType::Service | JobType::Batch => None,
+    }
+}
+
+fn remove_from<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<EvalId>>, key: &K, id: EvalId) {
+    if let Some(set) = sets.get_mut(key) {
+        set.remove(&id);
+        if set.is_empty() {
+            sets.remove(key);
+        }
+    }
+}

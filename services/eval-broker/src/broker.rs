@@ -1,0 +1,395 @@
+//! [`Broker`]: which of the cluster's evaluations is where, moved along by the change feed.
+//!
+//! Pure: change sets, requests and moments in; answers and what is to be written down out. It reconciles rather than
+//! reacts: whatever happened to an evaluation, it goes to where it now belongs, so that a broker that takes over and one
+//! that was there all along see to the same ones. Only hand-outs, and what was found needless but is not written down
+//! yet, are lost with a broker; what keeps that safe is the applier (design §6).
+
+use std::sync::Arc;
+
+use model::change::{Change, Unblocked};
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::text::quoted;
+use model::{Epoch, EvalId, Index, Nanos, RequestId, Text, Timestamp};
+use state::{Snapshot, State, Step};
+use wire::broker::{Delivery, HandOutAction};
+use wire::command::{EvalUpdate, UpdateEvals};
+
+use crate::blocked::{BlockedEvals, Tracked};
+use crate::queue::{EvalQueue, Finished, Settings};
+
+/// The most evaluations that one command writes down.
+pub(crate) const WRITE_BATCH_MAX: usize = 728;
+/// How long a command that failed waits before what is then to be written is tried.
+const WRITE_RETRY_DELAY: Nanos = Nanos::SECOND;
+/// How often records of room gained that nobody needs any more are looked for.
+const FORGET_EVERY: Nanos = Nanos::from_mins(5);
+/// The shortest and the longest time that what follows an evaluation that was given up waits.
+const FOLLOW_UP_WAIT: (Nanos, Nanos) = (Nanos::from_mins(1), Nanos::from_mins(6));
+
+/// Where every evaluation that is not finished is.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    settings: Settings,
+    state: Snapshot,
+    /// An operator has the evaluations rest: nothing is queued, nobody gets anything.
+    paused: bool,
+    queue: EvalQueue,
+    blocked: BlockedEvals,
+    writing: Writing,
+    forget_at: Timestamp,
+}
+
+/// Whether a command may be sent: one at a time, so that nothing is written twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// From this moment on.
+    From(Timestamp),
+    /// One is under way.
+    UnderWay,
+    /// One was carried out, and what it did comes with the feed at this index.
+    Expected(Index),
+}
+
+impl Broker {
+    /// Takes up what `state` holds.
+    pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
+        let mut broker = Self {
+            settings,
+            paused: is_paused(&state),
+            queue: EvalQueue::new(settings),
+            blocked: BlockedEvals::new(state.unblocked()),
+            writing: Writing::From(Timestamp::UNSET),
+            forget_at: now + FORGET_EVERY,
+            state,
+        };
+        broker.take_up(now);
+        broker
+    }
+
+    /// Moves along by one change set. Returns what schedulers finished.
+    pub(crate) fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
+        self.state = Arc::clone(&step.after);
+        if matches!(self.writing, Writing::Expected(index) if self.state.index() >= index) {
+            self.writing = Writing::From(Timestamp::UNSET);
+        }
+        if is_paused(&self.state) != self.paused {
+            let writing = self.writing;
+            *self = Self { writing, ..Self::restore(self.settings, Arc::clone(&step.after), now) };
+            return Vec::new();
+        }
+        if self.paused {
+            return Vec::new();
+        }
+        let now = self.at_least_the_clusters(now);
+        let changes = || step.set.changes.iter().map(touched);
+        let mut finished = Vec::new();
+        // Outcomes come first: whatever else the set says of an evaluation, it ended by way of a scheduler.
+        for change in changes() {
+            if let Touched::Outcome(eval) = change {
+                finished.extend(self.answered(eval, now));
+            }
+        }
+        let mut unblocked = Vec::new();
+        for change in changes() {
+            match change {
+                Touched::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
+                Touched::Room(room) => unblocked.push(room),
+                Touched::Records(before) => self.blocked.forget_unblocked_before(before),
+                Touched::Outcome(_) | Touched::Nothing => {}
+            }
+        }
+        for room in unblocked {
+            let index = step.set.index;
+            for eval in self.blocked.unblock(room, index) {
+                self.queue.put(&eval, index, Some(now), now);
+            }
+        }
+        finished
+    }
+
+    /// Hands out the most urgent evaluations.
+    pub(crate) fn dequeue(
+        &mut self,
+        kinds: &[JobType],
+        max: usize,
+        now: Timestamp,
+        new_token: impl FnMut() -> RequestId,
+    ) -> Vec<Delivery> {
+        let now = self.at_least_the_clusters(now);
+        let state = &self.state;
+        self.queue.dequeue(kinds, max, now, |job| state.job_index(state::Table::Evals, job), new_token)
+    }
+
+    /// How many evaluations of these types are ready.
+    pub(crate) fn ready_count(&self, kinds: &[JobType]) -> usize {
+        self.queue.ready_count(kinds)
+    }
+
+    /// Does what a worker wants done with an evaluation that it has; `false` if it has it no longer.
+    pub(crate) fn hand_out(
+        &mut self,
+        id: EvalId,
+        token: RequestId,
+        action: HandOutAction,
+        now: Timestamp,
+    ) -> bool {
+        let now = self.at_least_the_clusters(now);
+        self.queue.hand_out(id, token, action, now)
+    }
+
+    /// When [`Self::handle_timeout`] next has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        let write = match self.writing {
+            Writing::From(moment) if self.has_to_write() => Some(moment),
+            Writing::From(moment) => Some(moment.max(self.forget_at)),
+            Writing::UnderWay | Writing::Expected(_) => None,
+        };
+        [self.queue.poll_timeout(), self.blocked.poll_timeout(), write].into_iter().flatten().min()
+    }
+
+    /// Does what is due. Returns evaluations whose workers let them run out in silence.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
+        let now = self.at_least_the_clusters(now);
+        let index = self.state.index();
+        for eval in self.blocked.handle_timeout(now) {
+            self.queue.put(&eval, index, Some(now), now);
+        }
+        self.queue.handle_timeout(now)
+    }
+
+    /// What is to be written down now, if anything; until [`Self::written`] or [`Self::not_written`] is called, nothing
+    /// else is.
+    pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
+        let now = self.at_least_the_clusters(now);
+        let Writing::From(moment) = self.writing else { return None };
+        if now < moment {
+            return None;
+        }
+        let mut write =
+            UpdateEvals { epoch, updates: Vec::new(), creates: Vec::new(), forget_unblocked_before: None };
+        self.write_failed(&mut write, now);
+        self.write_duplicates(&mut write);
+        self.write_needless(&mut write);
+        if now >= self.forget_at {
+            self.forget_at = now + FORGET_EVERY;
+            write.forget_unblocked_before = self.forgettable();
+        }
+        if write.updates.is_empty() && write.forget_unblocked_before.is_none() {
+            return None;
+        }
+        self.writing = Writing::UnderWay;
+        Some(write)
+    }
+
+    /// The command was carried out at `index`.
+    pub(crate) fn written(&mut self, index: Index) {
+        self.writing = if self.state.index() >= index {
+            Writing::From(Timestamp::UNSET)
+        } else {
+            Writing::Expected(index)
+        };
+    }
+
+    /// Whether the command was carried out is not known, or it was not.
+    pub(crate) fn not_written(&mut self, now: Timestamp) {
+        self.writing = Writing::From(self.at_least_the_clusters(now) + WRITE_RETRY_DELAY);
+    }
+
+    pub(crate) fn queue(&self) -> &EvalQueue {
+        &self.queue
+    }
+
+    pub(crate) fn blocked(&self) -> &BlockedEvals {
+        &self.blocked
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
+        self.queue.holds(delivery.eval_id, delivery.token)
+    }
+
+    fn take_up(&mut self, now: Timestamp) {
+        if self.paused {
+            return;
+        }
+        let now = self.at_least_the_clusters(now);
+        let state = Arc::clone(&self.state);
+        let mut evals: Vec<&Arc<Evaluation>> = state.live_evals().collect();
+        evals.sort_unstable_by_key(|eval| (eval.create_index, eval.id));
+        evals.into_iter().for_each(|eval| self.settle(eval, None, now));
+    }
+
+    /// Takes an evaluation to where the state says that it belongs.
+    fn reconcile(&mut self, id: EvalId, now: Timestamp) {
+        let state = Arc::clone(&self.state);
+        match state.eval(id).filter(|eval| !eval.status.is_terminal()) {
+            Some(eval) => self.settle(eval, Some(now), now),
+            None => {
+                self.queue.remove(id);
+                self.blocked.remove(id);
+            }
+        }
+    }
+
+    /// A scheduler's outcome was committed: whoever has the evaluation is done with it, unless the outcome is from before
+    /// what the hand-out was made for.
+    fn answered(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
+        let id = outcome.id;
+        let ends = outcome.status.is_terminal() || self.queue.is_answered_by(id, outcome.snapshot_index);
+        let finished = ends.then(|| self.queue.finish(id, now)).flatten();
+        self.reconcile(id, now);
+        finished
+    }
+
+    /// Takes an evaluation that is not finished to where it belongs. One that waited for room and was woken stays in the
+    /// queue, whatever its status, until a scheduler has looked.
+    fn settle(&mut self, eval: &Arc<Evaluation>, since: Option<Timestamp>, now: Timestamp) {
+        let waits = eval.status == EvalStatus::Blocked && !self.queue.knows(eval.id);
+        if waits && self.blocked.track(eval, now) == Tracked::Waits {
+            return;
+        }
+        self.blocked.remove(eval.id);
+        let needs = if waits { self.state.index() } else { Index::ZERO };
+        self.queue.put(eval, needs, since, now);
+    }
+
+    fn has_to_write(&self) -> bool {
+        let queue = self.queue.failed().next().is_some() || self.queue.needless().next().is_some();
+        queue || self.blocked.duplicates().next().is_some()
+    }
+
+    /// Gives up what was delivered too often; something follows it, unless its job is gone.
+    fn write_failed(&self, write: &mut UpdateEvals, now: Timestamp) {
+        let limit = self.settings.delivery_limit;
+        for (eval, token) in self.queue.failed().take(WRITE_BATCH_MAX) {
+            let follow_up = self.state.job(&eval.job).map(|_| follow_up(eval, token, now));
+            write.updates.push(EvalUpdate {
+                ids: vec![eval.id],
+                status: EvalStatus::Failed,
+                description: format!("evaluation reached delivery limit ({limit})").into(),
+                next_eval: follow_up.as_ref().map(|follow_up| follow_up.id),
+                unless_changed_since: None,
+            });
+            write.creates.extend(follow_up);
+        }
+    }
+
+    ///
+    fn write_duplicates(&self, write: &mut UpdateEvals) {
+        let room = WRITE_BATCH_MAX - write.updates.len();
+        for (id, job) in self.blocked.duplicates().take(room) {
+            let description = format!("existing blocked evaluation exists for job {}", quoted(&job.id));
+            write.updates.push(self.canceled(vec![id], description.into()));
+        }
+    }
+
+    ///
+    fn write_needless(&self, write: &mut UpdateEvals) {
+        let room = WRITE_BATCH_MAX - write.updates.len();
+        let ids: Vec<EvalId> = self.queue.needless().take(room).collect();
+        if !ids.is_empty() {
+            write.updates.push(self.canceled(ids, "canceled after more recent eval was processed".into()));
+        }
+    }
+
+    fn canceled(&self, ids: Vec<EvalId>, description: Text) -> EvalUpdate {
+        EvalUpdate {
+            ids,
+            status: EvalStatus::Canceled,
+            description,
+            next_eval: None,
+            unless_changed_since: Some(self.state.index()),
+        }
+    }
+
+    /// The index before which no record of room gained is of use any more: no evaluation is blocked, or can yet become so,
+    /// with a look at the cluster from before it. `None` if there is nothing to forget.
+    ///
+    /// A pending evaluation can become blocked, or make a blocked one, with a snapshot as old as its modify index.
+    fn forgettable(&self) -> Option<Index> {
+        let looked_at = |eval: &Arc<Evaluation>| match eval.status {
+            EvalStatus::Blocked => eval.snapshot_index,
+            EvalStatus::Pending | EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Canceled => {
+                eval.modify_index
+            }
+        };
+        let before = self.state.live_evals().map(looked_at).min().unwrap_or(self.state.index());
+        self.state.unblocked().any(|(_, index)| index < before).then_some(before)
+    }
+
+    /// A broker whose clock is a little behind must not find something *not yet due* that the cluster knows to be.
+    fn at_least_the_clusters(&self, now: Timestamp) -> Timestamp {
+        now.max(self.state.at())
+    }
+}
+
+/// What a change has to do with evaluations.
+enum Touched<'a> {
+    Evals(&'a [EvalId]),
+    Outcome(&'a Evaluation),
+    Room(&'a Unblocked),
+    Records(Index),
+    Nothing,
+}
+
+fn touched(change: &Change) -> Touched<'_> {
+    match change {
+        Change::Eval(eval) => Touched::Evals(std::slice::from_ref(&eval.id)),
+        Change::EvalOutcome(eval) => Touched::Outcome(eval),
+        Change::PlanApplied { eval_id, .. } => Touched::Evals(std::slice::from_ref(eval_id)),
+        Change::EvalsChanged(change) => Touched::Evals(&change.ids),
+        Change::EvalsDeleted(ids) => Touched::Evals(ids),
+        Change::Unblocked(unblocked) => Touched::Room(unblocked),
+        Change::UnblockedForgotten(before) => Touched::Records(*before),
+        Change::Job(_)
+        | Change::JobFields(_)
+        | Change::JobDeleted(_)
+        | Change::JobVersionsDeleted(_)
+        | Change::JobSummary(_)
+        | Change::Deployment(_)
+        | Change::DeploymentFields(_)
+        | Change::DeploymentsDeleted(_)
+        | Change::Node(_)
+        | Change::NodeServerSide { .. }
+        | Change::NodesChanged(_)
+        | Change::NodesDeleted(_)
+        | Change::AllocsPlaced(_)
+        | Change::AllocsChanged(_)
+        | Change::Alloc(_)
+        | Change::AllocsDeleted(_)
+        | Change::SchedulerConfig(_)
+        | Change::NodePool(_)
+        | Change::NodePoolDeleted(_)
+        | Change::Namespace(_)
+        | Change::NamespaceDeleted(_)
+        | Change::HostVolume(_)
+        | Change::HostVolumeDeleted(_)
+        | Change::CsiVolume(_)
+        | Change::CsiVolumeDeleted(_)
+        | Change::VolumeClaim(_)
+        | Change::VolumeClaimDeleted(_)
+        | Change::Lease(_) => Touched::Nothing,
+    }
+}
+
+fn is_paused(state: &State) -> bool {
+    state.scheduler_config().is_some_and(|config| config.pause_eval_broker)
+}
+
+/// What follows an evaluation that was given up. Its id, and with it how long it waits, comes from the last
+/// delivery's token: writing it down twice makes the same one.
+fn follow_up(eval: &Evaluation, token: RequestId, now: Timestamp) -> Evaluation {
+    let id = EvalId::derived(token, 0);
+    let (shortest, longest) = FOLLOW_UP_WAIT;
+    let jitter = id.0.as_u64_pair().1 % (longest.0 - shortest.0).unsigned_abs();
+    Evaluation {
+        wait: shortest + Nanos(i64::try_from(jitter).expect("less than the longest wait")),
+        previous_eval: Some(eval.id),
+        trace: eval.trace,
+        create_time: now,
+        modify_time: now,
+        ..Evaluation::new(id, eval.job.clone(), eval.kind, eval.priority, EvalTrigger::FailedFollowUp)
+    }
+}

@@ -1,0 +1,117 @@
+//! Evaluations that wait, and who works on which.
+//!
+//! One process is active, by leave of the applier; the others wait for its lease with their replicas warm. What is
+//! decided is decided in [`broker::Broker`], from the change feed and from what workers ask; here is what stands around
+//! it. Nothing that the broker remembers must survive it: the state says which evaluations there are and what has gained
+//! room, and the applier refuses the plan of a second worker. Periodic jobs are not launched yet.
+
+mod actor;
+mod blocked;
+mod broker;
+mod metrics;
+#[cfg(test)]
+mod properties;
+mod queue;
+#[cfg(test)]
+mod scene;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod waiters;
+
+use std::sync::Arc;
+
+use actix::Actor;
+use anyhow::Context as _;
+use bus::Bus;
+use bus::lease::Lease;
+use model::cluster::Singleton;
+use model::{Nanos, ProcessId};
+use state::{Followed, Replica};
+use telemetry::clock;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use wire::Subject;
+
+use crate::actor::{EvalBroker, Retire};
+use crate::broker::Broker;
+use crate::queue::Settings;
+
+/// Settings of the broker.
+#[derive(Debug, Clone, clap::Args)]
+#[group(id = "eval-broker")]
+#[command(next_help_heading = "Evaluation broker")]
+pub struct Args {
+    /// How long a worker may be silent about an evaluation before another gets it, in milliseconds.
+    #[arg(
+        long,
+        env = "DROVER_EVAL_LEASE_MS",
+        default_value_t = 2_000,
+        value_parser = clap::value_parser!(u32).range(100..),
+        value_name = "MS"
+    )]
+    pub eval_lease_ms: u32,
+    /// After how many failed deliveries an evaluation is given up.
+    #[arg(
+        long,
+        env = "DROVER_EVAL_DELIVERY_LIMIT",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u8).range(1..),
+        value_name = "COUNT"
+    )]
+    pub eval_delivery_limit: u8,
+}
+
+/// Sees to evaluations whenever this process holds the broker's lease, until `stop`.
+///
+/// Must be called on a thread of an actix system.
+///
+/// # Errors
+/// If a subject cannot be served.
+pub async fn run(
+    args: Args,
+    bus: Bus,
+    replica: Arc<Replica>,
+    process: ProcessId,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let settings = Settings {
+        lease: Nanos(i64::from(args.eval_lease_ms) * Nanos::MILLISECOND.0),
+        delivery_limit: args.eval_delivery_limit,
+    };
+    loop {
+        let lease = tokio::select! {
+            lease = bus::lease::hold(&bus, Singleton::EvalBroker, process) => lease,
+            () = stop.cancelled() => return Ok(()),
+        };
+        tokio::select! {
+            ended = be_active(settings, &bus, &replica, &lease) => ended?,
+            () = lease.lost() => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+/// Takes up what the replica holds, and serves workers until this is dropped.
+async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
+    let mut follower = replica.follow();
+    let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
+    let (writes, to_write) = mpsc::channel(1);
+    let broker = Broker::restore(settings, state, clock::now());
+    let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();
+    let _retire = Retire(broker.clone());
+
+    let serving = "cannot serve workers";
+    let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
+    let hand_outs = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
+    // Dropping the set ends them all.
+    let mut tasks = JoinSet::new();
+    tasks.spawn(actor::follow(follower, broker.clone()));
+    tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
+    tasks.spawn(serve::dequeues(dequeues, broker.clone()));
+    tasks.spawn(serve::hand_outs(hand_outs, broker));
+    let _ = tasks.join_next().await;
+    // Each of them goes on until the connection or the actor is gone for good.
+    anyhow::bail!("the evaluation broker stopped serving")
+}

@@ -1,0 +1,244 @@
+//! Whatever happens, the broker loses no evaluation, has none worked on twice, and hands them out in their order; and one
+//! that takes over knows the same ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::{EvalId, Index, JobKey, Nanos};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wire::broker::{Delivery, HandOutAction};
+
+use crate::broker::Broker;
+use crate::scene::{self, Scene, blocked, eval, number};
+
+const CLASSES: [&str; 3] = ["a", "b", "c"];
+/// Evaluations of a scene are told apart by one byte; what follows a failed one has an id of its own.
+const EVALS_MAX: u8 = 120;
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// A new evaluation of a job.
+    Created { job: u8, priority: u16, batch: bool, wait_secs: u8 },
+    /// Workers ask.
+    Dequeued { max: usize },
+    /// A worker is done; 1 in `creates` bits: something waits for room, something waits for its time.
+    Finished { which: usize, blocks: bool, creates_blocked: bool, ineligible: u8, refused: bool },
+    /// A worker says something.
+    Said { which: usize, action: HandOutAction },
+    /// A class gains room.
+    Unblocked { class: usize },
+    /// The index of a pending evaluation rises.
+    Raised { which: usize },
+    /// Someone cancels an evaluation.
+    Canceled { which: usize },
+    /// Time passes.
+    Passed { secs: u8 },
+    /// What is to be written is.
+    Written,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let action =
+        prop_oneof![Just(HandOutAction::Renew), Just(HandOutAction::GiveBack), Just(HandOutAction::Fail)];
+    prop_oneof![
+        6 => (0..4u8, 1..4u16, any::<bool>(), prop_oneof![Just(0), 1..30u8]).prop_map(
+            |(job, priority, batch, wait_secs)| Event::Created { job, priority, batch, wait_secs }
+        ),
+        5 => (1..3usize).prop_map(|max| Event::Dequeued { max }),
+        5 => (0..4usize, any::<bool>(), any::<bool>(), 0..8u8, any::<bool>()).prop_map(
+            |(which, blocks, creates_blocked, ineligible, refused)| {
+                Event::Finished { which, blocks, creates_blocked, ineligible, refused }
+            }
+        ),
+        3 => (0..4usize, action).prop_map(|(which, action)| Event::Said { which, action }),
+        3 => (0..3usize).prop_map(|class| Event::Unblocked { class }),
+        1 => any::<usize>().prop_map(|which| Event::Raised { which }),
+        1 => any::<usize>().prop_map(|which| Event::Canceled { which }),
+        2 => (1..40u8).prop_map(|secs| Event::Passed { secs }),
+        2 => Just(Event::Written),
+    ]
+}
+
+struct History {
+    scene: Scene,
+    created: u8,
+    /// What workers have, as far as they know.
+    deliveries: Vec<Delivery>,
+}
+
+impl History {
+    fn new() -> Self {
+        Self { scene: Scene::new(), created: 0, deliveries: Vec::new() }
+    }
+
+    fn next_number(&mut self) -> Option<u8> {
+        (self.created < EVALS_MAX).then(|| {
+            self.created += 1;
+            self.created
+        })
+    }
+
+    fn live(&self) -> Vec<Evaluation> {
+        self.scene.state.live_evals().map(|eval| Evaluation::clone(eval)).collect()
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match *event {
+            Event::Created { job, priority, batch, wait_secs } => {
+                let Some(number) = self.next_number() else { return };
+                let kind = if batch { JobType::Batch } else { JobType::Service };
+                let wait = Nanos::from_secs(wait_secs.into());
+                self.scene.create([Evaluation { priority, kind, wait, ..eval(number, job) }]);
+            }
+            Event::Dequeued { max } => self.dequeue(max),
+            Event::Finished { which, blocks, creates_blocked, ineligible, refused } => {
+                let Some(delivery) = self.deliveries.get(which).copied() else { return };
+                self.deliveries.remove(which);
+                let Some(stored) = self.scene.state.eval(delivery.eval_id) else { return };
+                if stored.status.is_terminal() || delivery.wait_index < stored.modify_index {
+                    return; // the applier refuses it
+                }
+                let (job, status) =
+                    (stored.job.clone(), if blocks { EvalStatus::Blocked } else { EvalStatus::Complete });
+                let made = if creates_blocked { self.next_number() } else { None };
+                let made = made.map(|number| blocked_of(number, &job, ineligible, refused));
+                let seen = delivery.wait_index;
+                self.finish(delivery.eval_id, status, seen, made);
+            }
+            Event::Said { which, action } => {
+                let Some(delivery) = self.deliveries.get(which).copied() else { return };
+                self.scene.say(delivery, action);
+                if action != HandOutAction::Renew {
+                    self.deliveries.remove(which);
+                }
+            }
+            Event::Unblocked { class } => self.scene.unblock(CLASSES[class]),
+            Event::Raised { which } => self.change(which, None),
+            Event::Canceled { which } => self.change(which, Some(EvalStatus::Canceled)),
+            Event::Passed { secs } => self.scene.pass(Nanos::from_secs(secs.into())),
+            Event::Written => {
+                self.scene.write();
+            }
+        }
+    }
+
+    fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, made: Option<Evaluation>) {
+        // Those that follow a failed one have ids that a scene cannot name; nothing is said of them here.
+        if scene::id(number(id)) == id {
+            self.scene.finish_from(number(id), status, seen, made.into_iter().collect());
+        }
+    }
+
+    fn change(&mut self, which: usize, status: Option<EvalStatus>) {
+        let pending: Vec<EvalId> = self
+            .live()
+            .iter()
+            .filter(|eval| eval.status == EvalStatus::Pending && scene::id(number(eval.id)) == eval.id)
+            .map(|eval| eval.id)
+            .collect();
+        if !pending.is_empty() {
+            self.scene.change(&[number(pending[which % pending.len()])], status);
+        }
+    }
+
+    fn dequeue(&mut self, max: usize) {
+        let ready_before = self.scene.broker.ready_count(JobType::ALL);
+        let deliveries = self.scene.dequeue(JobType::ALL, max);
+        assert_eq!(deliveries.len(), max.min(ready_before));
+        let rank = |delivery: &Delivery| {
+            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            (std::cmp::Reverse(eval.priority), eval.create_index)
+        };
+        assert!(deliveries.is_sorted_by_key(rank), "the most urgent first, then the oldest");
+        for delivery in &deliveries {
+            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            assert!(delivery.wait_index >= eval.modify_index);
+            assert!(delivery.wait_index <= self.scene.state.index());
+        }
+        self.deliveries.extend(deliveries);
+    }
+
+    /// Nothing is lost: what is not finished is in one place, and nothing else is.
+    fn check(&mut self) {
+        let live: BTreeSet<EvalId> = self.live().iter().map(|eval| eval.id).collect();
+        assert_eq!(known(&self.scene.broker), live);
+
+        // At most one of a job is out, and no evaluation has two hand-outs that hold.
+        let mut jobs = BTreeMap::<JobKey, EvalId>::new();
+        for delivery in self.deliveries.clone() {
+            if !self.scene.broker.holds(&delivery) {
+                continue;
+            }
+            let job = self.scene.state.eval(delivery.eval_id).expect("what is out exists").job.clone();
+            assert_eq!(jobs.insert(job, delivery.eval_id), None, "two of a job are out");
+        }
+    }
+
+    /// A broker that takes over now loses nothing: it knows the same evaluations, and for the same jobs some wait for room.
+    ///
+    /// Which of a job's blocked evaluations waits may change. It cannot know that one was to be looked at once more, and
+    /// it may see at once that one which was woken is needless because of a newer one.
+    fn check_take_over(&mut self) {
+        self.scene.write();
+        let (were_known, waited_for) = (known(&self.scene.broker), self.jobs_that_wait());
+        self.scene.take_over();
+        self.scene.write();
+        self.check();
+        let known = known(&self.scene.broker);
+        assert!(known.is_subset(&were_known));
+        for id in were_known.difference(&known) {
+            let eval = self.scene.state.eval(*id).expect("nothing is deleted here");
+            assert!(eval.status_description.starts_with("existing blocked evaluation"), "{eval:?}");
+        }
+        assert!(waited_for.is_subset(&self.jobs_that_wait()));
+    }
+
+    fn jobs_that_wait(&self) -> BTreeSet<JobKey> {
+        let blocked = self.scene.broker.blocked().ids().into_iter();
+        blocked.filter_map(|id| self.scene.state.eval(id)).map(|eval| eval.job.clone()).collect()
+    }
+}
+
+fn known(broker: &Broker) -> BTreeSet<EvalId> {
+    let mut known = broker.queue().check();
+    let duplicates = broker.blocked().duplicates().map(|(id, _)| id);
+    for id in broker.blocked().ids().into_iter().chain(duplicates) {
+        assert!(known.insert(id), "{id} is in two places");
+    }
+    known
+}
+
+fn blocked_of(number: u8, job: &JobKey, ineligible: u8, refused: bool) -> Evaluation {
+    let class_eligibility = (0..3).map(|bit| (CLASSES[bit].into(), ineligible & (1 << bit) == 0)).collect();
+    let trigger = if refused { EvalTrigger::MaxPlanAttempts } else { EvalTrigger::QueuedAllocs };
+    Evaluation { job: job.clone(), class_eligibility, trigger, ..blocked(number, 0) }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_and_nothing_is_worked_on_twice(events in vec(event(), 1..120)) {
+        let mut history = History::new();
+        for event in &events {
+            history.happen(event);
+            history.check();
+        }
+    }
+
+    #[test]
+    fn who_takes_over_knows_the_same(events in vec(event(), 1..120), take_over_at in 0..120usize) {
+        let mut history = History::new();
+        for (number, event) in events.iter().enumerate() {
+            // Trying again without news is nothing that the state knows of.
+            if matches!(event, Event::Finished { refused: true, .. }) {
+                continue;
+            }
+            history.happen(event);
+            if number == take_over_at {
+                history.check_take_over();
+            }
+        }
+        history.check_take_over();
+    }
+}

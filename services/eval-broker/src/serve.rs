@@ -1,0 +1,114 @@
+//! What workers ask of the active broker, and how it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use bus::{Request, Requests};
+use tokio::sync::Semaphore;
+use wire::broker::{self, Dequeued, HandOut, HandOutAnswer, SCHEDULER_VERSION};
+use wire::{Refusal, RefusalKind};
+
+use crate::actor::{Dequeue, EvalBroker, WorkerSays};
+use crate::waiters::WAITERS_MAX;
+
+/// The most evaluations that one worker gets at once.
+const DEQUEUE_MAX: usize = 64;
+/// The most requests for evaluations that are looked at at once, those that wait included.
+const REQUESTS_MAX: usize = 2 * WAITERS_MAX;
+/// How long a worker waits that does not say how long.
+const WAIT_DEFAULT: Duration = Duration::from_secs(1);
+/// How much before the sender stops listening it is answered: something must be left for the answer's way.
+const ANSWER_MARGIN: Duration = Duration::from_millis(50);
+
+/// Answers requests for evaluations, each when there is something or its time is up.
+pub(crate) async fn dequeues(mut requests: Requests, broker: Addr<EvalBroker>) {
+    let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
+    while let Some(request) = requests.next().await {
+        let permit = Arc::clone(&under_way).acquire_owned().await;
+        let broker = broker.clone();
+        tokio::spawn(async move {
+            dequeue(request, broker).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Answers what workers say of the evaluations that they have.
+pub(crate) async fn hand_outs(mut requests: Requests, broker: Addr<EvalBroker>) {
+    while let Some(request) = requests.next().await {
+        let Some((request, hand_out)) = request.read::<HandOut>().await else { continue };
+        let Ok(held) = broker.send(WorkerSays(hand_out)).await else { return };
+        request.answer(&HandOutAnswer { held }).await;
+    }
+}
+
+async fn dequeue(request: Request, broker: Addr<EvalBroker>) {
+    let Some((request, wanted)) = request.read::<broker::Dequeue>().await else { return };
+    if let Err(refusal) = check(&wanted) {
+        return request.refuse(refusal).await;
+    }
+    let wait = match wanted.timeout_ms {
+        0 => WAIT_DEFAULT,
+        millis => Duration::from_millis(millis.into()),
+    };
+    let dequeue = Dequeue {
+        kinds: wanted.kinds,
+        max: usize::from(wanted.max).clamp(1, DEQUEUE_MAX),
+        wait: wait.min(request.remaining().saturating_sub(ANSWER_MARGIN)),
+    };
+    match broker.send(dequeue).await {
+        Ok(Some(evals)) => {
+            // No evaluations also where the broker retired meanwhile: the worker asks the next one.
+            let evals = evals.await.unwrap_or_default();
+            request.answer(&Dequeued { evals }).await;
+        }
+        Ok(None) => {
+            let message = format!("{WAITERS_MAX} workers wait for evaluations already");
+            request.refuse(Refusal { kind: RefusalKind::NotReady, message: message.into() }).await;
+        }
+        Err(_) => request.answer(&Dequeued { evals: Vec::new() }).await,
+    }
+}
+
+/// A worker newer than this broker is welcome: the applier decides whether what it makes is understood.
+fn check(wanted: &broker::Dequeue) -> Result<(), Refusal> {
+    if wanted.kinds.is_empty() {
+        let message = "dequeue requires at least one scheduler type".into();
+        return Err(Refusal { kind: RefusalKind::Invalid, message });
+    }
+    let theirs = wanted.scheduler_version;
+    if theirs < SCHEDULER_VERSION {
+        let message = format!(
+            "dequeue disallowed: calling scheduler version is {theirs}; leader version is {SCHEDULER_VERSION}"
+        );
+        return Err(Refusal { kind: RefusalKind::Outdated, message: message.into() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::job::JobType;
+
+    use super::*;
+
+    #[test]
+    fn only_workers_that_know_how_get_evaluations() {
+        let wanted = |kinds: &[JobType], scheduler_version| broker::Dequeue {
+            kinds: kinds.to_vec(),
+            max: 1,
+            timeout_ms: 1,
+            scheduler_version,
+        };
+        assert_eq!(check(&wanted(&[JobType::Batch], SCHEDULER_VERSION)), Ok(()));
+        assert_eq!(check(&wanted(&[JobType::Batch], SCHEDULER_VERSION + 1)), Ok(()));
+        let refusal = check(&wanted(&[JobType::Batch], 0)).unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::Outdated);
+        assert_eq!(
+            &*refusal.message,
+            "dequeue disallowed: calling scheduler version is 0; leader version is 1"
+        );
+        assert_eq!(check(&wanted(&[], SCHEDULER_VERSION)).unwrap_err().kind, RefusalKind::Invalid);
+    }
+}

@@ -1,0 +1,173 @@
+//! The service between an applier and a worker that are played here, over a real nats-server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, RequestError, Requests};
+use model::change::{Cause, Change, ChangeSet, EvalsChanged};
+use model::cluster::Singleton;
+use model::eval::{EvalStatus, Evaluation};
+use model::job::JobType;
+use model::{Epoch, Index, ProcessId, RequestId, Timestamp};
+use private_servers::Nats;
+use state::{Replica, State};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
+use wire::command::{Answer, Command, Done, EvalUpdate, UpdateEvals};
+use wire::{RefusalKind, Subject};
+
+use super::{Args, run};
+use crate::scene::{eval, id};
+
+/// Turns a test that hangs into one that fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+const EPOCH: Epoch = Epoch(7);
+
+struct Scene {
+    _nats: Nats,
+    bus: Bus,
+    replica: Arc<Replica>,
+    writes: mpsc::Receiver<UpdateEvals>,
+    broker: JoinHandle<anyhow::Result<()>>,
+    stop: CancellationToken,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let nats = soon(Nats::temporary()).await.unwrap();
+        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
+        let bus = soon(Bus::connect(&args, "services")).await.unwrap();
+        let commands = bus.serve(Subject::Command.to_string()).await.unwrap();
+        let renewals = bus.serve(Subject::RenewLease.to_string()).await.unwrap();
+        let (written, writes) = mpsc::channel(8);
+        let replica = Arc::new(Replica::new(State::default()));
+        actix::spawn(applier(commands, Arc::clone(&replica), written));
+        actix::spawn(leases(renewals));
+
+        let stop = CancellationToken::new();
+        let own = soon(Bus::connect(&args, "broker")).await.unwrap();
+        let settings = Args { eval_lease_ms: 60_000, eval_delivery_limit: 1 };
+        let process = ProcessId::from_bytes([5; 16]);
+        let broker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
+        Self { _nats: nats, bus, replica, writes, broker, stop }
+    }
+
+    fn apply(&self, changes: Vec<Change>) {
+        commit(&self.replica, changes);
+    }
+
+    fn create(&self, number: u8, job: u8) {
+        self.apply(vec![Change::Eval(Box::new(eval(number, job)))]);
+    }
+
+    async fn ask(&self, scheduler_version: u16, timeout_ms: u32) -> Result<Vec<Delivery>, RequestError> {
+        let dequeue = Dequeue { kinds: JobType::ALL.to_vec(), max: 8, timeout_ms, scheduler_version };
+        let answer = self.bus.request::<_, Dequeued>(Subject::Dequeue, &dequeue, PATIENCE).await;
+        answer.map(|dequeued| dequeued.evals)
+    }
+
+    /// Asks until the broker is there.
+    async fn dequeue(&self, timeout_ms: u32) -> Vec<Delivery> {
+        let answered = async {
+            loop {
+                match self.ask(SCHEDULER_VERSION, timeout_ms).await {
+                    Ok(evals) => return evals,
+                    Err(RequestError::NoResponders) => tokio::task::yield_now().await,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        soon(answered).await
+    }
+
+    async fn say(&self, delivery: Delivery, action: HandOutAction) -> bool {
+        let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
+        let answer = self.bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, PATIENCE).await;
+        answer.unwrap().held
+    }
+}
+
+/// Grants the lease, and carries out what the broker wants written.
+async fn applier(mut commands: Requests, replica: Arc<Replica>, written: mpsc::Sender<UpdateEvals>) {
+    while let Some(request) = commands.next().await {
+        let command: Command = request.body().unwrap();
+        let done = if let Command::TakeLease(lease) = command {
+            assert_eq!(lease.service, Singleton::EvalBroker);
+            Done { epoch: Some(EPOCH), ..Done::default() }
+        } else if let Command::UpdateEvals(write) = command {
+            let changed = |update: &EvalUpdate| {
+                let status = Some((update.status, update.description.clone()));
+                Change::EvalsChanged(EvalsChanged { ids: update.ids.clone(), status, next_eval: None })
+            };
+            let index = commit(&replica, write.updates.iter().map(changed).collect());
+            written.send(write).await.unwrap();
+            Done { index, written: true, ..Done::default() }
+        } else {
+            panic!("the broker sends no {command:?}");
+        };
+        request.answer(&Answer::Done(done)).await;
+    }
+}
+
+async fn leases(mut renewals: Requests) {
+    while let Some(request) = renewals.next().await {
+        request.answer(&Answer::Done(Done { epoch: Some(EPOCH), ..Done::default() })).await;
+    }
+}
+
+fn commit(replica: &Replica, changes: Vec<Change>) -> Index {
+    let index = replica.snapshot().index().next();
+    let set = ChangeSet {
+        index,
+        at: Timestamp::from_secs(1_700_000_000),
+        request_id: RequestId::from_bytes([1; 16]),
+        cause: Cause::JobRegistered,
+        trace: None,
+        result: Vec::new(),
+        changes,
+    };
+    replica.apply(vec![Arc::new(set)]).unwrap();
+    index
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+}
+
+#[actix::test]
+async fn evaluations_go_from_the_state_to_workers_and_back() {
+    let mut scene = Scene::new().await;
+    scene.create(1, 1);
+    let [first] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
+    assert_eq!((first.eval_id, first.lease_ms), (id(1), 60_000));
+    assert_eq!(scene.dequeue(1).await, [], "the time is up");
+
+    // A worker waits, and is answered by what comes.
+    let (deliveries, ()) = tokio::join!(scene.dequeue(60_000), async { scene.create(2, 2) });
+    let [second] = deliveries[..] else { panic!("one is ready") };
+    assert_eq!(second.eval_id, id(2));
+
+    assert!(scene.say(first, HandOutAction::Renew).await);
+    assert!(scene.say(first, HandOutAction::GiveBack).await);
+    let [first] = scene.dequeue(60_000).await[..] else { panic!("it is ready again") };
+    let outcome = Evaluation { status: EvalStatus::Complete, ..eval(1, 1) };
+    scene.apply(vec![Change::EvalOutcome(Box::new(outcome))]);
+    scene.create(3, 1); // which the broker sees after the outcome
+    let [third] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
+    assert_eq!(third.eval_id, id(3));
+    assert!(!scene.say(first, HandOutAction::Renew).await);
+
+    // The limit of deliveries is 1 here.
+    assert!(scene.say(second, HandOutAction::Fail).await);
+    let write = soon(scene.writes.recv()).await.unwrap();
+    assert_eq!(write.epoch, EPOCH);
+    assert_eq!((write.updates[0].ids.clone(), write.updates[0].status), (vec![id(2)], EvalStatus::Failed));
+
+    let refused = scene.ask(SCHEDULER_VERSION - 1, 1).await.unwrap_err();
+    assert!(matches!(refused, RequestError::Refused(refusal) if refusal.kind == RefusalKind::Outdated));
+
+    scene.stop.cancel();
+    soon(scene.broker).await.unwrap().unwrap();
+}

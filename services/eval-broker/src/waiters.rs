@@ -1,0 +1,167 @@
+//! [`Waiters`]: workers that asked for evaluations when there were none, first come, first served.
+//!
+//! Pure: how a worker is answered, and until when it waits, its caller knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::Timestamp;
+use model::job::JobType;
+use wire::broker::Delivery;
+
+/// The most workers that may wait at once.
+pub(crate) const WAITERS_MAX: usize = 4096;
+
+/// Workers that wait, each with what it takes to answer it.
+#[derive(Debug)]
+pub(crate) struct Waiters<R> {
+    /// In the order of their arrival.
+    waiting: BTreeMap<u64, Waiter<R>>,
+    by_deadline: BTreeSet<(Timestamp, u64)>,
+    arrived: u64,
+}
+
+/// A worker that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter<R> {
+    /// Which evaluations it takes.
+    pub(crate) kinds: Vec<JobType>,
+    /// How many at once.
+    pub(crate) max: usize,
+    /// Until when it waits.
+    pub(crate) deadline: Timestamp,
+    /// How it is answered.
+    pub(crate) reply: R,
+}
+
+impl<R> Default for Waiters<R> {
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), by_deadline: BTreeSet::new(), arrived: 0 }
+    }
+}
+
+impl<R> Waiters<R> {
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITERS_MAX
+    }
+
+    pub(crate) fn add(&mut self, waiter: Waiter<R>) {
+        self.arrived += 1;
+        self.by_deadline.insert((waiter.deadline, self.arrived));
+        self.waiting.insert(self.arrived, waiter);
+    }
+
+    /// Serves those who wait longest, with an equal share each of what is there, so that the first does not get what
+    /// several could work on at once. `ready` counts evaluations of all types; `dequeue` takes some out.
+    pub(crate) fn serve(
+        &mut self,
+        ready: usize,
+        mut dequeue: impl FnMut(&[JobType], usize) -> Vec<Delivery>,
+    ) -> Vec<(R, Vec<Delivery>)> {
+        let mut left = ready;
+        let share = ready.div_ceil(self.waiting.len().max(1));
+        let mut served = Vec::new();
+        for (number, waiter) in &self.waiting {
+            if left == 0 {
+                break;
+            }
+            let deliveries = dequeue(&waiter.kinds, waiter.max.min(share));
+            if !deliveries.is_empty() {
+                left = left.saturating_sub(deliveries.len());
+                served.push((*number, deliveries));
+            }
+        }
+        let mut answer = |number| self.remove(number).map(|waiter| waiter.reply);
+        served.into_iter().filter_map(|(number, deliveries)| Some((answer(number)?, deliveries))).collect()
+    }
+
+    /// When the first of them has waited long enough.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.by_deadline.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Those who have waited long enough.
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<R> {
+        let mut expired = Vec::new();
+        while let Some((deadline, number)) = self.by_deadline.first().copied()
+            && deadline <= now
+        {
+            expired.extend(self.remove(number).map(|waiter| waiter.reply));
+        }
+        expired
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Waiter<R>> {
+        let waiter = self.waiting.remove(&number)?;
+        self.by_deadline.remove(&(waiter.deadline, number));
+        Some(waiter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{EvalId, Index, RequestId};
+
+    use super::*;
+
+    const SECOND: Timestamp = Timestamp::from_secs(1);
+
+    fn waiter(name: &'static str, kind: JobType, deadline: i64) -> Waiter<&'static str> {
+        Waiter { kinds: vec![kind], max: 10, deadline: Timestamp::from_secs(deadline), reply: name }
+    }
+
+    fn delivery(kind: JobType) -> Delivery {
+        Delivery {
+            eval_id: EvalId::from_bytes([1; 16]),
+            priority: 50,
+            kind,
+            token: RequestId::from_bytes([2; 16]),
+            wait_index: Index(1),
+            lease_ms: 1,
+        }
+    }
+
+    /// Who gets how many of `batch` and `service` evaluations.
+    fn serve(
+        waiters: &mut Waiters<&'static str>,
+        batch: usize,
+        service: usize,
+    ) -> Vec<(&'static str, usize)> {
+        let mut left = BTreeMap::from([(JobType::Batch, batch), (JobType::Service, service)]);
+        let dequeue = |kinds: &[JobType], max: usize| {
+            let left = left.entry(kinds[0]).or_default();
+            let taken = max.min(*left);
+            *left -= taken;
+            vec![delivery(kinds[0]); taken]
+        };
+        let served = waiters.serve(batch + service, dequeue);
+        served.into_iter().map(|(reply, deliveries)| (reply, deliveries.len())).collect()
+    }
+
+    #[test]
+    fn the_first_to_come_is_the_first_served() {
+        let mut waiters = Waiters::default();
+        ["a", "b", "c"].into_iter().for_each(|name| waiters.add(waiter(name, JobType::Batch, 9)));
+        assert_eq!(serve(&mut waiters, 2, 0), [("a", 1), ("b", 1)]);
+        assert_eq!(serve(&mut waiters, 0, 3), []);
+        assert_eq!(serve(&mut waiters, 2, 0), [("c", 2)]);
+    }
+
+    #[test]
+    fn what_is_there_is_shared() {
+        let mut waiters = Waiters::default();
+        ["a", "b"].into_iter().for_each(|name| waiters.add(waiter(name, JobType::Batch, 9)));
+        assert_eq!(serve(&mut waiters, 5, 0), [("a", 3), ("b", 2)]);
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_he_wants() {
+        let mut waiters = Waiters::default();
+        waiters.add(waiter("long", JobType::Batch, 9));
+        waiters.add(waiter("short", JobType::Batch, 1));
+        assert_eq!(waiters.poll_timeout(), Some(SECOND));
+        assert_eq!(waiters.handle_timeout(SECOND), ["short"]);
+        assert_eq!(waiters.poll_timeout(), Some(Timestamp::from_secs(9)));
+        assert_eq!(serve(&mut waiters, 1, 0), [("long", 1)]);
+        assert_eq!(waiters.poll_timeout(), None);
+    }
+}

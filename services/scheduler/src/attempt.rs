@@ -1,0 +1,186 @@
+//! [`Attempts`]: from one attempt at an evaluation to the next, by what the applier said of the last.
+//!
+//! Pure. The scheduler's own limit of attempts is `scheduling`'s business: it is told how many were fruitless.
+
+use bus::CommandError;
+use model::Index;
+use wire::RefusalKind;
+use wire::command::{Done, PlanVerdict};
+
+/// How often in a row a plan may come too late before the evaluation is given back. Each time another attempt on the same
+/// job was taken.
+const STALE_MAX: u8 = 16;
+
+/// The attempts at one evaluation that was handed out.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    at_least: Index,
+    fruitless: u8,
+    stale: u8,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Schedule on a snapshot that has reached this index.
+    Schedule {
+        /// The index.
+        at_least: Index,
+        /// How many attempts came to nothing since the last that made progress.
+        fruitless: u8,
+    },
+    /// The evaluation leaves this worker.
+    End(End),
+}
+
+/// How an evaluation leaves the worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its outcome is committed, or it is not to be worked on any more. The broker hears of it from the feed.
+    Finished,
+    /// It goes back, for no fault of its own.
+    GivenBack(Why),
+    /// It goes back, and counts as a failed delivery.
+    Failed(String),
+}
+
+/// Why an evaluation goes back that is not at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The replica did not reach this index in time.
+    Behind(Index),
+    /// No applier answered in time.
+    NoApplier,
+    /// This program's scheduler is too old.
+    Outdated,
+    /// What the applier knows is newer than what the worker saw, and leaves nothing to do, or something else.
+    Overtaken,
+    /// The worker is to stop.
+    Stopping,
+}
+
+impl Attempts {
+    /// Nothing was attempted yet; the first snapshot must have reached the hand-out's wait index.
+    pub(crate) fn new(wait_index: Index) -> Self {
+        Self { at_least: wait_index, fruitless: 0, stale: 0 }
+    }
+
+    /// The attempt that is due.
+    pub(crate) fn attempt(&self) -> Next {
+        Next::Schedule { at_least: self.at_least, fruitless: self.fruitless }
+    }
+
+    /// What follows from the answer to a plan.
+    pub(crate) fn answered(&mut self, answer: &Result<Done, CommandError>) -> Next {
+        match answer {
+            Ok(done) => self.judged(done),
+            Err(error) => Next::End(refused(error)),
+        }
+    }
+
+    fn judged(&mut self, done: &Done) -> Next {
+        let Some(result) = &done.plan else {
+            return Next::End(End::Failed("the applier's answer does not speak of the plan".to_owned()));
+        };
+        match result.verdict {
+            PlanVerdict::Whole => return Next::End(End::Finished),
+            PlanVerdict::Part => (self.fruitless, self.stale) = (0, 0),
+            PlanVerdict::Nothing => {
+                self.fruitless = self.fruitless.saturating_add(1);
+                self.stale = 0;
+            }
+            PlanVerdict::Stale if self.stale == STALE_MAX => {
+                return Next::End(End::GivenBack(Why::Overtaken));
+            }
+            PlanVerdict::Stale => self.stale += 1,
+        }
+        if !result.refresh_index.is_set() {
+            return Next::End(End::Failed("missing state refresh after partial commit".to_owned()));
+        }
+        self.at_least = self.at_least.max(result.refresh_index);
+        self.attempt()
+    }
+}
+
+fn refused(error: &CommandError) -> End {
+    match error {
+        CommandError::Refused(refusal) => match refusal.kind {
+            // Finished, gone, or another incarnation of the job: whoever looks again sees which.
+            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Overtaken),
+            RefusalKind::Outdated => End::GivenBack(Why::Outdated),
+            RefusalKind::NotReady | RefusalKind::Deposed | RefusalKind::OutcomeUnknown => {
+                End::GivenBack(Why::NoApplier)
+            }
+            RefusalKind::Invalid => End::Failed(telemetry::chain(error)),
+        },
+        CommandError::Unavailable { .. } => End::GivenBack(Why::NoApplier),
+        CommandError::Unreadable(_) | CommandError::TooLarge { .. } => End::Failed(telemetry::chain(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Refusal;
+    use wire::command::PlanResult;
+
+    use super::*;
+
+    fn verdict(verdict: PlanVerdict, refresh_index: u64) -> Result<Done, CommandError> {
+        let plan = PlanResult { verdict, refresh_index: Index(refresh_index), rejected_nodes: Vec::new() };
+        Ok(Done { plan: Some(plan), ..Done::default() })
+    }
+
+    fn refusal(kind: RefusalKind) -> Result<Done, CommandError> {
+        Err(CommandError::Refused(Refusal { kind, message: "no".into() }))
+    }
+
+    fn schedule(at_least: u64, fruitless: u8) -> Next {
+        Next::Schedule { at_least: Index(at_least), fruitless }
+    }
+
+    #[test]
+    fn the_first_attempt_needs_the_wait_index_and_a_whole_plan_is_the_end() {
+        let mut attempts = Attempts::new(Index(41));
+        assert_eq!(attempts.attempt(), schedule(41, 0));
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Whole, 0)), Next::End(End::Finished));
+    }
+
+    #[test]
+    fn fruitless_attempts_count_until_one_makes_progress() {
+        let mut attempts = Attempts::new(Index(41));
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 50)), schedule(50, 1));
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 50)), schedule(50, 2));
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 52)), schedule(52, 2)); // design §6
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Part, 60)), schedule(60, 0));
+        assert_eq!(attempts.answered(&verdict(PlanVerdict::Nothing, 55)), schedule(60, 1));
+    }
+
+    #[test]
+    fn a_plan_that_is_always_too_late_does_not_go_on_for_ever() {
+        let mut attempts = Attempts::new(Index(41));
+        for n in 1..=u64::from(STALE_MAX) {
+            assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 41 + n)), schedule(41 + n, 0));
+        }
+        let next = attempts.answered(&verdict(PlanVerdict::Stale, 100));
+        assert_eq!(next, Next::End(End::GivenBack(Why::Overtaken)));
+    }
+
+    #[test]
+    fn refusals_count_against_the_evaluation_only_where_the_plan_is_at_fault() {
+        let end = |answer| match Attempts::new(Index(41)).answered(&answer) {
+            Next::End(end) => end,
+            next @ Next::Schedule { .. } => panic!("{next:?}"),
+        };
+        for kind in [RefusalKind::NotFound, RefusalKind::Conflict] {
+            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Overtaken));
+        }
+        assert_eq!(end(refusal(RefusalKind::Outdated)), End::GivenBack(Why::Outdated));
+        assert_eq!(end(refusal(RefusalKind::OutcomeUnknown)), End::GivenBack(Why::NoApplier));
+        let unavailable = Err(CommandError::Unavailable { reason: "nobody".to_owned() });
+        assert_eq!(end(unavailable), End::GivenBack(Why::NoApplier));
+        assert_eq!(end(refusal(RefusalKind::Invalid)), End::Failed("refused: no".to_owned()));
+        assert!(matches!(end(Err(CommandError::TooLarge { bytes: 2, max: 1 })), End::Failed(_)));
+        assert!(matches!(end(Ok(Done::default())), End::Failed(_)));
+        assert!(matches!(end(verdict(PlanVerdict::Part, 0)), End::Failed(_)));
+    }
+}

@@ -1,0 +1,217 @@
+//! Workers between a broker and an applier that are played here, over a real nats-server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, Requests};
+use model::change::{Cause, Change, ChangeSet};
+use model::cluster::SchedulerConfig;
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::job::JobType;
+use model::plan::{Outcome, Plan};
+use model::{EvalId, Index, JobKey, RequestId, Timestamp};
+use private_servers::Nats;
+use scheduling::{Attempt, NewId, Proposal};
+use state::{Replica, State};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use wire::Subject;
+use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
+use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
+
+use super::{Args, Workers};
+
+/// Turns a test that hangs into one that fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the broker that is played here keeps a question waiting.
+const POLL: Duration = Duration::from_millis(200);
+/// The priority of an evaluation on which the scheduler that is played here fails.
+const HOPELESS: u16 = 13;
+
+struct Scene {
+    _nats: Nats,
+    replica: Arc<Replica>,
+    workers: Workers,
+    stop: CancellationToken,
+    /// What the broker hands out.
+    deliveries: mpsc::Sender<Delivery>,
+    hand_outs: Requests,
+    commands: Requests,
+}
+
+impl Scene {
+    /// Workers whose replica begins with these changes.
+    async fn new(changes: Vec<Change>) -> Self {
+        let nats = soon(Nats::temporary()).await.unwrap();
+        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
+        let services = soon(Bus::connect(&args, "services")).await.unwrap();
+        let (deliveries, to_deliver) = mpsc::channel(8);
+        let dequeues = services.serve(Subject::Dequeue.to_string()).await.unwrap();
+        tokio::spawn(broker(dequeues, to_deliver));
+        let hand_outs = services.serve(Subject::HandOut.to_string()).await.unwrap();
+        let commands = services.serve(Subject::Command.to_string()).await.unwrap();
+
+        let replica = Arc::new(Replica::new(State::default()));
+        replica.apply(vec![set(1, changes)]).unwrap();
+        let stop = CancellationToken::new();
+        let bus = soon(Bus::connect(&args, "workers")).await.unwrap();
+        let settings = Args { workers: Some(2), schedulers: JobType::ALL.to_vec() };
+        let workers =
+            Workers::start_with(&settings, bus, Arc::clone(&replica), stop.clone(), schedule).unwrap();
+        Self { _nats: nats, replica, workers, stop, deliveries, hand_outs, commands }
+    }
+
+    fn apply(&self, changes: Vec<Change>) {
+        let index = self.replica.snapshot().index().next();
+        self.replica.apply(vec![set(index.0, changes)]).unwrap();
+    }
+
+    async fn deliver(&self, eval: &Evaluation, wait_index: u64, lease_ms: u32) {
+        let delivery = Delivery {
+            eval_id: eval.id,
+            priority: eval.priority,
+            kind: eval.kind,
+            token: RequestId::from_bytes([9; 16]),
+            wait_index: Index(wait_index),
+            lease_ms,
+        };
+        self.deliveries.send(delivery).await.unwrap();
+    }
+
+    /// The next plan, which is answered so.
+    async fn plan(&mut self, verdict: PlanVerdict, refresh_index: u64) -> SubmitPlan {
+        let request = soon(self.commands.next()).await.unwrap();
+        let Command::SubmitPlan(plan) = request.body().unwrap() else { panic!("workers submit plans only") };
+        let result = PlanResult { verdict, refresh_index: Index(refresh_index), rejected_nodes: Vec::new() };
+        request.answer(&Answer::Done(Done { plan: Some(result), ..Done::default() })).await;
+        *plan
+    }
+
+    /// The next thing that a worker says to the broker.
+    async fn said(&mut self, held: bool) -> HandOutAction {
+        let request = soon(self.hand_outs.next()).await.unwrap();
+        let HandOut { action, .. } = request.body().unwrap();
+        request.answer(&HandOutAnswer { held }).await;
+        action
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        soon(self.workers.stopped(&self.stop)).await.unwrap();
+    }
+}
+
+async fn broker(mut dequeues: Requests, mut to_deliver: mpsc::Receiver<Delivery>) {
+    while let Some(request) = dequeues.next().await {
+        let dequeue: Dequeue = request.body().unwrap();
+        assert!(dequeue.max > 1, "workers take several");
+        let evals = tokio::time::timeout(POLL, to_deliver.recv()).await.ok().flatten();
+        request.answer(&Dequeued { evals: evals.into_iter().collect() }).await;
+    }
+}
+
+/// Finishes evaluations; tells by the plan's priority how many attempts were fruitless.
+fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Result<Proposal, scheduling::Error> {
+    if attempt.eval.priority == HOPELESS {
+        return Err(scheduling::Error::NotBuilt(attempt.eval.kind));
+    }
+    assert_ne!(new_id(), new_id());
+    let plan =
+        Plan { priority: attempt.fruitless.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
+    let eval = Evaluation { status: EvalStatus::Complete, ..attempt.eval.clone() };
+    Ok(Proposal { plan, outcome: Outcome { eval: Box::new(eval), creates: Vec::new() } })
+}
+
+fn eval(number: u8) -> Evaluation {
+    let job = JobKey::new("default", format!("job-{number}"));
+    Evaluation::new(EvalId::from_bytes([number; 16]), job, JobType::Service, 50, EvalTrigger::JobRegister)
+}
+
+fn created(eval: &Evaluation) -> Change {
+    Change::Eval(Box::new(eval.clone()))
+}
+
+fn set(index: u64, changes: Vec<Change>) -> Arc<ChangeSet> {
+    Arc::new(ChangeSet {
+        index: Index(index),
+        at: Timestamp::from_secs(1_800_000_000),
+        request_id: RequestId::from_bytes([1; 16]),
+        cause: Cause::JobRegistered,
+        trace: None,
+        result: Vec::new(),
+        changes,
+    })
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
+    let eval = eval(1);
+    let mut scene = Scene::new(Vec::new()).await;
+    scene.deliver(&eval, 3, 60_000).await;
+    scene.apply(vec![created(&eval)]);
+    scene.apply(Vec::new());
+
+    let first = scene.plan(PlanVerdict::Nothing, 4).await;
+    assert_eq!(first.plan.eval_id, eval.id);
+    assert_eq!(first.plan.snapshot_index, Index(3));
+    assert_eq!(first.outcome.eval.status, EvalStatus::Complete);
+    scene.apply(Vec::new());
+    let second = scene.plan(PlanVerdict::Stale, 5).await;
+    assert_eq!((second.plan.snapshot_index, second.plan.priority), (Index(4), 1));
+    scene.apply(Vec::new());
+    let third = scene.plan(PlanVerdict::Whole, 0).await;
+    assert_eq!((third.plan.snapshot_index, third.plan.priority), (Index(5), 1));
+
+    // The next thing that anybody hears is about the next evaluation.
+    let hopeless = Evaluation { priority: HOPELESS, ..self::eval(2) };
+    scene.apply(vec![created(&hopeless)]);
+    scene.deliver(&hopeless, 6, 60_000).await;
+    assert_eq!(scene.said(true).await, HandOutAction::Fail);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
+    let (first, second) = (eval(1), eval(2));
+    let mut scene = Scene::new(vec![created(&first), created(&second)]).await;
+    scene.deliver(&first, 2, 100).await; // which the replica has not reached
+    assert_eq!(scene.said(true).await, HandOutAction::Renew);
+    assert_eq!(scene.said(false).await, HandOutAction::Renew);
+    scene.deliver(&second, 1, 60_000).await;
+    let plan = scene.plan(PlanVerdict::Whole, 0).await;
+    assert_eq!(plan.plan.eval_id, second.id);
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_is_given_back_when_the_workers_stop() {
+    let eval = eval(1);
+    let mut scene = Scene::new(vec![created(&eval)]).await;
+    scene.deliver(&eval, 1, 60_000).await;
+    let unanswered = soon(scene.commands.next()).await.unwrap();
+    scene.stop.cancel();
+    assert_eq!(scene.said(true).await, HandOutAction::GiveBack);
+    scene.end().await;
+    drop(unanswered);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_taken_while_workers_rest() {
+    let eval = eval(1);
+    let pause = |pause_eval_broker| {
+        Change::SchedulerConfig(SchedulerConfig { pause_eval_broker, ..SchedulerConfig::default() })
+    };
+    let mut scene = Scene::new(vec![created(&eval), pause(true)]).await;
+    scene.workers.pause();
+    scene.deliver(&eval, 1, 60_000).await;
+    scene.apply(vec![pause(false)]);
+    assert_eq!(scene.deliveries.capacity(), scene.deliveries.max_capacity() - 1, "nobody asked");
+    scene.workers.resume();
+    let plan = scene.plan(PlanVerdict::Whole, 0).await;
+    assert_eq!(plan.plan.snapshot_index, Index(2), "it was taken after the pause");
+    scene.end().await;
+}

@@ -1,0 +1,113 @@
+//! What a job may ask for that is not built yet. A job that would hang, or run otherwise than it says, is refused with
+//! every such thing named; this list shrinks until it is gone.
+
+use api_types::{Constraint, Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
+use model::job::{JobType, Operand};
+use model::text::quoted;
+
+use super::fields::{flag, items, number, text};
+use super::problems::Problems;
+
+/// What of a job, with its defaults filled in, is not built.
+pub(crate) fn missing(job: &Job) -> Problems {
+    let mut missing = Problems::default();
+    if let Ok(kind @ (JobType::System | JobType::SysBatch)) = text(&job.r#type).parse() {
+        missing.add(format!("jobs of type {kind} are not built yet"));
+    }
+    missing.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");
+    missing.add_if(job.parameterized_job.is_some(), || "parameterized jobs are not built yet");
+    missing.add_if(job.multiregion.is_some(), || "multiregion jobs are not built yet");
+    missing.append(constraints(&job.constraints));
+    for group in items(&job.task_groups) {
+        missing.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
+    }
+    missing
+}
+
+fn group(group: &TaskGroup) -> Problems {
+    let mut missing = constraints(&group.constraints);
+    missing.add_if(
+        group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()),
+        || "volumes are not built yet",
+    );
+    missing.append(networks(&group.networks));
+    missing.add_if(!items(&group.services).is_empty(), || "services are not built yet");
+    for task in items(&group.tasks) {
+        missing.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
+    }
+    missing
+}
+
+fn task(task: &Task) -> Problems {
+    let mut missing = constraints(&task.constraints);
+    let mut add = |asked: bool, what: &str| missing.add_if(asked, || format!("{what} not built yet"));
+    add(!items(&task.templates).is_empty(), "templates are");
+    add(!items(&task.artifacts).is_empty(), "artifacts are");
+    add(!items(&task.secrets).is_empty(), "secrets are");
+    add(task.vault.is_some(), "Vault is");
+    add(task.csi_plugin_config.is_some(), "CSI plugins are");
+    add(task.schedule.is_some(), "task schedules are");
+    add(task.dispatch_payload.is_some(), "dispatch payloads are");
+    let handed_out = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
+    add(
+        !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(handed_out),
+        "workload identities are",
+    );
+    add(!items(&task.services).is_empty(), "services are");
+    add(!text(&task.kind).is_empty(), "Connect tasks are");
+    add(!items(&task.volume_mounts).is_empty(), "volumes are");
+    if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
+        add(number(*cores) > 0, "reserved cores are");
+        add(!items(devices).is_empty(), "devices are");
+        add(numa.is_some(), "NUMA wishes are");
+        missing.append(self::networks(networks));
+    }
+    missing
+}
+
+fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
+    let mut missing = Problems::default();
+    for network in items(list) {
+        let mode = text(&network.mode);
+        missing.add_if(!matches!(mode, "" | "host" | "none"), || {
+            format!("network mode {} is not built yet", quoted(mode))
+        });
+    }
+    missing
+}
+
+fn constraints(list: &Option<Vec<Constraint>>) -> Problems {
+    let mut missing = Problems::default();
+    for constraint in items(list) {
+        let built = match text(&constraint.operand).parse() {
+            Ok(
+                Operand::Equal
+                | Operand::DoubleEqual
+                | Operand::Is
+                | Operand::NotEqual
+                | Operand::Not
+                | Operand::Regexp,
+            ) => true,
+            Ok(
+                Operand::Less
+                | Operand::LessOrEqual
+                | Operand::Greater
+                | Operand::GreaterOrEqual
+                | Operand::IsSet
+                | Operand::IsNotSet
+                | Operand::Version
+                | Operand::Semver
+                | Operand::SetContains
+                | Operand::SetContainsAll
+                | Operand::SetContainsAny
+                | Operand::DistinctHosts
+                | Operand::DistinctProperty,
+            ) => false,
+            // Validation says so.
+            Err(_) => true,
+        };
+        missing
+            .add_if(!built, || format!("constraint operand {} is not built yet", text(&constraint.operand)));
+    }
+    missing
+}

@@ -1,0 +1,211 @@
+//! Registrations that the reference has judged, and what only we have to say about a job.
+
+use api_types::{Job, JobRegisterRequest};
+use model::Index;
+use model::change::Change;
+use model::cluster::{Namespace, SchedulerConfig};
+use serde::Deserialize;
+use state::State;
+
+use super::*;
+use crate::frame::Error;
+use crate::scene::state_of;
+
+const RULES: Rules = Rules { priority_default: 50, priority_max: 100, count_max: 50_000 };
+
+/// A recorded registration.
+#[derive(Deserialize)]
+struct Recorded {
+    #[serde(rename = "do")]
+    request: String,
+    body: JobRegisterRequest,
+    status: u16,
+    text: Option<String>,
+}
+
+fn recorded() -> Vec<Recorded> {
+    let lines = include_str!("../../../../tests/data/http/register-errors.jsonl").lines();
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What becomes of a job, as status and text.
+fn judged(mut job: Job, state: &State) -> (u16, Option<String>) {
+    job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
+    job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
+    if let Err(error) = weights_fit(&job) {
+        return (400, Some(error));
+    }
+    settle(&mut job, &RULES);
+    match admit(&job, state, &RULES) {
+        Ok(_) => (200, None),
+        Err(rejection) => {
+            let error = Error::from(rejection);
+            (error.status.as_u16(), Some(error.text))
+        }
+    }
+}
+
+/// What the pure part does not see, says in words of its own, or refuses because it is not built.
+fn is_elsewhere(recorded: &Recorded) -> bool {
+    let job = recorded.body.job.as_ref();
+    let by_handler = job.is_none_or(|job| job.id.is_none() || job.region.as_deref() == Some("nowhere"))
+        || recorded.request != "PUT /v1/jobs"
+        || recorded.body.eval_priority.is_some_and(|priority| priority != 0);
+    let text = recorded.text.as_deref().unwrap_or_default();
+    let not_validated =
+        ["scaling", "cron spec", "Periodic", "arameterized", "payload requirement", "meta keys", "service"];
+    let other_words = ["json: cannot", "Regular expression"];
+    let accepts_too_much =
+        job.is_some_and(|job| job.task_groups.iter().flatten().any(|group| group.volumes.is_some()));
+    by_handler
+        || accepts_too_much
+        || not_validated.iter().chain(&other_words).any(|words| text.contains(words))
+}
+
+#[test]
+fn registrations_are_judged_as_the_reference_judges_them() {
+    let state = state_of(Vec::new());
+    let mut compared = 0;
+    for recorded in recorded() {
+        if is_elsewhere(&recorded) {
+            continue;
+        }
+        let job = recorded.body.job.unwrap();
+        let (status, text) = judged(job.clone(), &state);
+        assert_eq!((status, text), (recorded.status, recorded.text), "{job:?}");
+        compared += 1;
+    }
+    assert!(compared > 25, "{compared}");
+}
+
+fn job(text: &str) -> Job {
+    let task = r#"{"Name": "t", "Driver": "raw_exec"}"#;
+    let text = text.replace("TASK", task);
+    api_types::decode::from_slice(text.as_bytes()).unwrap()
+}
+
+fn status(text: &str) -> u16 {
+    judged(job(text), &state_of(Vec::new())).0
+}
+
+#[test]
+fn what_is_not_built_is_refused_by_name() {
+    let state = state_of(Vec::new());
+    let text = |text: &str| judged(job(text), &state).1.unwrap_or_default();
+    let system = text(r#"{"ID": "a", "Type": "system", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
+    assert!(system.contains("jobs of type system are not built yet"), "{system}");
+    let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
+    assert!(text(periodic).contains("periodic jobs are not built yet"));
+    let nested = text(
+        r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "bridge"}], "Tasks": [
+            {"Name": "t", "Driver": "raw_exec", "Resources": {"Cores": 1},
+             "Constraints": [{"LTarget": "${attr.x}", "RTarget": "1", "Operand": ">"}]}]}]}"#,
+    );
+    for named in ["network mode \"bridge\"", "reserved cores", "constraint operand >"] {
+        assert!(nested.contains(named), "{nested}");
+    }
+    assert_eq!(status(periodic), 501);
+}
+
+#[test]
+fn what_makes_no_sense_is_said_before_what_is_not_built() {
+    assert_eq!(status(r#"{"ID": "a", "Type": "system"}"#), 500);
+}
+
+#[test]
+fn a_job_with_every_number_out_of_bounds_is_refused() {
+    for (path, number) in
+        [("Count", i64::MAX), ("Count", i64::MIN), ("ShutdownDelay", i64::MIN), ("MaxRunDuration", -1)]
+    {
+        let text =
+            format!(r#"{{"ID": "a", "TaskGroups": [{{"Name": "g", "{path}": {number}, "Tasks": [TASK]}}]}}"#);
+        assert_eq!(status(&text), 500, "{text}");
+    }
+    for (path, number) in [("CPU", 1_i64 << 40), ("MemoryMB", i64::MAX), ("CPU", -1), ("MemoryMB", i64::MIN)]
+    {
+        let text = format!(
+            r#"{{"ID": "a", "TaskGroups": [{{"Name": "g", "Tasks": [{{"Name": "t", "Driver": "raw_exec", "Resources": {{"{path}": {number}}}}}]}}]}}"#
+        );
+        assert_eq!(status(&text), 500, "{text}");
+    }
+}
+
+#[test]
+fn ids_and_names_that_could_lead_elsewhere_are_refused() {
+    assert_eq!(status(r#"{"ID": "a\u0000b", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#), 500);
+    for name in ["alloc", "a/b", "..", "a\\\\b", "a\\u0000"] {
+        let text = format!(
+            r#"{{"ID": "a", "TaskGroups": [{{"Name": "g", "Tasks": [{{"Name": "{name}", "Driver": "raw_exec"}}]}}]}}"#
+        );
+        assert_eq!(status(&text), 500, "{text}");
+    }
+}
+
+#[test]
+fn a_good_job_is_admitted_with_its_defaults() {
+    let mut job = job(r#"{"ID": "web/a", "Priority": 0, "ParentID": "x", "Dispatched": true,
+        "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [TASK]}]}"#);
+    (job.region, job.namespace) = (Some("global".to_owned()), Some("default".to_owned()));
+    settle(&mut job, &RULES);
+    let spec = admit(&job, &state_of(Vec::new()), &RULES).unwrap();
+    assert_eq!((&*spec.id, &*spec.name, &*spec.node_pool), ("web/a", "web/a", "default"));
+    assert_eq!((spec.priority, spec.task_groups[0].count), (50, 3));
+    assert_eq!((&*spec.parent_id, spec.dispatched), ("", false));
+    assert_eq!(*spec.datacenters, ["*".into()]);
+}
+
+#[test]
+fn a_job_may_not_become_what_it_is_not() {
+    let batch = job(r#"{"ID": "a", "Type": "batch", "Namespace": "default"}"#);
+    let stored = model::job::Job::from_api(batch).unwrap();
+    let stored = model::job::Job { create_index: Index(1), ..stored };
+    let state = state_of(vec![Change::Job(Box::new(stored))]);
+    let service = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
+    let (status, text) = judged(service, &state);
+    assert_eq!(status, 500);
+    assert_eq!(text.unwrap(), r#"cannot update job from type "batch" to "service""#);
+}
+
+#[test]
+fn registrations_can_be_switched_off() {
+    let config = SchedulerConfig { reject_job_registration: true, ..SchedulerConfig::default() };
+    let state = state_of(vec![Change::SchedulerConfig(config)]);
+    let good = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
+    assert_eq!(judged(good, &state).0, 403);
+}
+
+#[test]
+fn a_namespace_may_forbid_drivers_and_networks() {
+    let capabilities = api_types::NamespaceCapabilities {
+        disabled_task_drivers: Some(vec!["raw_exec".to_owned()]),
+        enabled_network_modes: Some(vec!["none".to_owned()]),
+        ..api_types::NamespaceCapabilities::default()
+    };
+    let namespace =
+        Namespace { name: "default".into(), capabilities: Some(capabilities), ..Namespace::default() };
+    let state = state_of(vec![Change::Namespace(Box::new(namespace))]);
+    let job = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{}], "Tasks": [TASK]}]}"#);
+    let (status, text) = judged(job, &state);
+    let text = text.unwrap();
+    assert_eq!(status, 500);
+    assert!(text.contains("used task driver \"raw_exec\" is not allowed in namespace \"default\""), "{text}");
+    assert!(text.contains("used group network mode \"host\" is not allowed"), "{text}");
+}
+
+#[test]
+fn warnings_name_what_has_no_effect() {
+    let state = state_of(Vec::new());
+    let quiet =
+        job(r#"{"ID": "a", "Update": {"MaxParallel": 0}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
+    assert_eq!(warnings(&quiet, &state).to_string(), "");
+    let loud = job(
+        r#"{"ID": "a", "Update": {"MaxParallel": 1}, "TaskGroups": [{"Name": "g", "MaxClientDisconnect": 1, "Tasks": [{"Name": "t", "Driver": "raw_exec",
+            "Resources": {"MemoryMB": 20, "MemoryMaxMB": 40}}]}]}"#,
+    );
+    assert_eq!(
+        warnings(&loud, &state).to_string(),
+        "2 warnings:\n\n* update block: all allocations are replaced at once until rollouts are built\n\
+         * Group \"g\" has warnings: 2 warnings:\n\n* max_client_disconnect is deprecated and ignored; use disconnect.lost_after\n\
+         * Task \"t\" has warnings: 1 warning:\n\n* Memory oversubscription is not enabled; Task has memory_max, but it will be ignored"
+    );
+}

@@ -1,0 +1,106 @@
+//! Task groups (N-19.4).
+
+use std::collections::BTreeMap;
+
+use api_types::TaskGroup;
+use model::Nanos;
+use model::job::JobType;
+use model::text::quoted;
+
+use super::network::networks;
+use super::placement::{self, Level};
+use super::{policies, task};
+use crate::admission::fields::{flag, items, number, text};
+use crate::admission::problems::Problems;
+
+/// The least disk space that a group may ask for, in MB.
+const DISK_MB_MIN: i64 = 10;
+
+/// One group of a job of that type, as far as the type is one.
+pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
+    let mut problems = Problems::default();
+    problems.add_if(text(&group.name).is_empty(), || "Missing task group name");
+    problems.add_if(text(&group.name).contains('\0'), || "Task group name contains null character");
+    problems.add_if(number(group.count) < 0, || "Task group count can't be negative");
+    problems.append(placement::constraints(&group.constraints, Level::Group));
+    problems.append(placement::affinities(&group.affinities, kind));
+    problems.append(placement::spreads(&group.spreads, kind));
+    over_time(group, kind, &mut problems);
+    problems.nest("Task group network validation failed: ", &networks(group));
+    tasks(group, kind, &mut problems);
+    problems
+}
+
+/// What the group says about restarts, updates, drains, lost nodes and its end.
+fn over_time(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+    let not_for = |block: &str| {
+        let kind = kind.map_or("", JobType::as_str);
+        format!("Job type {} does not allow {block} block", quoted(kind))
+    };
+    match &group.restart_policy {
+        Some(policy) => problems.append(policies::restart(policy)),
+        None => problems.add(format!("Task Group {} should have a restart policy", text(&group.name))),
+    }
+    if let Some(policy) = &group.reschedule_policy {
+        match kind {
+            Some(JobType::System | JobType::SysBatch) => problems.add(not_for("reschedule")),
+            Some(JobType::Service | JobType::Batch) | None => {
+                problems.append(policies::reschedule(policy));
+            }
+        }
+    }
+    match &group.ephemeral_disk {
+        Some(disk) => {
+            let size = number(disk.size_mb);
+            problems
+                .add_if(size < DISK_MB_MIN, || format!("minimum DiskMB value is {DISK_MB_MIN}; got {size}"));
+        }
+        None => {
+            problems.add(format!("Task Group {} should have an ephemeral disk object", text(&group.name)))
+        }
+    }
+    if let Some(update) = &group.update {
+        match kind {
+            Some(JobType::Batch | JobType::SysBatch) => problems.add(not_for("update")),
+            Some(JobType::Service | JobType::System) | None => problems.append(policies::update(update)),
+        }
+    }
+    if let Some(migrate) = &group.migrate {
+        match kind {
+            Some(JobType::Service) | None => problems.append(policies::migrate(migrate)),
+            Some(JobType::Batch | JobType::System | JobType::SysBatch) => problems.add(not_for("migrate")),
+        }
+    }
+    if let Some(disconnect) = &group.disconnect {
+        problems.append(policies::disconnect(disconnect, kind));
+    }
+    if let Some(length) = group.max_run_duration {
+        let allowed = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
+        problems.add_if(!allowed, || "max_run_duration can only be used with batch or sysbatch job types");
+        problems
+            .add_if(length <= 0, || format!("max_run_duration must be greater than zero: {}", Nanos(length)));
+    }
+    problems.add_if(number(group.shutdown_delay) < 0, || "ShutdownDelay must be a positive value");
+}
+
+fn tasks(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+    let tasks = items(&group.tasks);
+    problems.add_if(tasks.is_empty(), || "Missing tasks for task group");
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, task) in (1..).zip(tasks) {
+        let name = text(&task.name);
+        if name.is_empty() {
+            problems.add(format!("Task {place} missing name"));
+        } else if let Some(first) = places.get(name) {
+            problems.add(format!("Task {place} redefines '{name}' from task {first}"));
+        } else {
+            places.insert(name, place);
+        }
+    }
+    let leaders = tasks.iter().filter(|task| flag(task.leader)).count();
+    problems.add_if(leaders > 1, || "Only one task may be marked as leader");
+    for task in tasks {
+        let name = text(&task.name);
+        problems.nest(format_args!("Task {name} validation failed: "), &task::task(task, group, kind));
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether a job makes sense by itself (N-19): pure, on the API's form with all defaults filled in, and cumulative, so that
+//! one answer names all that is wrong. Whether it fits the cluster is asked elsewhere.
+//!
+//! Not looked at are what `built` refuses anyway: services and checks (N-19.14), templates and other destinations (N-19.11,
+//! N-19.12), scaling (N-19.16), volumes (N-19.17), periodic and parameterized jobs (N-19.18), identities (N-19.19).
+
+mod group;
+mod network;
+mod placement;
+mod policies;
+mod task;
+
+use std::collections::BTreeMap;
+
+use api_types::Job;
+use model::job::JobType;
+use model::text::quoted;
+
+use self::placement::Level;
+use super::Rules;
+use super::fields::{items, number, text};
+use super::problems::Problems;
+
+/// The longest description of a job for the web interface, in bytes (N-19.2).
+const DESCRIPTION_BYTES_MAX: usize = 1_000;
+
+/// Everything that is wrong with a job.
+pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
+    let mut problems = Problems::default();
+    identity(job, &mut problems);
+    let kind = text(&job.r#type).parse::<JobType>().ok();
+    problems.add_if(kind.is_none(), || format!("Invalid job type: {}", quoted(text(&job.r#type))));
+    problems.append(placement::constraints(&job.constraints, Level::Group));
+    problems.append(placement::affinities(&job.affinities, kind));
+    problems.append(placement::spreads(&job.spreads, kind));
+    groups(job, kind, &mut problems);
+    by_rules(job, rules, &mut problems);
+    problems
+}
+
+fn identity(job: &Job, problems: &mut Problems) {
+    let (id, name) = (text(&job.id), text(&job.name));
+    problems.add_if(text(&job.region).is_empty(), || "Missing job region");
+    problems.add_if(id.is_empty(), || "Missing job ID");
+    problems.add_if(id.contains(' '), || "Job ID contains a space");
+    problems.add_if(id.contains('\0'), || "Job ID contains a null character");
+    // It stands in paths, headers and logs.
+    let is_control = |c: char| c.is_control() && c != '\0';
+    problems.add_if(id.contains(is_control), || "Job ID contains a control character");
+    problems.add_if(name.is_empty(), || "Missing job name");
+    problems.add_if(name.contains('\0'), || "Job Name contains a null character");
+    problems.add_if(text(&job.namespace).is_empty(), || "Job must be in a namespace");
+    problems.add_if(items(&job.datacenters).is_empty(), || "Missing job datacenters");
+    for datacenter in items(&job.datacenters) {
+        problems.add_if(datacenter.is_empty(), || "Job datacenter must be non-empty string");
+    }
+    if let Some(ui) = &job.ui {
+        problems.add_if(text(&ui.description).len() > DESCRIPTION_BYTES_MAX, || {
+            format!("UI description must be under {DESCRIPTION_BYTES_MAX} characters")
+        });
+    }
+}
+
+fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
+    let groups = items(&job.task_groups);
+    problems.add_if(groups.is_empty(), || "Missing job task groups");
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, group) in (1..).zip(groups) {
+        let (name, count) = (text(&group.name), number(group.count));
+        if name.is_empty() {
+            problems.add(format!("Job task group {place} missing name"));
+        } else if let Some(first) = places.get(name) {
+            problems.add(format!("Job task group {place} redefines '{name}' from group {first}"));
+        } else {
+            places.insert(name, place);
+        }
+        if let Some(kind @ (JobType::System | JobType::SysBatch)) = kind {
+            problems.add_if(count > 1, || {
+                format!(
+                    "Job task group {name} has count {count}. Count cannot exceed 1 with {kind} scheduler"
+                )
+            });
+        }
+    }
+    for group in groups {
+        let name = text(&group.name);
+        problems.nest(format_args!("Task group {name} validation failed: "), &group::group(group, kind));
+    }
+}
+
+/// What the server allows (N-19.3).
+fn by_rules(job: &Job, rules: &Rules, problems: &mut Problems) {
+    let most = rules.priority_max;
+    problems.add_if(!(1..=i64::from(most)).contains(&number(job.priority)), || {
+        format!("job priority must be between [1, {most}]")
+    });
+    problems.add_if(
+        job.payload.as_ref().is_some_and(|payload| !payload.0.is_empty()),
+        || "job can't be submitted with a payload, only dispatched",
+    );
+    let total =
+        items(&job.task_groups).iter().fold(0_i64, |sum, group| sum.saturating_add(number(group.count)));
+    let most = rules.count_max;
+    problems.add_if(total > i64::from(most), || {
+        format!("total count was greater than configured job_max_count: {total} > {most}")
+    });
+}

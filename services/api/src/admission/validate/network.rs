@@ -1,0 +1,170 @@
+//! Networks and ports of a group and its tasks (N-19.13).
+
+use std::collections::BTreeMap;
+
+use api_types::{NetworkResource, Port, TaskGroup};
+use model::text::quoted;
+
+use crate::admission::fields::{flag, items, number, text};
+use crate::admission::problems::Problems;
+
+/// The host network of a port that names none.
+const DEFAULT_HOST_NETWORK: &str = "default";
+/// The longest label of a host name, and the longest host name.
+const DNS_LABEL_BYTES_MAX: usize = 63;
+const DNS_NAME_BYTES_MAX: usize = 253;
+
+/// The networks of a group and of its tasks.
+pub(crate) fn networks(group: &TaskGroup) -> Problems {
+    let mut taken = Taken::default();
+    let mut problems = Problems::default();
+    for network in items(&group.networks) {
+        problems.append(one(network, &mut taken, "taskgroup network"));
+    }
+    for task in items(&group.tasks) {
+        let Some(resources) = &task.resources else { continue };
+        for network in items(&resources.networks) {
+            problems.append(one(network, &mut taken, &format!("task {} network", quoted(text(&task.name)))));
+        }
+    }
+    problems
+}
+
+/// What earlier ports of the group have taken.
+#[derive(Default)]
+struct Taken<'a> {
+    /// Labels, with who has them.
+    labels: BTreeMap<&'a str, String>,
+    /// Static ports by host network and number, with their labels.
+    fixed: BTreeMap<(&'a str, i64), &'a str>,
+}
+
+fn one<'a>(network: &'a NetworkResource, taken: &mut Taken<'a>, owner: &str) -> Problems {
+    let mut problems = Problems::default();
+    let is_host = matches!(text(&network.mode), "" | "host");
+    for (port, is_static) in items(&network.reserved_ports)
+        .iter()
+        .map(|port| (port, true))
+        .chain(items(&network.dynamic_ports).iter().map(|port| (port, false)))
+    {
+        problems.append(self::port(port, is_static, is_host, taken, owner));
+    }
+    if let Some(cni) = &network.cni {
+        for (name, value) in cni.args.iter().flatten() {
+            problems.add_if(name.contains(';') || value.contains(';'), || {
+                format!("CNI argument {} must not hold a semicolon", quoted(name))
+            });
+        }
+    }
+    let hostname = text(&network.hostname);
+    problems.add_if(!hostname.is_empty() && !hostname.contains("${") && !is_dns_name(hostname), || {
+        format!("Hostname {} is not a valid DNS name", quoted(hostname))
+    });
+    problems
+}
+
+fn port<'a>(port: &'a Port, is_static: bool, is_host: bool, taken: &mut Taken<'a>, owner: &str) -> Problems {
+    let mut problems = Problems::default();
+    let (label, value, to) = (text(&port.label), number(port.value), number(port.to));
+    if label.is_empty() {
+        problems.add("Missing port label");
+    }
+    if is_static {
+        problems.add_if(value > i64::from(u16::MAX), || {
+            format!("Port {label} ({value}) cannot be greater than {}", u16::MAX)
+        });
+        problems.add_if(value < 0, || format!("Port {label} ({value}) cannot be less than 0"));
+    }
+    problems.add_if(!(-1..=i64::from(u16::MAX)).contains(&to), || {
+        format!("Port {label} cannot be mapped to {to}: it must be from -1 to {}", u16::MAX)
+    });
+    problems.add_if(flag(port.ignore_collision) && !is_host, || {
+        format!("Port {label} cannot ignore collisions unless its network is of mode host")
+    });
+    if let Some(holder) = taken.labels.get(label) {
+        problems.add(format!("Port label {label} already in use by {holder}"));
+    } else {
+        taken.labels.insert(label, owner.to_owned());
+    }
+    if is_static && value > 0 && !flag(port.ignore_collision) {
+        let network = Some(text(&port.host_network)).filter(|name| !name.is_empty());
+        let network = network.unwrap_or(DEFAULT_HOST_NETWORK);
+        if let Some(holder) = taken.fixed.insert((network, value), label) {
+            problems.add(format!("Static port {value} already reserved by {holder}"));
+        }
+    }
+    problems
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let label = |label: &str| {
+        (1..=DNS_LABEL_BYTES_MAX).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= DNS_NAME_BYTES_MAX && name.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reserved(label: &str, value: i64) -> Port {
+        Port { label: Some(label.to_owned()), value: Some(value), ..Port::default() }
+    }
+
+    fn found(network: NetworkResource) -> Vec<String> {
+        let group = TaskGroup { networks: Some(vec![network]), ..TaskGroup::default() };
+        networks(&group).into_vec()
+    }
+
+    #[test]
+    fn labels_and_static_ports_are_taken_once() {
+        let network = NetworkResource {
+            reserved_ports: Some(vec![reserved("a", 99_999), reserved("b", 80), reserved("c", 80)]),
+            dynamic_ports: Some(vec![Port { label: Some("a".to_owned()), ..Port::default() }]),
+            ..NetworkResource::default()
+        };
+        assert_eq!(
+            found(network),
+            [
+                "Port a (99999) cannot be greater than 65535",
+                "Static port 80 already reserved by b",
+                "Port label a already in use by taskgroup network",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_host_network_has_ports_of_its_own() {
+        let elsewhere = Port { host_network: Some("public".to_owned()), ..reserved("b", 80) };
+        let network = NetworkResource {
+            reserved_ports: Some(vec![reserved("a", 80), elsewhere]),
+            ..NetworkResource::default()
+        };
+        assert_eq!(found(network), [""; 0]);
+    }
+
+    #[test]
+    fn a_port_is_mapped_within_bounds() {
+        let port = Port { to: Some(70_000), ..reserved("a", -4) };
+        let network = NetworkResource { reserved_ports: Some(vec![port]), ..NetworkResource::default() };
+        assert_eq!(
+            found(network),
+            [
+                "Port a (-4) cannot be less than 0",
+                "Port a cannot be mapped to 70000: it must be from -1 to 65535"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_name_is_one_unless_it_is_still_to_be_filled_in() {
+        for (name, good) in [("web-1.example", true), ("${NOMAD_X}_", true), ("-web", false), ("a..b", false)]
+        {
+            let network = NetworkResource { hostname: Some(name.to_owned()), ..NetworkResource::default() };
+            assert_eq!(found(network).is_empty(), good, "{name}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! How a group is restarted, rescheduled, updated, migrated and kept while disconnected (N-19.5 to N-19.9).
+
+use api_types::{DisconnectStrategy, MigrateStrategy, ReschedulePolicy, RestartPolicy, UpdateStrategy};
+use model::Nanos;
+use model::job::{HealthCheck, JobType, Reconcile, RestartMode};
+use model::text::quoted;
+
+use crate::admission::fields::{flag, number, text};
+use crate::admission::problems::Problems;
+
+/// The shortest window in which restarts are counted.
+const RESTART_INTERVAL_MIN: Nanos = Nanos::from_secs(5);
+/// The shortest wait before a reschedule, and the shortest bound of it.
+const RESCHEDULE_DELAY_MIN: Nanos = Nanos::from_secs(5);
+/// The shortest window in which reschedules are counted.
+const RESCHEDULE_INTERVAL_MIN: Nanos = Nanos::from_secs(15);
+
+/// A restart policy (N-19.5).
+pub(crate) fn restart(policy: &RestartPolicy) -> Problems {
+    let mut problems = Problems::default();
+    let mode = text(&policy.mode);
+    let (attempts, interval, delay) =
+        (number(policy.attempts), Nanos(number(policy.interval)), Nanos(number(policy.delay)));
+    match mode.parse::<RestartMode>() {
+        Ok(RestartMode::Fail) => {}
+        Ok(RestartMode::Delay) => problems.add_if(attempts == 0, || {
+            format!("Restart policy {} with {attempts} attempts is ambiguous", quoted(mode))
+        }),
+        Err(_) => problems.add(format!("Unsupported restart mode: {}", quoted(mode))),
+    }
+    problems.add_if(attempts < 0, || format!("Restart attempts can not be less than zero: {attempts} < 0"));
+    problems.add_if(delay < Nanos::ZERO, || format!("Restart delay can not be less than zero: {delay}"));
+    problems.add_if(interval < RESTART_INTERVAL_MIN, || {
+        format!("Interval can not be less than {RESTART_INTERVAL_MIN} (got {interval})")
+    });
+    problems.add_if(attempts.saturating_mul(delay.0) > interval.0, || {
+        format!("{attempts} restarts with a delay of {delay} do not fit in an interval of {interval}")
+    });
+    problems
+}
+
+/// A reschedule policy (N-19.6). One without attempts is off.
+pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
+    let mut problems = Problems::default();
+    let unlimited = flag(policy.unlimited);
+    let attempts = number(policy.attempts);
+    if !unlimited && attempts == 0 {
+        return problems;
+    }
+    let (interval, delay, max_delay) =
+        (Nanos(number(policy.interval)), Nanos(number(policy.delay)), Nanos(number(policy.max_delay)));
+    problems.add_if(delay < RESCHEDULE_DELAY_MIN, || {
+        format!("Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {delay})")
+    });
+    let function = text(&policy.delay_function);
+    let grows = match function {
+        "constant" => false,
+        "exponential" | "fibonacci" => true,
+        _ => {
+            problems.add(format!(
+                "Invalid delay function {}, must be one of [\"constant\" \"exponential\" \"fibonacci\"]",
+                quoted(function)
+            ));
+            false
+        }
+    };
+    if grows {
+        problems.add_if(max_delay < RESCHEDULE_DELAY_MIN, || {
+            format!("Max Delay cannot be less than {RESCHEDULE_DELAY_MIN} (got {max_delay})")
+        });
+        problems.add_if(max_delay < delay, || {
+            format!("Max Delay cannot be less than Delay {delay} (got {max_delay})")
+        });
+    }
+    if unlimited {
+        problems.add_if(attempts != 0, || "Attempts and Unlimited cannot be used together");
+        return problems;
+    }
+    problems.add_if(attempts < 0, || format!("Attempts can not be less than zero: {attempts} < 0"));
+    if interval <= Nanos::ZERO {
+        problems.add("Interval must be a non zero value if Attempts > 0");
+        return problems;
+    }
+    problems.add_if(interval < RESCHEDULE_INTERVAL_MIN, || {
+        format!("Interval cannot be less than {RESCHEDULE_INTERVAL_MIN} (got {interval})")
+    });
+    if problems.is_empty() {
+        let needed = waits(function, attempts, delay, max_delay);
+        problems.add_if(needed > interval, || {
+            format!(
+                "{attempts} attempts with initial delay {delay}, delay function {} and max delay {max_delay} do not fit in interval {interval}: set the interval to at least {needed}",
+                quoted(function)
+            )
+        });
+    }
+    problems
+}
+
+/// How long the waits before so many attempts take together.
+fn waits(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
+    let (mut sum, mut wait, mut before) = (Nanos::ZERO, delay, Nanos::ZERO);
+    for made in 0..attempts {
+        sum += wait;
+        let next = match function {
+            "exponential" => wait + wait,
+            "fibonacci" => wait + before,
+            _ => wait,
+        };
+        before = wait;
+        wait = if function == "constant" { next } else { next.min(max_delay) };
+        if function == "constant" || wait == max_delay {
+            // From here on the waits are all the same.
+            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - made - 1)));
+        }
+    }
+    sum
+}
+
+/// An update strategy (N-19.7). One that updates nothing at a time is off.
+pub(crate) fn update(update: &UpdateStrategy) -> Problems {
+    let mut problems = Problems::default();
+    let (max_parallel, canary) = (number(update.max_parallel), number(update.canary));
+    if max_parallel == 0 {
+        return problems;
+    }
+    let [healthy_for, healthy_by, progress_by, stagger] =
+        [update.min_healthy_time, update.healthy_deadline, update.progress_deadline, update.stagger]
+            .map(|length| Nanos(number(length)));
+    let check = text(&update.health_check);
+    problems.add_if(check.parse::<HealthCheck>().is_err(), || {
+        format!("Invalid health check given: {}", quoted(check))
+    });
+    problems
+        .add_if(max_parallel < 0, || format!("Max parallel can not be less than zero: {max_parallel} < 0"));
+    problems.add_if(canary < 0, || format!("Canary count can not be less than zero: {canary} < 0"));
+    problems.add_if(canary == 0 && flag(update.auto_promote), || {
+        format!("Auto Promote requires a Canary count greater than zero: {canary} == 0")
+    });
+    problems.add_if(healthy_for < Nanos::ZERO, || {
+        format!("Minimum healthy time may not be less than zero: {healthy_for}")
+    });
+    problems.add_if(healthy_by <= Nanos::ZERO, || {
+        format!("Healthy deadline must be greater than zero: {healthy_by}")
+    });
+    problems.add_if(progress_by < Nanos::ZERO, || {
+        format!("Progress deadline must be zero or greater: {progress_by}")
+    });
+    problems.add_if(healthy_for >= healthy_by && healthy_by > Nanos::ZERO, || {
+        format!("Minimum healthy time must be less than healthy deadline: {healthy_for} > {healthy_by}")
+    });
+    problems.add_if(progress_by > Nanos::ZERO && healthy_by >= progress_by, || {
+        format!("Healthy deadline must be less than progress deadline: {healthy_by} > {progress_by}")
+    });
+    problems.add_if(stagger <= Nanos::ZERO, || format!("Stagger must be greater than zero: {stagger}"));
+    problems
+}
+
+/// A migrate strategy (N-19.8).
+pub(crate) fn migrate(migrate: &MigrateStrategy) -> Problems {
+    let mut problems = Problems::default();
+    let max_parallel = number(migrate.max_parallel);
+    let (healthy_for, healthy_by) =
+        (Nanos(number(migrate.min_healthy_time)), Nanos(number(migrate.healthy_deadline)));
+    problems.add_if(max_parallel < 0, || format!("MaxParallel must be >= 0 but found {max_parallel}"));
+    let check = text(&migrate.health_check);
+    problems.add_if(!matches!(check, "checks" | "task_states"), || {
+        format!("HealthCheck must be one of [\"checks\" \"task_states\"] but found {}", quoted(check))
+    });
+    problems
+        .add_if(healthy_for < Nanos::ZERO, || format!("MinHealthyTime is {healthy_for} and must be >= 0"));
+    problems.add_if(healthy_by < Nanos::ZERO, || format!("HealthyDeadline is {healthy_by} and must be >= 0"));
+    problems.add_if(
+        healthy_for >= healthy_by && healthy_by >= Nanos::ZERO,
+        || "MinHealthyTime must be less than HealthyDeadline",
+    );
+    problems
+}
+
+/// What happens while a node is out of reach (N-19.9).
+pub(crate) fn disconnect(disconnect: &DisconnectStrategy, kind: Option<JobType>) -> Problems {
+    let mut problems = Problems::default();
+    let lost_after = number(disconnect.lost_after);
+    if let Some(stop_after) = disconnect.stop_on_client_after {
+        problems
+            .add_if(lost_after > 0, || "Disconnect cannot be configured with both lost_after and stop_after");
+        problems.add_if(stop_after < 0, || "stop_after cannot be a negative duration");
+        problems.add_if(
+            !matches!(kind, Some(JobType::Service | JobType::Batch) | None),
+            || "stop_after can only be used with service or batch job types",
+        );
+    }
+    problems.add_if(lost_after < 0, || "lost_after cannot be a negative duration");
+    let reconcile = text(&disconnect.reconcile);
+    problems.add_if(!reconcile.is_empty() && reconcile.parse::<Reconcile>().is_err(), || {
+        format!("reconcile option is invalid: {reconcile}")
+    });
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn limited(function: &str, attempts: i64, interval: i64) -> ReschedulePolicy {
+        ReschedulePolicy {
+            attempts: Some(attempts),
+            interval: Some(interval * S),
+            delay: Some(5 * S),
+            delay_function: Some(function.to_owned()),
+            max_delay: Some(20 * S),
+            unlimited: Some(false),
+        }
+    }
+
+    #[test]
+    fn attempts_must_fit_in_their_interval() {
+        // 5 + 10 + 20 + 20 seconds.
+        assert!(reschedule(&limited("exponential", 4, 55)).is_empty());
+        let problems = reschedule(&limited("exponential", 4, 54)).to_string();
+        assert!(problems.contains("set the interval to at least 55s"), "{problems}");
+        // 5 + 5 + 10 + 15 seconds.
+        assert!(reschedule(&limited("fibonacci", 4, 35)).is_empty());
+        assert!(!reschedule(&limited("fibonacci", 4, 34)).is_empty());
+        assert!(reschedule(&limited("constant", 3, 15)).is_empty());
+        assert!(!reschedule(&limited("constant", 4, 15)).is_empty());
+    }
+
+    #[test]
+    fn a_number_of_attempts_beyond_reason_takes_no_time() {
+        assert!(!reschedule(&limited("exponential", i64::MAX, 3_600)).is_empty());
+        assert!(!reschedule(&limited("constant", i64::MAX, 3_600)).is_empty());
+    }
+
+    #[test]
+    fn a_policy_without_attempts_is_off() {
+        assert!(reschedule(&ReschedulePolicy::default()).is_empty());
+        assert!(update(&UpdateStrategy::default()).is_empty());
+    }
+
+    #[test]
+    fn attempts_and_unlimited_exclude_each_other() {
+        let both = ReschedulePolicy { unlimited: Some(true), ..limited("constant", 1, 60) };
+        assert_eq!(reschedule(&both).into_vec(), ["Attempts and Unlimited cannot be used together"]);
+    }
+
+    #[test]
+    fn restarts_are_counted_in_a_window_that_holds_them() {
+        let policy = |attempts, interval: i64, delay: i64, mode: &str| RestartPolicy {
+            attempts: Some(attempts),
+            interval: Some(interval * S),
+            delay: Some(delay * S),
+            mode: Some(mode.to_owned()),
+            render_templates: None,
+        };
+        assert!(restart(&policy(2, 30, 15, "fail")).is_empty());
+        assert_eq!(
+            restart(&policy(0, 30, 15, "delay")).into_vec(),
+            ["Restart policy \"delay\" with 0 attempts is ambiguous"]
+        );
+        assert_eq!(
+            restart(&policy(3, 30, 15, "fail")).into_vec(),
+            ["3 restarts with a delay of 15s do not fit in an interval of 30s"]
+        );
+        assert!(!restart(&policy(i64::MAX, 30, 15, "fail")).is_empty());
+    }
+
+    #[test]
+    fn disconnected_allocations_are_lost_or_stopped_but_not_both() {
+        let both = DisconnectStrategy {
+            lost_after: Some(S),
+            stop_on_client_after: Some(S),
+            reconcile: Some("best".to_owned()),
+            replace: None,
+        };
+        assert_eq!(
+            disconnect(&both, Some(JobType::System)).into_vec(),
+            [
+                "Disconnect cannot be configured with both lost_after and stop_after",
+                "stop_after can only be used with service or batch job types",
+                "reconcile option is invalid: best",
+            ]
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Tasks and what they ask of their node (N-19.10, N-19.20).
+
+use std::collections::BTreeSet;
+
+use api_types::{LogConfig, RequestedDevice, Resources, Task, TaskGroup};
+use model::Nanos;
+use model::job::{JobType, LifecycleHook};
+use model::text::quoted;
+
+use super::placement::{self, Level};
+use super::policies;
+use crate::admission::fields::{flag, items, number, text};
+use crate::admission::problems::Problems;
+
+/// The name of a directory beside those of the tasks.
+const RESERVED_NAME: &str = "alloc";
+/// The least that a task may ask for (N-18.8).
+const CPU_MHZ_MIN: i64 = 1;
+const MEMORY_MB_MIN: i64 = 10;
+
+/// One task of a group.
+pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Problems {
+    let mut problems = Problems::default();
+    name(text(&task.name), &mut problems);
+    problems.add_if(text(&task.driver).is_empty(), || "Missing task driver");
+    times(task, group, kind, &mut problems);
+    match &task.resources {
+        None => problems.add("Missing task resources"),
+        Some(resources) => problems.nest("", &self::resources(resources)),
+    }
+    if let Some(log) = &task.log_config {
+        let disk_mb = group.ephemeral_disk.as_ref().map_or(0, |disk| number(disk.size_mb));
+        problems.nest("", &log_config(log, disk_mb));
+    }
+    // A task that says nothing has its group's.
+    if let Some(policy) = task.restart_policy.as_ref().filter(|_| task.restart_policy != group.restart_policy)
+    {
+        problems.append(policies::restart(policy));
+    }
+    problems.append(placement::constraints(&task.constraints, Level::Task));
+    problems.append(placement::affinities(&task.affinities, kind));
+    if let Some(lifecycle) = &task.lifecycle {
+        let hook = text(&lifecycle.hook);
+        problems.add_if(hook.is_empty(), || "Lifecycle validation failed: no lifecycle hook provided");
+        problems.add_if(!hook.is_empty() && hook.parse::<LifecycleHook>().is_err(), || {
+            format!("Lifecycle validation failed: invalid hook: {hook}")
+        });
+    }
+    let mut actions = BTreeSet::new();
+    for action in items(&task.actions) {
+        let name = text(&action.name);
+        problems.add_if(name.is_empty(), || "Missing action name");
+        problems.add_if(!actions.insert(name), || format!("Action name {} is used twice", quoted(name)));
+    }
+    let mut destinations = BTreeSet::new();
+    for template in items(&task.templates) {
+        let destination = text(&template.dest_path);
+        problems.add_if(!destinations.insert(destination), || {
+            format!("Template destination {} is used twice", quoted(destination))
+        });
+    }
+    for mount in items(&task.volume_mounts) {
+        let volume = text(&mount.volume);
+        let known = group.volumes.as_ref().is_some_and(|volumes| volumes.contains_key(volume));
+        problems.add_if(!known, || format!("Volume Mount references undefined volume {}", quoted(volume)));
+    }
+    problems
+}
+
+fn name(name: &str, problems: &mut Problems) {
+    problems.add_if(name.is_empty(), || "Missing task name");
+    problems.add_if(name == RESERVED_NAME, || format!("Task name cannot be {}", quoted(RESERVED_NAME)));
+    // It becomes part of paths.
+    problems.add_if(name.contains(['/', '\\']), || "Task name cannot include slashes");
+    problems.add_if(name.contains('\0'), || "Task name cannot include null characters");
+    problems.add_if(matches!(name, "." | ".."), || format!("Task name cannot be {}", quoted(name)));
+}
+
+fn times(task: &Task, group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+    let kill_timeout = Nanos(number(task.kill_timeout));
+    problems.add_if(kill_timeout < Nanos::ZERO, || "KillTimeout must be a positive value");
+    problems.add_if(number(task.shutdown_delay) < 0, || "ShutdownDelay must be a positive value");
+    let progress = group.update.as_ref().map_or(0, |update| number(update.progress_deadline));
+    if kind == Some(JobType::Service) && progress > 0 && kill_timeout.0 > progress {
+        problems.add(format!(
+            "KillTimeout ({kill_timeout}) longer than the group's ProgressDeadline ({})",
+            Nanos(progress)
+        ));
+    }
+}
+
+fn log_config(log: &LogConfig, disk_mb: i64) -> Problems {
+    let mut problems = Problems::default();
+    let (files, size_mb) = (number(log.max_files), number(log.max_file_size_mb));
+    problems.add_if(files < 1, || format!("minimum number of files is 1; got {files}"));
+    problems.add_if(size_mb < 1, || format!("minimum file size is 1MB; got {size_mb}"));
+    let total_mb = files.saturating_mul(size_mb);
+    problems.add_if(!flag(log.disabled) && total_mb >= disk_mb, || {
+        format!("log storage ({total_mb} MB) must be less than requested disk capacity ({disk_mb} MB)")
+    });
+    problems
+}
+
+fn resources(resources: &Resources) -> Problems {
+    let mut problems = Problems::default();
+    problems.nest("", &least(resources));
+    let (memory, memory_max) = (number(resources.memory_mb), number(resources.memory_max_mb));
+    problems.add_if(memory_max != 0 && memory_max != -1 && memory_max < memory, || {
+        format!("MemoryMaxMB value ({memory_max}) should be larger than MemoryMB value ({memory})")
+    });
+    let secrets = number(resources.secrets_mb);
+    problems.add_if(secrets < 0, || format!("SecretsMB value ({secrets}) cannot be negative"));
+    problems.add_if(secrets > memory, || {
+        format!("SecretsMB value ({secrets}) cannot be greater than MemoryMB value ({memory})")
+    });
+    problems.add_if(
+        number(resources.disk_mb) > 0,
+        || "Task can't ask for disk resources, they have to be specified at the task group level.",
+    );
+    for (place, device) in (1..).zip(items(&resources.devices)) {
+        problems.nest(format_args!("device {place} failed validation: "), &self::device(device));
+    }
+    problems
+}
+
+/// Every task needs some compute and some memory.
+fn least(resources: &Resources) -> Problems {
+    let mut problems = Problems::default();
+    let (cpu, cores, memory) = (number(resources.cpu), number(resources.cores), number(resources.memory_mb));
+    problems.add_if(cores < 0, || format!("cores cannot be negative; got {cores}"));
+    problems.add_if(cores > 0 && cpu > 0, || "Task can only ask for 'cpu' or 'cores' resource, not both.");
+    problems
+        .add_if(cores <= 0 && cpu < CPU_MHZ_MIN, || format!("minimum CPU value is {CPU_MHZ_MIN}; got {cpu}"));
+    problems.add_if(memory < MEMORY_MB_MIN, || {
+        format!("minimum MemoryMB value is {MEMORY_MB_MIN}; got {memory}")
+    });
+    problems
+}
+
+fn device(device: &RequestedDevice) -> Problems {
+    let mut problems = Problems::default();
+    let name = text(&device.name);
+    let parts = name.split('/').count();
+    problems.add_if(name.is_empty() || parts > 3 || name.split('/').any(str::is_empty), || {
+        format!("device name {} must be of the form type, vendor/type or vendor/type/name", quoted(name))
+    });
+    problems.append(placement::constraints(&device.constraints, Level::Group));
+    problems.append(placement::affinities(&device.affinities, None));
+    problems
+}

@@ -1,0 +1,198 @@
+//! Answers: bodies with the headers that clients read (http-api §1.6, §1.7, §4).
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use actix_web::web::Bytes;
+use futures::Stream;
+use model::Index;
+use serde::Serialize;
+
+use super::{Error, gzip};
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+const INDEX: &str = "X-Nomad-Index";
+const LAST_CONTACT: &str = "X-Nomad-LastContact";
+const KNOWN_LEADER: &str = "X-Nomad-KnownLeader";
+const NEXT_TOKEN: &str = "X-Nomad-NextToken";
+
+/// Pieces of a body that is made while it is sent.
+pub(crate) type Pieces = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
+
+/// What is answered to a request.
+pub(crate) struct Answer {
+    status: StatusCode,
+    body: Body,
+    meta: Meta,
+}
+
+/// A body and what it is.
+pub(crate) enum Body {
+    /// Nothing, which has no type either.
+    Empty,
+    /// JSON without indentation.
+    Json(Vec<u8>),
+    /// JSON, made while it is sent.
+    JsonPieces(Pieces),
+    /// Anything else.
+    Other {
+        /// Its MIME type.
+        content_type: String,
+        /// The whole of it.
+        bytes: Bytes,
+    },
+    /// Anything else, made while it is sent.
+    OtherPieces {
+        /// Its MIME type.
+        content_type: String,
+        /// The pieces.
+        pieces: Pieces,
+    },
+}
+
+/// What headers say about an answer. What is `None` is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The index that the answer is at.
+    pub(crate) index: Option<Index>,
+    /// How long ago the applier was heard of, and whether there is one.
+    pub(crate) contact: Option<(Duration, bool)>,
+    /// Where the next page begins.
+    pub(crate) next_token: Option<String>,
+}
+
+impl Body {
+    /// A value as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Self {
+        Self::Json(serde_json::to_vec(value).expect("plain data in memory always has a JSON form"))
+    }
+
+    /// A text.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Other { content_type: TEXT.to_owned(), bytes: text.into().into() }
+    }
+}
+
+impl Answer {
+    /// A good answer without headers of its own.
+    pub(crate) fn ok(body: Body) -> Self {
+        Self { status: StatusCode::OK, body, meta: Meta::default() }
+    }
+
+    /// A value as JSON.
+    pub(crate) fn json(value: &impl Serialize) -> Self {
+        Self::ok(Body::json(value))
+    }
+
+    /// An answer to a write that happened at an index.
+    pub(crate) fn written(value: &impl Serialize, index: Index) -> Self {
+        Self::json(value).with(Meta { index: Some(index), ..Meta::default() })
+    }
+
+    /// The same body under another status.
+    pub(crate) fn status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The same answer with these headers.
+    pub(crate) fn with(self, meta: Meta) -> Self {
+        Self { meta, ..self }
+    }
+
+    /// An error.
+    pub(crate) fn error(error: Error) -> Self {
+        Self { status: error.status, body: Body::text(error.text), meta: Meta::default() }
+    }
+
+    /// The response, indented if so wished, and compressed if the client understands that and it is worth it.
+    pub(crate) fn into_response(self, pretty: bool, compress: bool) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status);
+        response.insert_header((VARY, ACCEPT_ENCODING.as_str()));
+        let Meta { index, contact, next_token } = self.meta;
+        if let Some(index) = index {
+            response.insert_header((INDEX, index.to_string()));
+        }
+        if let Some((ago, is_known)) = contact {
+            response.insert_header((LAST_CONTACT, ago.as_millis().to_string()));
+            response.insert_header((KNOWN_LEADER, if is_known { "true" } else { "false" }));
+        }
+        // Ids in it may be of any letters, which go out as they are.
+        if let Some(token) = next_token.and_then(|token| HeaderValue::from_bytes(token.as_bytes()).ok()) {
+            response.insert_header((NEXT_TOKEN, token));
+        }
+        match self.body {
+            Body::Empty => response.finish(),
+            Body::Json(bytes) => {
+                let bytes = if pretty { indented(bytes) } else { bytes };
+                whole(response.content_type(JSON), bytes.into(), compress)
+            }
+            Body::Other { content_type, bytes } => {
+                whole(response.content_type(content_type), bytes, compress)
+            }
+            Body::JsonPieces(pieces) => response.content_type(JSON).streaming(pieces),
+            Body::OtherPieces { content_type, pieces } => {
+                response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
+            }
+        }
+    }
+}
+
+fn whole(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
+    match compress.then(|| gzip(&bytes)).flatten() {
+        Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
+        None => response.body(bytes),
+    }
+}
+
+/// Four spaces a level and a newline at the end, for people.
+fn indented(json: Vec<u8>) -> Vec<u8> {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(&json) else { return json };
+    let mut text = Vec::with_capacity(json.len() * 2);
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut writer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    match value.serialize(&mut writer) {
+        Ok(()) => {
+            text.push(b'\n');
+            text
+        }
+        Err(_) => json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indentation_is_four_spaces_and_a_newline() {
+        assert_eq!(
+            indented(br#"{"a":[1,{"b":"<"}]}"#.to_vec()),
+            b"{\n    \"a\": [\n        1,\n        {\n            \"b\": \"<\"\n        }\n    ]\n}\n"
+        );
+    }
+
+    #[test]
+    fn headers_say_where_an_answer_stands() {
+        let meta = Meta {
+            index: Some(Index(7)),
+            contact: Some((Duration::from_millis(12), false)),
+            next_token: Some("a.b".to_owned()),
+        };
+        let response = Answer::json(&1).with(meta).into_response(false, true);
+        let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(header(INDEX), Some("7"));
+        assert_eq!(header(LAST_CONTACT), Some("12"));
+        assert_eq!(header(KNOWN_LEADER), Some("false"));
+        assert_eq!(header(NEXT_TOKEN), Some("a.b"));
+        assert_eq!(header("content-type"), Some(JSON));
+        assert_eq!(header("content-encoding"), None, "not worth it");
+        let response = Answer::ok(Body::Empty).into_response(false, false);
+        assert!(response.headers().get("content-type").is_none());
+        assert!(response.headers().get(INDEX).is_none());
+    }
+}

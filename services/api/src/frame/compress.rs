@@ -1,0 +1,56 @@
+//! Compression of answers that are worth it (http-api §1.8). Streams go out as they are, so that each message arrives at
+//! once.
+
+use std::io::Write as _;
+
+use actix_web::http::header::{ACCEPT_ENCODING, HeaderMap};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// The smallest body that is compressed, in bytes: what fits one packet anyway gains nothing.
+const WORTH_BYTES_MIN: usize = 1_024;
+
+/// Whether a client takes gzip.
+pub(crate) fn is_understood(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        is_gzip && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+    })
+}
+
+/// The body compressed; `None` if it is not worth it.
+pub(crate) fn gzip(body: &[u8]) -> Option<Vec<u8>> {
+    if body.len() < WORTH_BYTES_MIN {
+        return None;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
+    encoder.write_all(body).ok()?;
+    encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn only_who_asks_for_gzip_gets_it() {
+        let accepts = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            is_understood(&headers)
+        };
+        assert!(accepts("gzip") && accepts("deflate, GZIP;q=0.5"));
+        assert!(!accepts("identity") && !accepts("br, gzip;q=0") && !accepts(""));
+        assert!(!is_understood(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn small_bodies_are_left_alone() {
+        assert_eq!(gzip(&[b'x'; 100]), None);
+        assert!(gzip(&[b'x'; 10_000]).is_some_and(|smaller| smaller.len() < 200));
+    }
+}

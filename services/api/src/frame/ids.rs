@@ -1,0 +1,111 @@
+//! Ids and their beginnings, as paths and the parameter `prefix` give them (http-api §3, §9.4).
+
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use model::ids::InvalidId;
+
+use super::Error;
+
+/// How many characters a UUID has, and how many hyphens are among them.
+const UUID_CHARS: usize = 36;
+/// How many bytes a UUID has.
+const UUID_BYTES: usize = 16;
+
+/// Reads the id of a `what`.
+///
+/// # Errors
+/// If it is none: not *not found*, but a failure.
+pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(what: &str, id: &str) -> Result<T, Error> {
+    id.parse().map_err(|error| {
+        let problem = match error {
+            InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
+            InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
+        };
+        lookup_failed(what, &problem)
+    })
+}
+
+/// The ids of `what`s that begin with `prefix`, from the first to the last.
+///
+/// # Errors
+/// If no id can begin so.
+pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
+    let failed = |problem: &str| Err(lookup_failed(what, problem));
+    if prefix.len() > UUID_CHARS {
+        return failed(&format!(
+            "Invalid UUID length. UUID have {UUID_CHARS} characters; got {}",
+            prefix.len()
+        ));
+    }
+    let digits: Vec<char> = prefix.chars().filter(|char| *char != '-').collect();
+    if !digits.len().is_multiple_of(2) {
+        return failed("Input (without hyphens) must be even length");
+    }
+    if digits.len() > 2 * UUID_BYTES {
+        return failed("Invalid UUID: too many digits");
+    }
+    let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
+    for (place, pair) in digits.chunks_exact(2).enumerate() {
+        let mut byte = 0;
+        for digit in pair {
+            let Some(value) = digit.to_digit(16) else {
+                let code = u32::from(*digit);
+                return failed(&format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X} '{digit}'"));
+            };
+            byte = byte << 4 | u8::try_from(value).expect("a digit is below 16");
+        }
+        (first[place], last[place]) = (byte, byte);
+    }
+    Ok(first..=last)
+}
+
+fn lookup_failed(what: &str, problem: &str) -> Error {
+    Error::failed(format!("{what} lookup failed: index error: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::AllocId;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_id_is_a_failure_and_not_missing() {
+        let error = parse_id::<AllocId>("alloc", "abc").unwrap_err();
+        assert_eq!(error.status.as_u16(), 500);
+        assert_eq!(error.text, "alloc lookup failed: index error: UUID must be 36 characters");
+        assert!(parse_id::<AllocId>("alloc", &"z".repeat(36)).is_err());
+        assert!(parse_id::<AllocId>("alloc", "00000000-0000-4000-8000-000000000000").is_ok());
+    }
+
+    #[test]
+    fn a_beginning_stands_for_a_range() {
+        let range = prefix_range("alloc", "0a0B-c1").unwrap();
+        assert_eq!(range.start()[..4], [0x0a, 0x0b, 0xc1, 0]);
+        assert_eq!(range.end()[..4], [0x0a, 0x0b, 0xc1, 0xff]);
+        assert_eq!(prefix_range("alloc", "").unwrap(), [0; 16]..=[255; 16]);
+        let whole = "00000000-0000-4000-8000-000000000000";
+        let range = prefix_range("alloc", whole).unwrap();
+        assert_eq!(range.start(), range.end());
+    }
+
+    #[test]
+    fn no_id_begins_so() {
+        let text = |prefix: &str| prefix_range("node", prefix).unwrap_err().text;
+        assert_eq!(
+            text("abc"),
+            "node lookup failed: index error: Input (without hyphens) must be even length"
+        );
+        assert_eq!(
+            text("zz"),
+            "node lookup failed: index error: Invalid UUID: encoding/hex: invalid byte: U+007A 'z'"
+        );
+        assert_eq!(
+            text("00000000-0000-4000-8000-000000000000ff"),
+            "node lookup failed: index error: Invalid UUID length. UUID have 36 characters; got 38"
+        );
+        assert!(text(&"0".repeat(36)).ends_with("too many digits"));
+        assert!(text("\u{e9}\u{e9}").contains("invalid byte"));
+    }
+}

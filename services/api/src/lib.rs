@@ -1,0 +1,183 @@
+//! The HTTP API: what Nomad's clients speak (`spec/http-api.md`), over this process's replica and the applier's commands.
+//!
+//! `routes` holds the table of all routes and their handlers of a few lines each, `frame` what they share, `admission` what
+//! happens to a job before it is registered, `files` the files and logs that agents have. Nothing is decided here that
+//! outlives a request: reads come from the replica, writes are commands.
+
+mod admission;
+mod files;
+mod frame;
+mod routes;
+#[cfg(test)]
+mod scene;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::web::{self, Data};
+use actix_web::{App, HttpServer};
+use anyhow::Context as _;
+use bus::{Bus, CommandError, Contact};
+use model::ProcessId;
+use state::Replica;
+use tokio::net::TcpSocket;
+use tokio_util::sync::CancellationToken;
+use wire::command::{Command, Done};
+
+use self::frame::{Error, Heads, NO_LEADER, Spans, heads};
+pub use self::settings::Args;
+use self::settings::Limits;
+
+/// Connections that wait to be taken.
+const BACKLOG: u32 = 4_096;
+/// How long an idle connection stays.
+const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// How long requests have to come to their end when the process stops.
+const SHUTDOWN_SECS: u64 = 3;
+
+/// The API, listening but not serving yet.
+#[derive(Debug)]
+pub struct Server {
+    limits: Limits,
+    args: Args,
+    listener: std::net::TcpListener,
+    addr: SocketAddr,
+}
+
+impl Server {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub fn bind(args: Args) -> anyhow::Result<Self> {
+        let listen = |addr: SocketAddr| {
+            let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            socket.set_reuseaddr(true)?;
+            socket.bind(addr)?;
+            socket.listen(BACKLOG)?.into_std()
+        };
+        let listener =
+            listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
+        let addr = listener.local_addr().context("cannot tell where it listens")?;
+        Ok(Self { limits: args.limits(), args, listener, addr })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// If the server breaks down.
+    pub async fn run(
+        self,
+        bus: Bus,
+        replica: Arc<Replica>,
+        contact: Contact,
+        process: ProcessId,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let Self { limits, args, listener, addr } = self;
+        let (heads, answer_heads) = heads(bus.clone());
+        let asking = tokio::spawn(answer_heads);
+        let workers = args.http_workers;
+        let api = Data::new(Api {
+            limits,
+            rules: args.rules(),
+            heads,
+            spans: Spans::default(),
+            bus,
+            replica,
+            contact,
+            process,
+            addr,
+            args,
+            stop: stop.clone(),
+        });
+        let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(routes::serve));
+        let mut server = HttpServer::new(app)
+            .keep_alive(KEEP_ALIVE)
+            // A client that has gone is noticed while its query waits, or its log is followed.
+            .h1_allow_half_closed(false)
+            .shutdown_timeout(SHUTDOWN_SECS)
+            .disable_signals()
+            .listen(listener)
+            .context("cannot serve")?;
+        if let Some(workers) = workers {
+            server = server.workers(workers.max(1));
+        }
+        let server = server.run();
+        let handle = server.handle();
+        tracing::info!(%addr, "serving HTTP");
+        let stopping = async {
+            stop.cancelled().await;
+            handle.stop(true).await;
+        };
+        let (served, ()) = tokio::join!(server, stopping);
+        asking.abort();
+        served.context("the HTTP server broke down")
+    }
+}
+
+/// Listens and serves until `stop` is cancelled.
+///
+/// # Errors
+/// If it cannot listen, or the server breaks down.
+pub async fn run(
+    args: Args,
+    bus: Bus,
+    replica: Arc<Replica>,
+    contact: Contact,
+    process: ProcessId,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    Server::bind(args)?.run(bus, replica, contact, process, stop).await
+}
+
+/// What every request is served with; shared by all threads that serve.
+#[derive(Debug)]
+struct Api {
+    args: Args,
+    limits: Limits,
+    rules: admission::Rules,
+    bus: Bus,
+    replica: Arc<Replica>,
+    contact: Contact,
+    heads: Heads,
+    spans: Spans,
+    process: ProcessId,
+    addr: SocketAddr,
+    stop: CancellationToken,
+}
+
+impl Api {
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// With the status and text of http-api §9; also when it is not known whether it was carried out.
+    async fn command(&self, command: &Command) -> Result<Done, Error> {
+        self.bus.command(command, self.limits.leader_within).await.map_err(|error| self.failed(&error))
+    }
+
+    /// What a command's failure is to the client.
+    fn failed(&self, error: &CommandError) -> Error {
+        match error {
+            CommandError::Refused(refusal) => Error::failed(&*refusal.message),
+            CommandError::Unavailable { .. } => {
+                let (_, is_known) = self.contact(true);
+                if !is_known {
+                    return Error::failed(NO_LEADER);
+                }
+                Error::failed(format!("{error}; it may have been carried out nonetheless"))
+            }
+            CommandError::Unreadable(_) => Error::failed(telemetry::chain(error)),
+            CommandError::TooLarge { .. } => Error::too_large(error.to_string()),
+        }
+    }
+}

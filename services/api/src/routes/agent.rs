@@ -1,0 +1,189 @@
+//! What this process tells of itself and of the cluster's servers (http-api §27, §28), and the notice in place of a web
+//! interface (§34).
+//!
+//! There are no Raft peers and no gossip here. Clients ask for them nonetheless, to show them or to see whether somebody is
+//! there; they get this server, under the ports that such things would have.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use actix_web::http::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Request;
+use crate::Api;
+use crate::frame::{Answer, Body, Error};
+
+/// The version of the API, by which clients know what they may ask for.
+pub(crate) const API_VERSION: &str = "2.0.5";
+/// Where Nomad's servers talk to each other. Nobody listens there.
+const RPC_PORT: u16 = 4647;
+/// Where Nomad's servers find each other. Nobody listens there.
+const SERF_PORT: u16 = 4648;
+
+/// How one role of this process fares.
+#[derive(Debug, Serialize)]
+struct Health {
+    ok: bool,
+    message: &'static str,
+}
+
+impl Api {
+    /// The address that this server shows: one that can be connected to.
+    fn host(&self) -> IpAddr {
+        match self.addr.ip() {
+            ip if ip.is_unspecified() && ip.is_ipv4() => IpAddr::from([127, 0, 0, 1]),
+            ip if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+            ip => ip,
+        }
+    }
+
+    fn rpc_addr(&self) -> String {
+        std::net::SocketAddr::new(self.host(), RPC_PORT).to_string()
+    }
+
+    /// Whether an applier has been heard of lately.
+    fn has_leader(&self) -> bool {
+        self.contact(true).1
+    }
+
+    fn member(&self) -> Value {
+        json!({
+            "Name": format!("{}.{}", self.args.server_name, self.args.region),
+            "Addr": self.host().to_string(),
+            "Port": SERF_PORT,
+            "Tags": {
+                "role": "nomad",
+                "region": self.args.region,
+                "dc": self.args.server_datacenter,
+                "build": API_VERSION,
+                "revision": "",
+                "vsn": "1",
+                "raft_vsn": "3",
+                "id": self.process.to_string(),
+                "rpc_addr": self.host().to_string(),
+                "port": RPC_PORT.to_string(),
+                "bootstrap": "1",
+            },
+            "Status": "alive",
+            "ProtocolMin": 1,
+            "ProtocolMax": 5,
+            "ProtocolCur": 2,
+            "DelegateMin": 2,
+            "DelegateMax": 5,
+            "DelegateCur": 4,
+        })
+    }
+}
+
+/// This process: how it is configured, and some figures.
+pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
+    let args = &api.args;
+    let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
+    let config = json!({
+        "Region": args.region,
+        "Datacenter": args.server_datacenter,
+        "NodeName": args.server_name,
+        "Version": {
+            "Version": API_VERSION,
+            "VersionPrerelease": "",
+            "VersionMetadata": "drover",
+            "Revision": "",
+            "BuildDate": "0001-01-01T00:00:00Z",
+        },
+        "ACL": { "Enabled": false },
+        "UI": {
+            "Enabled": false,
+            "Consul": { "BaseUIURL": "" },
+            "Vault": { "BaseUIURL": "" },
+            "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
+        },
+        "Server": { "Enabled": true },
+        "Client": { "Enabled": false },
+        "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
+        "BindAddr": api.addr.ip().to_string(),
+        "AdvertiseAddrs": {
+            "HTTP": http,
+            "RPC": api.rpc_addr(),
+            "Serf": std::net::SocketAddr::new(api.host(), SERF_PORT).to_string(),
+        },
+        "Telemetry": {},
+        "TLSConfig": { "EnableHTTP": false },
+        "Vaults": [],
+        "Consuls": [],
+        "Sentinel": {},
+        "DevMode": false,
+        "LogLevel": "",
+    });
+    let index = api.replica.snapshot().index().to_string();
+    let has_leader = api.has_leader();
+    let stats = json!({
+        "nomad": {
+            "server": "true",
+            "leader": has_leader.to_string(),
+            "leader_addr": if has_leader { api.rpc_addr() } else { String::new() },
+            "bootstrap": "true",
+            "known_regions": "1",
+        },
+        "raft": { "applied_index": index, "last_log_index": index },
+        "serf": { "members": "1" },
+        "runtime": {
+            "version": concat!("drover ", env!("CARGO_PKG_VERSION")),
+            "arch": std::env::consts::ARCH,
+            "kernel.name": std::env::consts::OS,
+            "cpu_count": std::thread::available_parallelism().map_or(1, usize::from).to_string(),
+        },
+    });
+    Ok(Answer::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
+}
+
+/// The servers: this one.
+pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
+    Ok(Answer::json(&json!({
+        "ServerName": api.args.server_name,
+        "ServerRegion": api.args.region,
+        "ServerDC": api.args.server_datacenter,
+        "Members": [api.member()],
+    })))
+}
+
+/// How this process fares: well while there is an applier.
+pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let mut roles = BTreeMap::new();
+    if matches!(request.query.text("type"), "" | "server") {
+        let health = match api.has_leader() {
+            true => Health { ok: true, message: "ok" },
+            false => Health { ok: false, message: crate::frame::NO_LEADER },
+        };
+        roles.insert("server", health);
+    }
+    if roles.values().all(|health| health.ok) {
+        return Ok(Answer::json(&roles));
+    }
+    let text = serde_json::to_string(&roles).expect("plain data in memory always has a JSON form");
+    Ok(Answer::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
+}
+
+/// The leader's address: this server's, while there is an applier; empty otherwise.
+pub(crate) fn leader(api: &Api, _: &Request) -> Result<Answer, Error> {
+    Ok(Answer::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
+}
+
+/// The servers' addresses: this one's.
+pub(crate) fn peers(api: &Api, _: &Request) -> Result<Answer, Error> {
+    Ok(Answer::json(&[api.rpc_addr()]))
+}
+
+/// The regions: this one.
+pub(crate) fn regions(api: &Api, _: &Request) -> Result<Answer, Error> {
+    Ok(Answer::json(&[&api.args.region]))
+}
+
+/// What is shown in place of the web interface.
+pub(crate) fn ui(_: &Api, _: &Request) -> Result<Answer, Error> {
+    const PAGE: &str = "<!doctype html><title>Drover</title><p>The web interface is not built yet. The API is at \
+                        <code>/v1/</code>.</p>\n";
+    let content_type = "text/html; charset=utf-8".to_owned();
+    Ok(Answer::ok(Body::Other { content_type, bytes: PAGE.into() }))
+}

@@ -1,0 +1,97 @@
+//! Allocations (http-api §12).
+
+use model::alloc::DesiredTransition;
+use model::eval::EvalTrigger;
+use model::{AllocId, Index};
+use serde::Serialize;
+use state::{AllocRef, State, Table, WatchKey};
+use wire::command::{Command, Transition};
+
+use super::Request;
+use super::shapes::{self, AllocParts, alloc_stub};
+use crate::Api;
+use crate::frame::{
+    Answer, Body, Error, Piece, Shown, creation_token, list, ordered, parse_id, piece, prefix_range,
+};
+
+const WHAT: &str = "alloc";
+
+/// Lists allocations: by when they were made, or by id where a beginning of it is given.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    query.refuse_filter()?;
+    let page = query.page()?;
+    let parts = AllocParts {
+        resources: query.flag("resources", false)?,
+        task_states: query.flag("task_states", true)?,
+    };
+    let (namespace, reverse) = (query.namespace(), page.reverse);
+    let wanted = move |alloc: &AllocRef<'_>| namespace.holds(&alloc.job_key().namespace);
+    let prefix = query.text("prefix");
+    let shown = Shown::prefix(Table::Allocs, prefix);
+    let stub = move |alloc: AllocRef<'_>| alloc_stub(alloc, parts);
+    if prefix.is_empty() {
+        let make = move |state: &State, from: Option<&str>, limit: usize| {
+            let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
+            let allocs = ordered(state.allocs_by_creation(bounds), reverse);
+            let token = |alloc: &AllocRef<'_>| creation_token(alloc.create_index(), alloc.id());
+            piece(allocs.filter(&wanted), limit, token, stub)
+        };
+        return api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await;
+    }
+    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let ids = (AllocId::from_bytes(first), AllocId::from_bytes(last));
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let allocs = ordered(state.allocs_in(bounds), reverse);
+        piece(allocs.filter(&wanted), limit, |alloc| alloc.id().to_string(), stub)
+    };
+    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+}
+
+/// Reads an allocation with its job.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+    if request.id().contains('/') {
+        return Err(Error::not_found("resource not found"));
+    }
+    let id: AllocId = parse_id(WHAT, request.id())?;
+    let index = |state: &State| match state.alloc(id) {
+        Some(alloc) => alloc.modify_index(),
+        None => state.table_index(Table::Allocs),
+    };
+    api.read(&request.query, Shown::new([WatchKey::Alloc(id)], index), |snapshot| {
+        let alloc = snapshot.alloc(id).ok_or_else(|| Error::not_found("alloc not found"))?;
+        Ok(Body::json(&shapes::alloc(alloc)).into())
+    })
+    .await
+}
+
+/// What is answered to a stop.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Stopped {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+    index: Index,
+}
+
+/// Stops an allocation; another one takes its place (N-22.3).
+pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let transition = DesiredTransition {
+        migrate: Some(true),
+        reschedule: query.flag("reschedule", false)?.then_some(true),
+        no_shutdown_delay: query.flag("no_shutdown_delay", false)?.then_some(true),
+        ..DesiredTransition::default()
+    };
+    let id: AllocId = parse_id(WHAT, request.id())?;
+    // What this process knows of is there; of what it does not know, only the newest state says that it is not.
+    if api.replica.snapshot().alloc(id).is_none() && api.fresh(false).await?.alloc(id).is_none() {
+        return Err(Error::not_found("allocation not found"));
+    }
+    let trigger = EvalTrigger::AllocStop;
+    let done =
+        api.command(&Command::Transition(Transition { allocs: vec![id], transition, trigger })).await?;
+    let eval_id = done.evals.first().map(ToString::to_string).unwrap_or_default();
+    Ok(Answer::written(&Stopped { eval_id, index: done.index }, done.index))
+}

@@ -1,0 +1,253 @@
+//! Files and logs of allocations (http-api §13).
+
+use actix_web::http::StatusCode;
+use actix_web::web::Bytes;
+use api_types::Time;
+use futures::{StreamExt as _, TryStreamExt as _};
+use model::Text;
+use model::text::quoted;
+use serde::Serialize;
+use wire::files::{FileInfo, FileList, ListFiles, LogPosition, LogStream, Origin, StatFile};
+
+use super::Request;
+use crate::Api;
+use crate::files::{Files, Framing, Pull, Source, check_path};
+use crate::frame::{Answer, Body, Error, Pieces, Query};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// What is shown for what has no type of its own.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// A file as it is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocFileInfo<'a> {
+    name: &'a str,
+    is_dir: bool,
+    size: u64,
+    file_mode: &'a str,
+    mod_time: Option<Time>,
+    content_type: &'a str,
+}
+
+impl<'a> AllocFileInfo<'a> {
+    fn new(info: &'a FileInfo, content_type: &'a str) -> Self {
+        let FileInfo { name, is_dir, size, mode, modified, .. } = info;
+        Self {
+            name,
+            is_dir: *is_dir,
+            size: *size,
+            file_mode: mode,
+            mod_time: (*modified).into(),
+            content_type,
+        }
+    }
+}
+
+/// Lists a directory.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let files = Files::find(api, request.id()).await?;
+    let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
+    check_path(path)?;
+    let mut entries: Vec<FileInfo> = Vec::new();
+    loop {
+        let after = entries.last().map(|last| last.name.clone());
+        let question = ListFiles { alloc: files.alloc(), path: path.into(), after };
+        let FileList { files, more } = files.ask(&question).await?;
+        let is_over = !more || files.is_empty();
+        entries.extend(files);
+        if is_over {
+            break;
+        }
+    }
+    let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
+    Ok(Answer::json(&entries))
+}
+
+/// Says what a file is.
+pub(crate) async fn stat(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let files = Files::find(api, request.id()).await?;
+    let info = stat_file(&files, file(&request.query)?).await?;
+    let content_type = info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE);
+    Ok(Answer::json(&AllocFileInfo::new(&info, content_type)))
+}
+
+async fn stat_file(files: &Files, path: &str) -> Result<FileInfo, Error> {
+    files.ask(&StatFile { alloc: files.alloc(), path: path.into() }).await
+}
+
+/// The file that is asked for.
+fn file(query: &Query) -> Result<&str, Error> {
+    match query.text("path") {
+        "" => Err(Error::bad_request("must provide a file name")),
+        path => check_path(path).map(|()| path),
+    }
+}
+
+/// A file whole.
+pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let files = Files::find(api, request.id()).await?;
+    let path = file(&request.query)?;
+    let info = stat_file(&files, path).await?;
+    if info.is_dir {
+        return Err(is_directory(path));
+    }
+    let content_type = harmless(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
+    let source = Source::File { path: path.into(), from: Origin::Start(0) };
+    let pieces = Pull::begin(files, source, false, Framing::Plain, api.stop.clone()).await?;
+    Ok(Answer::ok(Body::OtherPieces { content_type, pieces }))
+}
+
+fn is_directory(path: &str) -> Error {
+    Error::bad_request(format!("file {} is a directory", quoted(path)))
+}
+
+/// A type that no browser runs or renders.
+fn harmless(content_type: &str) -> &str {
+    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_active =
+        ["html", "javascript", "ecmascript", "xml", "svg", "wasm"].iter().any(|part| kind.contains(part));
+    if is_active { "text/plain" } else { content_type }
+}
+
+/// A piece of a file.
+pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let files = Files::find(api, request.id()).await?;
+    let path = file(query)?;
+    let offset = offset(query.text("offset")).map_err(Error::bad_request)?;
+    let mut left = match query.text("limit") {
+        "" => u64::MAX,
+        text => number("limit", text).map_err(Error::bad_request)?,
+    };
+    if stat_file(&files, path).await?.is_dir {
+        return Err(is_directory(path));
+    }
+    // The limit is the client's; what is sent of it is pulled as the client takes it.
+    let source = Source::File { path: path.into(), from: Origin::Start(offset) };
+    let pieces = Pull::begin(files, source, false, Framing::Plain, api.stop.clone()).await?;
+    let limited = pieces
+        .map_ok(move |piece: Bytes| {
+            let taken = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= taken as u64;
+            piece.slice(..taken)
+        })
+        .try_take_while(|piece| std::future::ready(Ok(!piece.is_empty())));
+    Ok(Answer::ok(Body::OtherPieces { content_type: TEXT.to_owned(), pieces: limited.boxed_local() }))
+}
+
+fn offset(text: &str) -> Result<u64, String> {
+    number("offset", text)
+}
+
+/// Reads a number, or says of what it is none.
+fn number(name: &str, text: &str) -> Result<u64, String> {
+    let number = text.parse::<i64>().map_err(|_| {
+        format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quoted(text))
+    })?;
+    u64::try_from(number).map_err(|_| format!("can't seek to {name} {number}: invalid argument"))
+}
+
+/// A file in frames, followed past its end unless told otherwise.
+pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let files = Files::find(api, request.id()).await?;
+    let path = file(query)?;
+    let follow = follow(query, true)?;
+    let from = origin(query)?;
+    // Whatever is wrong with the file is the request's fault here.
+    let at_fault = |error: Error| match error.status {
+        StatusCode::NOT_FOUND => Error { status: StatusCode::BAD_REQUEST, ..error },
+        _ => error,
+    };
+    if stat_file(&files, path).await.map_err(at_fault)?.is_dir {
+        return Err(is_directory(path));
+    }
+    let source = Source::File { path: path.into(), from };
+    framed(Pull::begin(files, source, follow, Framing::Frames, api.stop.clone()).await?)
+}
+
+fn framed(pieces: Pieces) -> Result<Answer, Error> {
+    Ok(Answer::ok(Body::OtherPieces { content_type: TEXT.to_owned(), pieces }))
+}
+
+fn follow(query: &Query, default: bool) -> Result<bool, Error> {
+    query.flag("follow", default).map_err(|error| {
+        let problem = error.text.split_once("strconv.").map_or("", |(_, problem)| problem);
+        Error::failed(format!("failed to parse follow field to boolean: strconv.{problem}"))
+    })
+}
+
+fn origin(query: &Query) -> Result<Origin, Error> {
+    let offset = match query.text("offset") {
+        "" => 0,
+        text => offset(text).map_err(Error::failed)?,
+    };
+    match query.text("origin") {
+        "" | "start" => Ok(Origin::Start(offset)),
+        "end" => Ok(Origin::End(offset)),
+        _ => Err(Error::bad_request("origin must be start or end")),
+    }
+}
+
+/// What a task has written.
+pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let files = Files::find(api, request.id()).await?;
+    let task = match query.text("task") {
+        "" => return Err(Error::bad_request("must provide task name")),
+        task => Text::from(task),
+    };
+    let stream = match query.text("type") {
+        "stdout" => LogStream::Stdout,
+        "stderr" => LogStream::Stderr,
+        _ => return Err(Error::bad_request("must provide log type (stdout/stderr)")),
+    };
+    let (follow, plain) = (follow(query, false)?, query.flag("plain", false)?);
+    let source = Source::Logs { task, stream, from: LogPosition::Origin(origin(query)?) };
+    let stop = api.stop.clone();
+    if plain {
+        let pieces = Pull::begin(files, source, follow, Framing::Plain, stop).await?;
+        return Ok(Answer::ok(Body::OtherPieces { content_type: "text/plain".to_owned(), pieces }));
+    }
+    framed(Pull::begin(files, source, follow, Framing::Frames, stop).await?)
+}
+
+/// Anything else about files.
+pub(crate) fn unknown(_: &Api, _: &Request) -> Result<Answer, Error> {
+    Err(Error::not_found("Invalid method"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_would_run_is_shown_as_text() {
+        for (given, shown) in [
+            ("text/html; charset=utf-8", "text/plain"),
+            ("application/javascript", "text/plain"),
+            ("image/svg+xml", "text/plain"),
+            ("text/plain; charset=utf-8", "text/plain; charset=utf-8"),
+            ("image/png", "image/png"),
+        ] {
+            assert_eq!(harmless(given), shown);
+        }
+    }
+
+    #[test]
+    fn numbers_and_words_of_files() {
+        let query = Query::parse;
+        assert_eq!(origin(&query("offset=4&origin=end")), Ok(Origin::End(4)));
+        assert_eq!(origin(&query("")), Ok(Origin::Start(0)));
+        assert_eq!(origin(&query("origin=middle")).unwrap_err().text, "origin must be start or end");
+        let error = origin(&query("offset=x")).unwrap_err();
+        assert_eq!(error.text, r#"error parsing offset: strconv.ParseInt: parsing "x": invalid syntax"#);
+        assert_eq!(error.status.as_u16(), 500);
+        assert_eq!(offset("-1").unwrap_err(), "can't seek to offset -1: invalid argument");
+        assert_eq!(
+            follow(&query("follow=x"), true).unwrap_err().text,
+            r#"failed to parse follow field to boolean: strconv.ParseBool: parsing "x": invalid syntax"#
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! Evaluations (http-api §15).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::EvalId;
+use model::eval::Evaluation;
+use state::{State, Table, WatchKey};
+
+use super::Request;
+use super::shapes::{AllocParts, alloc_stub, eval_stub};
+use crate::Api;
+use crate::frame::{
+    Answer, Body, Error, Piece, Shown, creation_token, list, ordered, parse_id, piece, prefix_range,
+};
+
+const WHAT: &str = "eval";
+
+/// The most evaluations of a chain that are shown with one of them.
+const RELATED_MAX: usize = 1_000;
+
+/// Lists evaluations: by when they were made, or by id where a beginning of it is given.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let (status, job) = (query.text("status").to_owned(), query.text("job").to_owned());
+    let is_narrowed = !status.is_empty() || !job.is_empty();
+    if is_narrowed && !query.text("filter").is_empty() {
+        return Err(Error::bad_request("Filter expression cannot be used with other filter parameters"));
+    }
+    query.refuse_filter()?;
+    let page = query.page()?;
+    let (namespace, reverse) = (query.namespace(), page.reverse);
+    let wanted = move |eval: &&Arc<Evaluation>| {
+        namespace.holds(&eval.job.namespace)
+            && (job.is_empty() || *eval.job.id == *job)
+            && (status.is_empty() || eval.status.as_str() == status)
+    };
+    let prefix = query.text("prefix");
+    let shown = Shown::prefix(Table::Evals, prefix);
+    if prefix.is_empty() {
+        let make = move |state: &State, from: Option<&str>, limit: usize| {
+            let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
+            let evals = ordered(state.evals_by_creation(bounds), reverse);
+            let token = |eval: &&Arc<Evaluation>| creation_token(eval.create_index, eval.id);
+            piece(evals.filter(&wanted), limit, token, |eval| eval.to_api())
+        };
+        return api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await;
+    }
+    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let ids = (EvalId::from_bytes(first), EvalId::from_bytes(last));
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
+        let evals = ordered(state.evals_in(bounds), reverse);
+        piece(evals.filter(&wanted), limit, |eval| eval.id.to_string(), |eval| eval.to_api())
+    };
+    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+}
+
+/// Reads an evaluation; those that it belongs together with too, if wanted.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let id: EvalId = parse_id(WHAT, request.id())
+        .map_err(|error| Error::failed(format!("failed to lookup eval: {}", error.text)))?;
+    let related = request.query.flag("related", false)?;
+    let index = |state: &State| match state.eval(id) {
+        Some(eval) => eval.modify_index,
+        None => state.table_index(Table::Evals),
+    };
+    api.read(&request.query, Shown::new([WatchKey::Eval(id)], index), |snapshot| {
+        let eval = snapshot.eval(id).ok_or_else(|| Error::not_found("eval not found"))?;
+        let mut answer = eval.to_api();
+        if related {
+            let chain = chain(snapshot, eval);
+            answer.related_evals = Some(chain.iter().map(|eval| eval_stub(eval)).collect());
+        }
+        Ok(Body::json(&answer).into())
+    })
+    .await
+}
+
+/// Evaluations that are reached from one over those before, after, and waiting for it.
+fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
+    let neighbours = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval];
+    let mut found = Vec::new();
+    let mut known = BTreeSet::from([start.id]);
+    let mut next: Vec<EvalId> = neighbours(start).into_iter().flatten().collect();
+    while let Some(id) = next.pop() {
+        if found.len() == RELATED_MAX || !known.insert(id) {
+            continue;
+        }
+        if let Some(eval) = state.eval(id) {
+            next.extend(neighbours(eval).into_iter().flatten());
+            found.push(eval);
+        }
+    }
+    found
+}
+
+/// The allocations that an evaluation placed, or updated last.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let id = request.id().parse::<EvalId>().ok();
+    api.read(&request.query, Shown::table(Table::Allocs), |snapshot| {
+        let job = id.and_then(|id| snapshot.eval(id)).map(|eval| &eval.job);
+        let mut allocs: Vec<_> = job
+            .into_iter()
+            .flat_map(|job| snapshot.allocs_of_job(job))
+            .filter(|alloc| Some(alloc.eval_id()) == id)
+            .collect();
+        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
+        let stubs: Vec<_> =
+            allocs.into_iter().map(|alloc| alloc_stub(alloc, AllocParts::default())).collect();
+        Ok(Body::json(&stubs).into())
+    })
+    .await
+}

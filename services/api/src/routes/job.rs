@@ -1,0 +1,180 @@
+//! One job and what belongs to it (http-api §11.2, §11.3).
+
+use api_types::JobRegisterRequest;
+use model::JobKey;
+use serde::{Deserialize, Serialize};
+use state::{State, Table};
+use wire::command::{Command, DeregisterJob, EvaluateJob};
+
+use super::Request;
+use super::jobs::{eval_priority, register_job};
+use super::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
+use crate::Api;
+use crate::frame::{Answer, Body, Error, Shown, decode};
+
+const NOT_FOUND: &str = "job not found";
+
+/// The job that a request is about.
+fn key(request: &Request) -> JobKey {
+    JobKey::new(request.query.namespace().name(), request.id())
+}
+
+/// Reads a job.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    let index = |state: &State| match state.job(&key) {
+        Some(job) => job.modify_index,
+        None => state.table_index(Table::Jobs),
+    };
+    let shown = Shown::new([state::WatchKey::Job(Table::Jobs, key.clone())], index);
+    api.read(&request.query, shown, |snapshot| {
+        let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
+        Ok(Body::json(&job.to_api()).into())
+    })
+    .await
+}
+
+/// Registers the job that the path names.
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
+    register_job(api, &request.query, body, Some(request.id())).await
+}
+
+/// Stops a job, or forgets it. That there is none is no error (N-21.2).
+pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    if request.id().is_empty() {
+        return Err(Error::failed("missing job ID for deregistering"));
+    }
+    let priority = match query.text("eval_priority") {
+        "" => None,
+        text => {
+            let bad = |_| Error::bad_request("Eval priority must be between 1 and 100 inclusively");
+            eval_priority(text.parse::<i64>().map_err(bad)?)?
+        }
+    };
+    let command = Command::DeregisterJob(DeregisterJob {
+        job: key(request),
+        purge: query.flag("purge", false)?,
+        eval_priority: priority,
+        no_shutdown_delay: query.flag("no_shutdown_delay", false)?,
+    });
+    let done = api.command(&command).await?;
+    Ok(Answer::written(&Deregistered::new(&done), done.index))
+}
+
+/// The body of an evaluation's request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct EvaluateRequest {
+    #[serde(rename = "JobID")]
+    job_id: Option<String>,
+    eval_options: Option<EvalOptions>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct EvalOptions {
+    force_reschedule: Option<bool>,
+}
+
+/// Has a job looked at again.
+pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let options = if request.body.is_empty() {
+        EvalOptions::default()
+    } else {
+        let body: EvaluateRequest = decode(&request.body, &api.limits)?;
+        match body.job_id.as_deref().unwrap_or_default() {
+            "" => return Err(Error::bad_request("Job ID must be specified")),
+            id if id != request.id() => return Err(Error::bad_request("JobID not same as job name")),
+            _ => body.eval_options.unwrap_or_default(),
+        }
+    };
+    let force_reschedule = options.force_reschedule.unwrap_or_default();
+    let done =
+        api.command(&Command::EvaluateJob(EvaluateJob { job: key(request), force_reschedule })).await?;
+    Ok(Answer::written(&Registered::new(&done, String::new()), done.index))
+}
+
+/// The allocations of a job; those of its earlier incarnations too, with `all`.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    // A value that is no flag counts as none here.
+    let all = request.query.flag("all", false).unwrap_or(false);
+    api.read(&request.query, Shown::of_job(Table::Allocs, &key), |snapshot| {
+        let current = snapshot.job(&key).map(|job| job.create_index);
+        let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
+        let mut allocs: Vec<_> =
+            snapshot.allocs_of_job(&key).filter(|alloc| wanted(alloc.common().job.create_index)).collect();
+        allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
+        let stubs: Vec<_> =
+            allocs.into_iter().map(|alloc| alloc_stub(alloc, AllocParts::default())).collect();
+        Ok(Body::json(&stubs).into())
+    })
+    .await
+}
+
+/// The evaluations of a job.
+pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    api.read(&request.query, Shown::of_job(Table::Evals, &key), |snapshot| {
+        let mut evals: Vec<_> = snapshot.evals_of_job(&key).collect();
+        evals.sort_by_key(|eval| (eval.create_index, eval.id));
+        let evals: Vec<_> = evals.into_iter().map(|eval| eval.to_api()).collect();
+        Ok(Body::json(&evals).into())
+    })
+    .await
+}
+
+/// What a job's allocations add up to.
+pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    api.read(&request.query, Shown::of_job(Table::JobSummaries, &key), |snapshot| {
+        let summary = snapshot.job_summary(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
+        Ok(Body::json(&shape_summary(summary)).into())
+    })
+    .await
+}
+
+/// What is answered about the versions of a job.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Versions {
+    versions: Vec<api_types::Job>,
+    diffs: Option<()>,
+    #[serde(flatten)]
+    meta: shapes::Meta,
+}
+
+/// The versions of a job, the newest first.
+pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let (key, query) = (key(request), &request.query);
+    let wants_diffs = query.flag("diffs", false)?
+        || !query.text("diff_version").is_empty()
+        || !query.text("diff_tag").is_empty();
+    if wants_diffs {
+        return Err(Error::not_built("diffs between versions of a job are not built yet"));
+    }
+    let stale = query.reading()?.stale;
+    api.read(query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+        let current = snapshot.job(&key).map(|job| job.create_index);
+        let versions: Vec<_> = snapshot
+            .job_versions(&key)
+            .rev()
+            .filter(|job| current.is_none_or(|current| current == job.create_index))
+            .map(|job| job.to_api())
+            .collect();
+        if versions.is_empty() {
+            return Err(Error::not_found("job versions not found"));
+        }
+        let (ago, known_leader) = api.contact(stale);
+        let meta = shapes::Meta {
+            index: snapshot.job_index(Table::Jobs, &key).0,
+            last_contact: u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX),
+            known_leader,
+            next_token: String::new(),
+        };
+        Ok(Body::json(&Versions { versions, diffs: None, meta }).into())
+    })
+    .await
+}

@@ -1,0 +1,225 @@
+//! The jobs as a whole: listing, registering, parsing, validating (http-api §11.1).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use actix_web::web;
+use api_types::{Job, JobParseRequest, JobRegisterRequest};
+use model::job::JobSpec;
+use model::{Index, JobKey};
+use serde::{Deserialize, Serialize};
+use state::{State, Table, WatchKey};
+use wire::command::{Command, RegisterJob};
+
+use super::shapes::{Registered, job_stub};
+use super::{NO_REGION, Request};
+use crate::Api;
+use crate::admission;
+use crate::frame::{Answer, Error, Namespace, Query, Shown, decode, list, ordered, piece, remaining};
+
+/// Lists jobs.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    query.refuse_filter()?;
+    let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
+    let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
+    let reverse = page.reverse;
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        let from = from.map(key_of_token);
+        let jobs = jobs(state, &namespace, &prefix, from, reverse);
+        piece(jobs, limit, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
+    };
+    let shown = listed(query.text("prefix"));
+    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+}
+
+/// Jobs and what they add up to, of those whose ids begin so.
+fn listed(prefix: &str) -> Shown<'static> {
+    let keys = [Table::Jobs, Table::JobSummaries].map(|table| match prefix {
+        "" => WatchKey::Table(table),
+        prefix => WatchKey::Prefix(table, prefix.into()),
+    });
+    Shown::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
+}
+
+/// Jobs by namespace and id, from one on.
+fn jobs<'a>(
+    state: &'a State,
+    namespace: &Namespace,
+    prefix: &str,
+    from: Option<JobKey>,
+    reverse: bool,
+) -> impl Iterator<Item = &'a Arc<model::job::Job>> + use<'a> {
+    let bounds = match namespace {
+        Namespace::Any => (Bound::Unbounded, Bound::Unbounded),
+        Namespace::Only(namespace) => {
+            // No id goes on with the last character there is, so this ends with the prefix, or with the namespace.
+            let low = JobKey::new(namespace.as_str(), prefix);
+            let high = JobKey::new(namespace.as_str(), format!("{prefix}{}", char::MAX));
+            (Bound::Included(low), Bound::Included(high))
+        }
+    };
+    let prefix = prefix.to_owned();
+    let jobs = state.jobs_in(remaining(bounds, from, reverse));
+    ordered(jobs, reverse).filter(move |job| job.spec.id.starts_with(&prefix))
+}
+
+fn token(job: &JobKey) -> String {
+    format!("{}.{}", job.namespace, job.id)
+}
+
+/// A namespace has no dot. Text without one lies behind all jobs of lesser namespaces.
+fn key_of_token(token: &str) -> JobKey {
+    let (namespace, id) = token.split_once('.').unwrap_or((token, ""));
+    JobKey::new(namespace, id)
+}
+
+/// Registers a job.
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
+    register_job(api, &request.query, body, None).await
+}
+
+/// Registers a job, which must be the one that the path names, if one does (N-17).
+pub(crate) async fn register_job(
+    api: &Api,
+    query: &Query,
+    body: JobRegisterRequest,
+    named: Option<&str>,
+) -> Result<Answer, Error> {
+    let JobRegisterRequest { job, region, namespace, .. } = body;
+    let mut job = requested(api, query, job, region, namespace)?;
+    if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
+        return Err(Error::bad_request("Job ID does not match name"));
+    }
+    let eval_priority = eval_priority(body.eval_priority.unwrap_or_default())?;
+    let warnings = admission::warnings(&job, &api.replica.snapshot());
+    admission::settle(&mut job, &api.rules);
+    let spec = admit(api, &job).await?;
+    let enforce_index = body.enforce_index.unwrap_or_default();
+    let command = Command::RegisterJob(Box::new(RegisterJob {
+        spec,
+        enforce_index: enforce_index.then(|| Index(body.job_modify_index.unwrap_or_default())),
+        eval_priority,
+        preserve_counts: body.preserve_counts.unwrap_or_default(),
+        preserve_resources: body.preserve_resources.unwrap_or_default(),
+    }));
+    let done = api.command(&command).await?;
+    Ok(Answer::written(&Registered::new(&done, warnings.to_string()), done.index))
+}
+
+/// The job of a request, in the region and namespace that the request means (http-api §3).
+fn requested(
+    api: &Api,
+    query: &Query,
+    job: Option<Job>,
+    region: Option<String>,
+    namespace: Option<String>,
+) -> Result<Job, Error> {
+    let mut job = job.ok_or_else(|| Error::bad_request("Job must be specified"))?;
+    if job.id.is_none() {
+        return Err(Error::bad_request("Job ID hasn't been provided"));
+    }
+    if admission::scales_a_system_job(&job) {
+        return Err(Error::bad_request("Task groups with job type system do not support scaling blocks"));
+    }
+    admission::weights_fit(&job).map_err(Error::bad_request)?;
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let region = given(region)
+        .or_else(|| given(Some(query.text("region").to_owned())))
+        .or_else(|| given(job.region.take()))
+        .unwrap_or_else(|| api.args.region.clone());
+    if region != api.args.region {
+        return Err(Error::failed(NO_REGION));
+    }
+    let namespace = given(Some(query.text("namespace").to_owned()))
+        .or_else(|| given(namespace))
+        .or_else(|| given(job.namespace.take()))
+        .unwrap_or_else(|| admission::DEFAULT_NAMESPACE.to_owned());
+    Ok(Job { region: Some(region), namespace: Some(namespace), ..job })
+}
+
+/// An evaluation's priority; 0 is the job's.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
+    match u16::try_from(priority) {
+        Ok(0) => Ok(None),
+        Ok(priority @ 1..=100) => Ok(Some(priority)),
+        Ok(_) | Err(_) => Err(Error::bad_request("Eval priority must be between 1 and 100 inclusively")),
+    }
+}
+
+/// Admits a job to the cluster as this process knows it, and if that is no reason for it, as it is now: what it needs may
+/// have been made by way of another server.
+async fn admit(api: &Api, job: &Job) -> Result<Arc<JobSpec>, Error> {
+    let known = api.replica.snapshot();
+    let rejection = match admission::admit(job, &known, &api.rules) {
+        Ok(spec) => return Ok(spec),
+        Err(rejection) if rejection.is_final() => return Err(rejection.into()),
+        Err(rejection) => rejection,
+    };
+    let newest = api.fresh(false).await?;
+    if newest.index() == known.index() {
+        return Err(rejection.into());
+    }
+    admission::admit(job, &newest, &api.rules).map_err(Error::from)
+}
+
+/// What is answered to a validation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Validated {
+    driver_config_validated: bool,
+    validation_errors: Option<Vec<String>>,
+    error: String,
+    warnings: String,
+}
+
+/// The body of a validation.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct ValidateRequest {
+    job: Option<Job>,
+    region: Option<String>,
+    namespace: Option<String>,
+}
+
+/// Says what is wrong with a job.
+pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: ValidateRequest = decode(&request.body, &api.limits)?;
+    let mut job = requested(api, &request.query, body.job, body.region, body.namespace)?;
+    let snapshot = api.fresh(false).await?;
+    let warnings = admission::warnings(&job, &snapshot).to_string();
+    admission::settle(&mut job, &api.rules);
+    let problems = match admission::check(&job, &snapshot, &api.rules) {
+        Ok(_) => admission::not_built(&job),
+        Err(invalid) => invalid.problems,
+    };
+    let (error, errors) = match problems.is_empty() {
+        true => (String::new(), None),
+        false => (problems.to_string(), Some(problems.into_vec())),
+    };
+    let answer = Validated { driver_config_validated: true, validation_errors: errors, error, warnings };
+    Ok(Answer::json(&answer))
+}
+
+/// Reads a job file.
+pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: JobParseRequest = decode(&request.body, &api.limits)?;
+    let source = body.job_hcl.unwrap_or_default();
+    if source.is_empty() {
+        return Err(Error::bad_request("Job spec is empty"));
+    }
+    let options =
+        jobspec::Options { variables: body.variables.unwrap_or_default(), ..jobspec::Options::default() };
+    // A large file takes a while, and others are served by this thread.
+    let parsed = web::block(move || jobspec::parse(&source, &options)).await;
+    let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
+    let mut job = parsed.map_err(|error| Error::bad_request(format!("Failed to parse job: {error}")))?;
+    if body.canonicalize.unwrap_or_default() {
+        model::canonicalise(&mut job);
+    }
+    Ok(Answer::json(&job))
+}

@@ -1,0 +1,143 @@
+//! Routing: from a request to its handler and back.
+//!
+//! Paths are matched without their escapes, because ids may hold slashes, escaped or not (http-api §1.2); so the table is
+//! our own and not the framework's.
+
+mod agent;
+mod allocations;
+mod client;
+mod evaluations;
+mod job;
+mod jobs;
+mod metrics;
+mod nodes;
+mod operator;
+mod shapes;
+mod table;
+
+use actix_web::http::Method;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
+use actix_web::web::{Bytes, Data, Payload};
+use actix_web::{HttpRequest, HttpResponse};
+use futures::future::LocalBoxFuture;
+use telemetry::metrics::{Counter, Histogram};
+use tracing::Instrument as _;
+
+use self::table::{Route, Serves};
+use crate::Api;
+use crate::frame::{Answer, Body, Cleaned, Error, Query, clean, escape, is_understood, receive};
+
+static REQUESTS: Counter = telemetry::metrics::counter("drover.api.requests");
+static SECONDS: Histogram = telemetry::metrics::histogram("drover.api.write.seconds");
+
+/// What answers a request.
+pub(crate) type Handler = for<'a> fn(&'a Api, &'a Request) -> LocalBoxFuture<'a, Result<Answer, Error>>;
+
+/// A request, as far as handlers look at it.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// What stands in the path for each `:name` of the route.
+    pub(crate) params: Vec<String>,
+    /// The parameters.
+    pub(crate) query: Query,
+    /// The body; empty for methods that have none.
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    /// What stands in the path for the first `:name`.
+    pub(crate) fn id(&self) -> &str {
+        self.params.first().map_or("", String::as_str)
+    }
+}
+
+/// Serves one request.
+pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload) -> HttpResponse {
+    let query = Query::parse(request.query_string());
+    let (pretty, compress) = (query.pretty(), is_understood(request.headers()));
+    let answer = match clean(request.uri().path()) {
+        Cleaned::Path(path) => route(&api, &request, &path, query, payload).await,
+        Cleaned::Elsewhere(path) => return redirect(&path, request.query_string()),
+        Cleaned::Unreadable => Err(Error::bad_request("the path is not readable text")),
+    };
+    match answer {
+        Ok(Routed::Answer(answer)) => answer.into_response(pretty, compress),
+        Ok(Routed::Elsewhere(path)) => redirect(&path, request.query_string()),
+        Err(error) => Answer::error(error).into_response(false, false),
+    }
+}
+
+enum Routed {
+    Answer(Answer),
+    Elsewhere(String),
+}
+
+async fn route(
+    api: &Api,
+    request: &HttpRequest,
+    path: &str,
+    query: Query,
+    payload: Payload,
+) -> Result<Routed, Error> {
+    let Some((route, params)) = table::find(path) else {
+        if let Some(path) = table::elsewhere(path) {
+            return Ok(Routed::Elsewhere(escape(&path)));
+        }
+        return Ok(Routed::Answer(Answer::ok(Body::Empty).status(StatusCode::NOT_FOUND)));
+    };
+    let method = request.method();
+    let handler = handler(route, method)?;
+    let region = query.text("region");
+    if !region.is_empty() && region != api.args.region {
+        return Err(Error::failed(NO_REGION));
+    }
+    let body = match *method {
+        Method::GET | Method::HEAD => Bytes::new(),
+        _ => receive(payload, &api.limits).await?,
+    };
+    let span = api.spans.root(method.as_str(), route.path, request.headers());
+    let began = telemetry::clock::monotonic();
+    let request = Request { params, query, body };
+    let answer = handler(api, &request).instrument(span).await;
+    REQUESTS.add_with(1, &[("route", route.path), ("outcome", if answer.is_ok() { "ok" } else { "error" })]);
+    if *method != Method::GET {
+        SECONDS.record(began.elapsed().as_secs_f64());
+    }
+    answer.map(Routed::Answer)
+}
+
+/// What is said of a region that is not this one (http-api §3).
+pub(crate) const NO_REGION: &str = "No path to region";
+
+fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
+    let not_built = || Error::not_built(format!("{method} {} is not built yet", route.path));
+    let (get, put, delete, more) = match route.serves {
+        Serves::Methods { get, put, delete, more } => (get, put, delete, more),
+        Serves::Any(handler) => return Ok(handler),
+        Serves::NotBuilt => return Err(not_built()),
+        Serves::Enterprise => return Err(Error::not_built("Nomad Enterprise only endpoint")),
+    };
+    let handler = match *method {
+        Method::GET => get,
+        Method::PUT | Method::POST => put,
+        Method::DELETE => delete,
+        _ => None,
+    };
+    handler.ok_or_else(|| if more { not_built() } else { Error::wrong_method() })
+}
+
+/// Sends a client to another path, with what it asked for.
+fn redirect(path: &str, query: &str) -> HttpResponse {
+    let location = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    let shown =
+        location.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;");
+    let Ok(header) = HeaderValue::from_str(&location) else {
+        return Answer::error(Error::bad_request("the path is not readable text"))
+            .into_response(false, false);
+    };
+    HttpResponse::TemporaryRedirect()
+        .insert_header((LOCATION, header))
+        .insert_header((HeaderName::from_static("content-type"), "text/html; charset=utf-8"))
+        .body(format!("<a href=\"{shown}\">Temporary Redirect</a>.\n\n"))
+}

@@ -1,0 +1,347 @@
+//! The table of all routes: what answers them, or that nothing does yet.
+//!
+//! The first route that fits a path is taken, so of two that fit the narrower one stands first. A `:name` stands for any
+//! text, also an empty one or one with slashes.
+
+use super::{Handler, agent, allocations, client, evaluations, job, jobs, metrics, nodes, operator};
+
+/// A route.
+pub(crate) struct Route {
+    /// Its path.
+    pub(crate) path: &'static str,
+    /// What answers it.
+    pub(crate) serves: Serves,
+}
+
+/// What answers a route.
+#[derive(Clone, Copy)]
+pub(crate) enum Serves {
+    /// A handler for each method that it takes; PUT and POST are the same.
+    Methods {
+        /// For GET.
+        get: Option<Handler>,
+        /// For PUT and POST.
+        put: Option<Handler>,
+        /// For DELETE.
+        delete: Option<Handler>,
+        /// Whether there are further methods that are documented, but not built.
+        more: bool,
+    },
+    /// A handler for every method.
+    Any(Handler),
+    /// It is documented, but not built.
+    NotBuilt,
+    /// It is none of the open-source product's (http-api §33).
+    Enterprise,
+}
+
+const NONE: Serves = Serves::Methods { get: None, put: None, delete: None, more: false };
+
+const fn get(path: &'static str, handler: Handler) -> Route {
+    Route { path, serves: NONE }.and_get(handler)
+}
+
+const fn put(path: &'static str, handler: Handler) -> Route {
+    Route { path, serves: NONE }.and_put(handler)
+}
+
+const fn any(path: &'static str, handler: Handler) -> Route {
+    Route { path, serves: Serves::Any(handler) }
+}
+
+const fn not_built(path: &'static str) -> Route {
+    Route { path, serves: Serves::NotBuilt }
+}
+
+const fn enterprise(path: &'static str) -> Route {
+    Route { path, serves: Serves::Enterprise }
+}
+
+impl Route {
+    const fn and_get(self, handler: Handler) -> Self {
+        let Serves::Methods { put, delete, more, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get: Some(handler), put, delete, more } }
+    }
+
+    const fn and_put(self, handler: Handler) -> Self {
+        let Serves::Methods { get, delete, more, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get, put: Some(handler), delete, more } }
+    }
+
+    const fn and_delete(self, handler: Handler) -> Self {
+        let Serves::Methods { get, put, more, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get, put, delete: Some(handler), more } }
+    }
+
+    /// Further methods are documented, but not built.
+    const fn and_more(self) -> Self {
+        let Serves::Methods { get, put, delete, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get, put, delete, more: true } }
+    }
+}
+
+/// Makes a handler of an `async fn`.
+macro_rules! waits {
+    ($handler:path) => {
+        |api, request| Box::pin($handler(api, request))
+    };
+}
+
+/// Makes a handler of a function that does not wait.
+macro_rules! at_once {
+    ($handler:path) => {
+        |api, request| Box::pin(std::future::ready($handler(api, request)))
+    };
+}
+
+static ROUTES: &[Route] = &[
+    // Jobs (http-api §11).
+    get("/v1/jobs", waits!(jobs::list)).and_put(waits!(jobs::register)),
+    put("/v1/jobs/parse", waits!(jobs::parse)),
+    not_built("/v1/jobs/statuses"),
+    put("/v1/validate/job", waits!(jobs::validate)),
+    put("/v1/job/:id/evaluate", waits!(job::evaluate)),
+    get("/v1/job/:id/allocations", waits!(job::allocations)),
+    get("/v1/job/:id/evaluations", waits!(job::evaluations)),
+    not_built("/v1/job/:id/periodic/force"),
+    not_built("/v1/job/:id/plan"),
+    any("/v1/job/:id/summary", waits!(job::summary)),
+    not_built("/v1/job/:id/dispatch"),
+    not_built("/v1/job/:id/dispatch/payload"),
+    any("/v1/job/:id/versions", waits!(job::versions)),
+    not_built("/v1/job/:id/versions/:tag/tag"),
+    not_built("/v1/job/:id/revert"),
+    not_built("/v1/job/:id/deployments"),
+    not_built("/v1/job/:id/deployment"),
+    not_built("/v1/job/:id/stable"),
+    not_built("/v1/job/:id/scale"),
+    not_built("/v1/job/:id/services"),
+    not_built("/v1/job/:id/submission"),
+    not_built("/v1/job/:id/actions"),
+    not_built("/v1/job/:id/action"),
+    get("/v1/job/:id", waits!(job::read)).and_put(waits!(job::register)).and_delete(waits!(job::deregister)),
+    // Allocations (§12).
+    get("/v1/allocations", waits!(allocations::list)),
+    put("/v1/allocation/:id/stop", waits!(allocations::stop)),
+    not_built("/v1/allocation/:id/services"),
+    get("/v1/allocation/:id", waits!(allocations::read)),
+    // Files and logs of allocations (§13).
+    any("/v1/client/fs/ls/:alloc", waits!(client::list)),
+    any("/v1/client/fs/stat/:alloc", waits!(client::stat)),
+    any("/v1/client/fs/cat/:alloc", waits!(client::cat)),
+    any("/v1/client/fs/readat/:alloc", waits!(client::read_at)),
+    any("/v1/client/fs/stream/:alloc", waits!(client::stream)),
+    any("/v1/client/fs/logs/:alloc", waits!(client::logs)),
+    any("/v1/client/fs/:other", at_once!(client::unknown)),
+    // What else nodes answer (§14, §18).
+    not_built("/v1/client/allocation/:id/exec"),
+    not_built("/v1/client/allocation/:id/stats"),
+    not_built("/v1/client/allocation/:id/checks"),
+    not_built("/v1/client/allocation/:id/restart"),
+    not_built("/v1/client/allocation/:id/signal"),
+    not_built("/v1/client/allocation/:id/pause"),
+    not_built("/v1/client/allocation/:id/gc"),
+    not_built("/v1/client/allocation/:id/snapshot"),
+    not_built("/v1/client/gc"),
+    not_built("/v1/client/stats"),
+    not_built("/v1/client/metadata"),
+    not_built("/v1/client/identity"),
+    not_built("/v1/client/identity/renew"),
+    // Evaluations (§15).
+    get("/v1/evaluations", waits!(evaluations::list)).and_more(),
+    not_built("/v1/evaluations/count"),
+    get("/v1/evaluation/:id/allocations", waits!(evaluations::allocations)),
+    get("/v1/evaluation/:id", waits!(evaluations::read)),
+    // Deployments (§16).
+    not_built("/v1/deployments"),
+    not_built("/v1/deployment/:id"),
+    // Nodes and node pools (§17).
+    get("/v1/nodes", waits!(nodes::list)),
+    get("/v1/node/pools", waits!(nodes::pools)).and_more(),
+    not_built("/v1/node/pool/:name/nodes"),
+    not_built("/v1/node/pool/:name/jobs"),
+    get("/v1/node/pool/:name", waits!(nodes::pool)).and_more(),
+    get("/v1/node/:id/allocations", waits!(nodes::allocations)),
+    not_built("/v1/node/:id/evaluate"),
+    not_built("/v1/node/:id/drain"),
+    not_built("/v1/node/:id/eligibility"),
+    not_built("/v1/node/:id/purge"),
+    get("/v1/node/:id", waits!(nodes::read)),
+    // Namespaces (§19).
+    get("/v1/namespaces", waits!(operator::namespaces)),
+    not_built("/v1/namespace"),
+    get("/v1/namespace/:name", waits!(operator::namespace)).and_more(),
+    // Variables, services, volumes, plugins (§20 to §22).
+    not_built("/v1/vars"),
+    not_built("/v1/var/:path"),
+    not_built("/v1/services"),
+    not_built("/v1/service/:name"),
+    not_built("/v1/volumes"),
+    not_built("/v1/volumes/external"),
+    not_built("/v1/volumes/snapshot"),
+    not_built("/v1/volumes/claims"),
+    not_built("/v1/volumes/claim/:id"),
+    not_built("/v1/volume/csi/:id"),
+    not_built("/v1/volume/host/:id"),
+    not_built("/v1/plugins"),
+    not_built("/v1/plugin/csi/:id"),
+    // Access control (§23).
+    not_built("/v1/acl/policies"),
+    not_built("/v1/acl/policy/:name"),
+    not_built("/v1/acl/bootstrap"),
+    not_built("/v1/acl/tokens"),
+    not_built("/v1/acl/token"),
+    not_built("/v1/acl/token/:accessor"),
+    not_built("/v1/acl/roles"),
+    not_built("/v1/acl/role"),
+    not_built("/v1/acl/role/:id"),
+    not_built("/v1/acl/auth-methods"),
+    not_built("/v1/acl/auth-method"),
+    not_built("/v1/acl/auth-method/:name"),
+    not_built("/v1/acl/binding-rules"),
+    not_built("/v1/acl/binding-rule"),
+    not_built("/v1/acl/binding-rule/:id"),
+    not_built("/v1/acl/oidc/auth-url"),
+    not_built("/v1/acl/oidc/complete-auth"),
+    not_built("/v1/acl/login"),
+    // Scaling, search, events (§24 to §26).
+    not_built("/v1/scaling/policies"),
+    not_built("/v1/scaling/policy/:id"),
+    not_built("/v1/search"),
+    not_built("/v1/search/fuzzy"),
+    not_built("/v1/event/stream"),
+    // The agent (§27).
+    get("/v1/agent/self", at_once!(agent::this)),
+    get("/v1/agent/members", at_once!(agent::members)),
+    get("/v1/agent/health", at_once!(agent::health)),
+    not_built("/v1/agent/join"),
+    not_built("/v1/agent/force-leave"),
+    not_built("/v1/agent/servers"),
+    not_built("/v1/agent/monitor"),
+    not_built("/v1/agent/monitor/export"),
+    not_built("/v1/agent/pprof/:profile"),
+    not_built("/v1/agent/host"),
+    not_built("/v1/agent/schedulers"),
+    not_built("/v1/agent/schedulers/config"),
+    not_built("/v1/agent/keyring/:operation"),
+    not_built("/v1/agent/reload"),
+    // Status, regions, system (§28).
+    get("/v1/status/leader", at_once!(agent::leader)),
+    get("/v1/status/peers", at_once!(agent::peers)),
+    get("/v1/regions", at_once!(agent::regions)),
+    not_built("/v1/system/gc"),
+    not_built("/v1/system/reconcile/summaries"),
+    // Operator (§29).
+    get("/v1/operator/scheduler/configuration", waits!(operator::scheduler))
+        .and_put(waits!(operator::set_scheduler)),
+    not_built("/v1/operator/raft/configuration"),
+    not_built("/v1/operator/raft/peer"),
+    not_built("/v1/operator/raft/transfer-leadership"),
+    not_built("/v1/operator/autopilot/configuration"),
+    not_built("/v1/operator/autopilot/health"),
+    not_built("/v1/operator/snapshot"),
+    not_built("/v1/operator/keyring/keys"),
+    not_built("/v1/operator/keyring/rotate"),
+    not_built("/v1/operator/keyring/key/:id"),
+    not_built("/v1/operator/upgrade-check/vault-workload-identity"),
+    get("/v1/operator/license", at_once!(operator::license)).and_put(at_once!(operator::set_license)),
+    enterprise("/v1/operator/utilization"),
+    // Metrics and keys (§30, §31).
+    get("/v1/metrics", at_once!(metrics::read)),
+    not_built("/.well-known/jwks.json"),
+    not_built("/.well-known/openid-configuration"),
+    // What the open-source product does not have (§33).
+    enterprise("/v1/sentinel/policies"),
+    enterprise("/v1/sentinel/policy/:name"),
+    enterprise("/v1/quotas"),
+    enterprise("/v1/quota"),
+    enterprise("/v1/quota/:name"),
+    enterprise("/v1/quota-usages"),
+    enterprise("/v1/recommendations"),
+    enterprise("/v1/recommendations/apply"),
+    enterprise("/v1/recommendation"),
+    enterprise("/v1/recommendation/:id"),
+    // The web interface (§34).
+    get("/ui/:page", at_once!(agent::ui)),
+];
+
+/// The route of a path, and what stands in it for each `:name`.
+pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {
+    ROUTES.iter().find_map(|route| Some((route, params(route.path, path)?)))
+}
+
+/// Where a path leads that is no route but for its end: what routes with a name have in front of it.
+pub(crate) fn elsewhere(path: &str) -> Option<String> {
+    if path == "/" {
+        return Some("/ui/".to_owned());
+    }
+    let root = format!("{path}/");
+    let is_root = |route: &Route| route.path.split_once(':').is_some_and(|(before, _)| before == root);
+    ROUTES.iter().any(is_root).then_some(root)
+}
+
+/// What stands in `path` for each `:name` of `route`, if it fits.
+fn params(route: &str, path: &str) -> Option<Vec<String>> {
+    let Some((before, rest)) = route.split_once(':') else {
+        return (route == path).then(Vec::new);
+    };
+    let path = path.strip_prefix(before)?;
+    let after = rest.find('/').map_or("", |end| &rest[end..]);
+    // What follows the name up to the next one.
+    let literal = after.split(':').next().unwrap_or_default();
+    if after.len() == literal.len() {
+        return path.strip_suffix(after).map(|value| vec![value.to_owned()]);
+    }
+    path.match_indices(literal).find_map(|(at, _)| {
+        let mut values = params(after, &path[at..])?;
+        values.insert(0, path[..at].to_owned());
+        Some(values)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str) -> (&'static str, Vec<String>) {
+        let (route, params) = find(path).unwrap_or_else(|| panic!("{path} is no route"));
+        (route.path, params)
+    }
+
+    #[test]
+    fn every_route_is_reached() {
+        for route in ROUTES {
+            let path: Vec<&str> =
+                route.path.split('/').map(|step| if step.starts_with(':') { "x" } else { step }).collect();
+            assert_eq!(found(&path.join("/")).0, route.path);
+        }
+    }
+
+    #[test]
+    fn ids_may_hold_slashes() {
+        assert_eq!(
+            found("/v1/job/a/b/periodic-1/allocations"),
+            ("/v1/job/:id/allocations", vec!["a/b/periodic-1".to_owned()])
+        );
+        assert_eq!(found("/v1/job/a/b"), ("/v1/job/:id", vec!["a/b".to_owned()]));
+        assert_eq!(found("/v1/job/"), ("/v1/job/:id", vec![String::new()]));
+        assert_eq!(
+            found("/v1/job/a/versions/v1/tag"),
+            ("/v1/job/:id/versions/:tag/tag", vec!["a".to_owned(), "v1".to_owned()])
+        );
+        assert_eq!(found("/v1/node/pool/x").0, "/v1/node/pool/:name");
+    }
+
+    #[test]
+    fn what_is_no_route_is_none() {
+        for path in
+            ["/v1/nonsense", "/v1/", "/v1", "/v2/jobs", "/v1/jobs/nonsense", "/v1/jobs/", "/v1/status/x"]
+        {
+            assert!(find(path).is_none(), "{path}");
+            assert_eq!(elsewhere(path), None, "{path}");
+        }
+        assert_eq!(elsewhere("/v1/job").as_deref(), Some("/v1/job/"));
+        assert_eq!(elsewhere("/ui").as_deref(), Some("/ui/"));
+        assert_eq!(elsewhere("/").as_deref(), Some("/ui/"));
+    }
+}

@@ -1,0 +1,41 @@
+//! States for tests.
+
+use model::change::{Cause, Change, ChangeSet};
+use model::cluster::{Namespace, NodePool};
+use model::{Index, RequestId, Timestamp};
+use state::State;
+
+/// A change set at an index.
+pub(crate) fn set(index: u64, changes: Vec<Change>) -> ChangeSet {
+    ChangeSet {
+        index: Index(index),
+        at: Timestamp::from_secs(1_767_225_600),
+        request_id: RequestId::from_bytes([1; 16]),
+        cause: Cause::Settings,
+        trace: None,
+        result: Vec::new(),
+        changes,
+    }
+}
+
+/// A cluster that has just been made, after these changes.
+pub(crate) fn state_of(changes: Vec<Change>) -> State {
+    let namespace = Namespace {
+        name: "default".into(),
+        description: "Default shared namespace".into(),
+        create_index: Index(1),
+        modify_index: Index(1),
+        ..Namespace::default()
+    };
+    let pool = NodePool {
+        name: "default".into(),
+        create_index: Index(1),
+        modify_index: Index(1),
+        ..NodePool::default()
+    };
+    let mut state = State::default();
+    let made = vec![Change::Namespace(Box::new(namespace)), Change::NodePool(Box::new(pool))];
+    state.apply(&set(1, made)).unwrap();
+    state.apply(&set(2, changes)).unwrap();
+    state
+}

@@ -1,0 +1,228 @@
+//! A running API with all that it needs.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix_web::rt;
+use bus::Bus;
+use clap::Parser as _;
+use model::change::Change;
+use model::{Epoch, EvalId, HistoryId, Index, ProcessId, Timestamp};
+use private_servers::Nats;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use state::Replica;
+use tokio_util::sync::CancellationToken;
+use wire::command::{Answer, Command, Done};
+use wire::feed::{AskHead, Head};
+use wire::{Refusal, Subject};
+
+use crate::scene;
+use crate::settings::Limits;
+use crate::{Args, Server};
+
+#[derive(clap::Parser)]
+struct ApiArgs {
+    #[command(flatten)]
+    args: Args,
+}
+
+#[derive(clap::Parser)]
+struct BusArgs {
+    #[command(flatten)]
+    args: bus::Args,
+}
+
+/// A running API. Everything ends with it.
+pub(super) struct House {
+    /// What it reads from.
+    pub(super) replica: Arc<Replica>,
+    /// Its NATS.
+    pub(super) bus: Bus,
+    /// What its stand-in for an applier does and has done.
+    pub(super) applier: Arc<Applier>,
+    client: reqwest::Client,
+    url: String,
+    stop: CancellationToken,
+    _nats: Nats,
+}
+
+/// A stand-in for the applier: it writes down commands, and answers as it is told.
+pub(super) struct Applier {
+    replica: Arc<Replica>,
+    /// The commands, in order.
+    pub(super) commands: Mutex<Vec<Command>>,
+    /// What it refuses the next command with.
+    pub(super) refusal: Mutex<Option<Refusal>>,
+    /// The head that it tells, if that is not the replica's.
+    pub(super) head: Mutex<Option<Index>>,
+}
+
+impl House {
+    /// With a cluster that has just been made, after these changes.
+    pub(super) async fn with(changes: Vec<Change>) -> Self {
+        let house = Self::without_applier(changes).await;
+        Arc::clone(&house.applier).serve(house.bus.clone()).await;
+        house
+    }
+
+    /// The same with nobody to ask or command.
+    pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
+        let nats = Nats::temporary().await.unwrap();
+        let bus_args = BusArgs::parse_from(["test", "--nats-url", &nats.url()]).args;
+        let bus = Bus::connect(&bus_args, "test").await.unwrap();
+        let replica = Arc::new(Replica::new(scene::state_of(changes)));
+        let args = ApiArgs::parse_from(["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"]).args;
+        let mut server = Server::bind(args).unwrap();
+        server.limits = Limits {
+            leader_within: Duration::from_millis(500),
+            request_bytes_max: 64 << 10,
+            request_objects_max: 100,
+            ..Limits::default()
+        };
+        let url = format!("http://{}", server.addr());
+        let stop = CancellationToken::new();
+        let process = ProcessId::from_bytes([9; 16]);
+        let serving = server.run(bus.clone(), Arc::clone(&replica), bus.contact(), process, stop.clone());
+        rt::spawn(serving);
+        let applier = Arc::new(Applier {
+            replica: Arc::clone(&replica),
+            commands: Mutex::default(),
+            refusal: Mutex::default(),
+            head: Mutex::default(),
+        });
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .unwrap();
+        Self { replica, bus, applier, client, url, stop, _nats: nats }
+    }
+
+    /// Applies one more change set.
+    pub(super) fn change(&self, changes: Vec<Change>) {
+        let index = self.replica.snapshot().index().next();
+        self.replica.apply(vec![Arc::new(scene::set(index.0, changes))]).unwrap();
+    }
+
+    /// A request that is still to be sent.
+    pub(super) fn ask(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
+    /// What is answered to a GET.
+    pub(super) async fn get(&self, path: &str) -> Got {
+        Got::new(self.ask("GET", path)).await
+    }
+
+    /// What is answered to a PUT of some JSON.
+    pub(super) async fn put(&self, path: &str, body: &str) -> Got {
+        Got::new(self.ask("PUT", path).body(body.to_owned())).await
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Applier {
+    async fn serve(self: Arc<Self>, bus: Bus) {
+        let mut heads = bus.serve(Subject::AskHead.to_string()).await.unwrap();
+        let mut commands = bus.serve(Subject::Command.to_string()).await.unwrap();
+        bus.contact().hear(self.head());
+        bus.flush().await.unwrap();
+        let told = Arc::clone(&self);
+        tokio::spawn(async move {
+            while let Some(request) = heads.next().await {
+                request.body::<AskHead>().unwrap();
+                request.answer(&told.head()).await;
+            }
+        });
+        tokio::spawn(async move {
+            while let Some(request) = commands.next().await {
+                let command: Command = request.body().unwrap();
+                self.commands.lock().unwrap().push(command.clone());
+                let refusal = self.refusal.lock().unwrap().take();
+                match refusal {
+                    Some(refusal) => request.refuse(refusal).await,
+                    None => {
+                        let done = self.carry_out(command, EvalId::derived(request.id(), 0));
+                        request.answer(&Answer::Done(done)).await;
+                    }
+                }
+            }
+        });
+    }
+
+    fn head(&self) -> Head {
+        let state = self.replica.snapshot();
+        Head {
+            history: HistoryId::from_bytes([3; 16]),
+            index: self.head.lock().unwrap().unwrap_or(state.index()),
+            at: Timestamp::from_secs(1_767_225_600),
+            epoch: Epoch(1),
+            applier: ProcessId::from_bytes([4; 16]),
+        }
+    }
+
+    /// Jobs are registered, all else only gets an index.
+    fn carry_out(&self, command: Command, eval: EvalId) -> Done {
+        let index = self.replica.snapshot().index().next();
+        let mut changes = Vec::new();
+        if let Command::DeregisterJob(deregister) = &command
+            && self.replica.snapshot().job(&deregister.job).is_none()
+        {
+            return Done { index, ..Done::default() };
+        }
+        if let Command::RegisterJob(register) = command {
+            let job = model::job::Job {
+                spec: register.spec,
+                create_index: index,
+                modify_index: index,
+                job_modify_index: index,
+                ..model::job::Job::default()
+            };
+            changes.push(Change::Job(Box::new(job)));
+        }
+        self.replica.apply(vec![Arc::new(scene::set(index.0, changes))]).unwrap();
+        Done { index, written: true, object_index: index, evals: vec![eval], ..Done::default() }
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Got {
+    pub(super) status: StatusCode,
+    pub(super) headers: reqwest::header::HeaderMap,
+    pub(super) text: String,
+}
+
+impl Got {
+    /// Sends a request and receives the whole answer.
+    pub(super) async fn new(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Self { status, headers, text: response.text().await.unwrap() }
+    }
+
+    /// A header, empty if it is not there.
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The body of a good answer.
+    pub(super) fn json(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/json");
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    /// Status and body of an error.
+    pub(super) fn error(&self) -> (u16, &str) {
+        assert!(!self.status.is_success(), "{}", self.text);
+        (self.status.as_u16(), &self.text)
+    }
+}

@@ -1,0 +1,9 @@
+//! The API as its clients meet it: over HTTP, with a replica made for the test, a real NATS, and stand-ins for the applier
+//! and an agent.
+
+mod blocking;
+mod files;
+mod house;
+mod reads;
+mod transport;
+mod writes;

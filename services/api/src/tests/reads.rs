@@ -1,0 +1,175 @@
+//! Reads: shapes, headers, pages, and how fresh they are.
+
+use model::change::Change;
+use model::job::{Job, JobSpec, JobType};
+use model::{Index, JobKey};
+
+use super::house::House;
+
+fn job(namespace: &str, id: &str, index: u64) -> Change {
+    let spec = JobSpec {
+        namespace: namespace.into(),
+        id: id.into(),
+        name: id.into(),
+        kind: JobType::Batch,
+        priority: 50,
+        ..JobSpec::default()
+    };
+    let index = Index(index);
+    let indexes = Job { create_index: index, modify_index: index, job_modify_index: index, ..Job::default() };
+    Change::Job(Box::new(Job { spec: spec.into(), ..indexes }))
+}
+
+#[actix_web::test]
+async fn a_job_is_read_with_the_headers_that_clients_want() {
+    let house = House::with(vec![job("default", "a/b", 2)]).await;
+    for path in ["/v1/job/a%2Fb", "/v1/job/a/b"] {
+        let got = house.get(path).await;
+        assert_eq!(got.json()["ID"], "a/b");
+        assert_eq!(got.header("x-nomad-index"), "2");
+        assert_eq!(got.header("x-nomad-knownleader"), "true");
+        assert_eq!(got.header("x-nomad-lastcontact"), "0");
+    }
+    let got = house.get("/v1/job/none").await;
+    assert_eq!(got.error(), (404, "job not found"));
+    assert_eq!(got.header("x-nomad-index"), "2");
+    assert_eq!(house.get("/v1/job/a%2Fb?namespace=other").await.error().0, 404);
+    let got = house.get("/v1/job/none/allocations").await;
+    assert_eq!(got.text, "[]");
+}
+
+#[actix_web::test]
+async fn lists_come_in_pages_and_orders() {
+    let jobs = ["a-1", "a-2", "b-1", "c/1"].map(|id| job("default", id, 2));
+    let house = House::with(jobs.into_iter().chain([job("other", "a-1", 2)]).collect()).await;
+    let ids = |got: &super::house::Got| -> Vec<String> {
+        let list = got.json();
+        list.as_array().unwrap().iter().map(|stub| stub["ID"].as_str().unwrap().to_owned()).collect()
+    };
+    let got = house.get("/v1/jobs").await;
+    assert_eq!(ids(&got), ["a-1", "a-2", "b-1", "c/1"]);
+    assert_eq!(got.json()[0]["Namespace"], "default");
+    assert_eq!(ids(&house.get("/v1/jobs?namespace=*").await).len(), 5);
+    assert_eq!(ids(&house.get("/v1/jobs?prefix=a-").await), ["a-1", "a-2"]);
+    assert_eq!(ids(&house.get("/v1/jobs?prefix=zzz").await), [""; 0]);
+    assert_eq!(ids(&house.get("/v1/jobs?reverse=true&prefix=a").await), ["a-2", "a-1"]);
+
+    let got = house.get("/v1/jobs?per_page=3").await;
+    assert_eq!((ids(&got).len(), got.header("x-nomad-nexttoken")), (3, "default.c/1"));
+    let got = house.get("/v1/jobs?per_page=3&next_token=default.c%2F1").await;
+    assert_eq!((ids(&got), got.header("x-nomad-nexttoken")), (vec!["c/1".to_owned()], ""));
+    let got = house.get("/v1/jobs?per_page=-1").await;
+    assert_eq!((ids(&got).len(), got.header("x-nomad-nexttoken")), (0, "default.a-1"));
+    assert_eq!(ids(&house.get("/v1/jobs?per_page=2&next_token=nonsense").await), [""; 0]);
+    let got = house.get("/v1/jobs?reverse=true&per_page=1").await;
+    assert_eq!((ids(&got), got.header("x-nomad-nexttoken")), (vec!["c/1".to_owned()], "default.b-1"));
+    assert_eq!(house.get("/v1/jobs?filter=ID%20==%20x").await.error().0, 501);
+    assert_eq!(
+        house.get("/v1/jobs?per_page=x").await.error(),
+        (400, "Expect a number for `per_page` query string parameter")
+    );
+}
+
+#[actix_web::test]
+async fn tokens_may_be_of_any_letters() {
+    let house = House::with(vec![job("default", "a", 2), job("default", "\u{e4}", 2)]).await;
+    let got = house.get("/v1/jobs?per_page=1").await;
+    assert_eq!(got.headers["x-nomad-nexttoken"].as_bytes(), "default.\u{e4}".as_bytes());
+    let got = house.get("/v1/jobs?per_page=1&next_token=default.%C3%A4").await;
+    assert_eq!(got.json()[0]["ID"], "\u{e4}");
+}
+
+#[actix_web::test]
+async fn a_long_list_is_sent_whole() {
+    let jobs = (0..1_000).map(|number| job("default", &format!("job-{number:04}"), 2)).collect();
+    let house = House::with(jobs).await;
+    let list = house.get("/v1/jobs").await.json();
+    assert_eq!(list.as_array().unwrap().len(), 1_000);
+    assert_eq!(list[999]["ID"], "job-0999");
+}
+
+#[actix_web::test]
+async fn ids_that_are_none_are_a_failure() {
+    let house = House::with(Vec::new()).await;
+    let uuid = "00000000-0000-4000-8000-000000000000";
+    for (path, status, text) in [
+        ("/v1/allocation/abc", 500, "alloc lookup failed: index error: UUID must be 36 characters"),
+        (&format!("/v1/allocation/{uuid}"), 404, "alloc not found"),
+        (&format!("/v1/evaluation/{uuid}"), 404, "eval not found"),
+        (
+            "/v1/evaluation/",
+            500,
+            "failed to lookup eval: eval lookup failed: index error: UUID must be 36 characters",
+        ),
+        (&format!("/v1/node/{uuid}"), 404, "node not found"),
+        ("/v1/node/", 500, "missing node ID"),
+        (
+            &format!("/v1/node/{uuid}/nonsense"),
+            500,
+            "node lookup failed: index error: UUID must be 36 characters",
+        ),
+        (
+            "/v1/nodes?prefix=abc",
+            500,
+            "node lookup failed: index error: Input (without hyphens) must be even length",
+        ),
+        ("/v1/namespace/none", 404, "Namespace not found"),
+        ("/v1/job/none/summary", 404, "job not found"),
+        ("/v1/job/none/versions", 404, "job versions not found"),
+    ] {
+        assert_eq!(house.get(path).await.error(), (status, text), "{path}");
+    }
+    assert_eq!(house.get("/v1/node/abc/allocations").await.text, "[]");
+    assert_eq!(house.get(&format!("/v1/evaluation/{uuid}/allocations")).await.text, "[]");
+}
+
+#[actix_web::test]
+async fn the_cluster_is_shown() {
+    let house = House::with(Vec::new()).await;
+    assert_eq!(house.get("/v1/namespaces").await.json()[0]["Description"], "Default shared namespace");
+    assert_eq!(house.get("/v1/node/pools").await.json()[0]["Name"], "default");
+    assert_eq!(house.get("/v1/regions").await.text, r#"["global"]"#);
+    assert_eq!(house.get("/v1/status/leader").await.text, r#""127.0.0.1:4647""#);
+    assert_eq!(house.get("/v1/agent/health").await.json()["server"]["ok"], true);
+    assert_eq!(house.get("/v1/agent/health?type=client").await.text, "{}");
+    assert_eq!(house.get("/v1/agent/self").await.json()["config"]["ACL"]["Enabled"], false);
+    assert_eq!(house.get("/v1/agent/members").await.json()["Members"][0]["Status"], "alive");
+    assert!(house.get("/v1/metrics").await.json()["Counters"].is_array());
+    assert_eq!(house.get("/v1/metrics?format=prometheus").await.status, 200);
+    let scheduler = house.get("/v1/operator/scheduler/configuration").await;
+    assert_eq!(scheduler.json()["SchedulerConfig"]["SchedulerAlgorithm"], "binpack");
+    assert_eq!(scheduler.header("x-nomad-index"), "1", "never 0");
+}
+
+#[actix_web::test]
+async fn a_default_read_sees_what_was_written_and_a_stale_one_does_not_wait() {
+    let house = House::with(Vec::new()).await;
+    *house.applier.head.lock().unwrap() = Some(Index(3));
+    let late = house.get("/v1/job/a");
+    let stale = house.get("/v1/job/a?stale").await;
+    assert_eq!(stale.error(), (404, "job not found"));
+    let written = async {
+        // The read is out by now, or will be; it must see this one either way.
+        house.change(vec![job("default", "a", 3)]);
+    };
+    let (late, ()) = tokio::join!(late, written);
+    assert_eq!(late.json()["ID"], "a");
+    assert!(house.replica.snapshot().job(&JobKey::new("default", "a")).is_some());
+}
+
+#[actix_web::test]
+async fn without_an_applier_only_stale_reads_are_answered() {
+    let house = House::without_applier(vec![job("default", "a", 2)]).await;
+    assert_eq!(house.get("/v1/job/a").await.error(), (500, "No cluster leader"));
+    assert_eq!(house.put("/v1/job/a/evaluate", "").await.error(), (500, "No cluster leader"));
+    let stale = house.get("/v1/job/a?stale").await;
+    assert_eq!(stale.json()["ID"], "a");
+    assert_eq!(stale.header("x-nomad-knownleader"), "false");
+    assert_eq!(house.get("/v1/status/leader").await.text, "\"\"");
+    let (status, text) =
+        (house.get("/v1/agent/health").await.status, house.get("/v1/agent/health").await.text);
+    assert_eq!(
+        (status.as_u16(), text.as_str()),
+        (500, r#"{"server":{"ok":false,"message":"No cluster leader"}}"#)
+    );
+}

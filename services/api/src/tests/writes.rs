@@ -1,0 +1,203 @@
+//! Writes: what becomes a command, and what never does.
+
+use model::Index;
+use serde_json::json;
+use wire::command::Command;
+use wire::{Refusal, RefusalKind};
+
+use super::house::House;
+
+const JOB: &str = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2,
+    "Tasks": [{"Name": "t", "Driver": "raw_exec"}]}]}}"#;
+
+#[actix_web::test]
+async fn a_registration_is_a_command_and_reads_see_it() {
+    let house = House::with(Vec::new()).await;
+    let got = house.put("/v1/jobs", JOB).await;
+    let answer = got.json();
+    assert_eq!(answer["EvalID"].as_str().unwrap().len(), 36);
+    assert_eq!(
+        (&answer["EvalCreateIndex"], &answer["JobModifyIndex"], &answer["Index"]),
+        (&json!(3), &json!(3), &json!(3))
+    );
+    assert_eq!((&answer["Warnings"], &answer["KnownLeader"]), (&json!(""), &json!(false)));
+    assert_eq!(got.header("x-nomad-index"), "3");
+    assert_eq!(got.header("x-nomad-knownleader"), "");
+
+    let job = house.get("/v1/job/web").await.json();
+    assert_eq!(job["TaskGroups"][0]["Count"], 2);
+    assert_eq!(job["Datacenters"], json!(["*"]));
+    let stub = &house.get("/v1/jobs").await.json()[0];
+    assert_eq!((&stub["ID"], &stub["Type"]), (&json!("web"), &json!("service")));
+    let versions = house.get("/v1/job/web/versions").await.json();
+    assert_eq!((versions["Versions"].as_array().unwrap().len(), &versions["Diffs"]), (1, &json!(null)));
+}
+
+#[actix_web::test]
+async fn a_registrations_options_travel_along() {
+    let house = House::with(Vec::new()).await;
+    let body = JOB.replacen(
+        '{',
+        r#"{"EnforceIndex": true, "JobModifyIndex": 0, "EvalPriority": 70, "PreserveCounts": true, "#,
+        1,
+    );
+    assert_eq!(house.put("/v1/job/web?namespace=default", &body).await.status, 200);
+    let commands = house.applier.commands.lock().unwrap();
+    let [Command::RegisterJob(register)] = &commands[..] else { panic!("{commands:?}") };
+    assert_eq!(register.enforce_index, Some(Index(0)));
+    assert_eq!(register.eval_priority, Some(70));
+    assert!(register.preserve_counts && !register.preserve_resources);
+}
+
+#[actix_web::test]
+async fn bad_bodies_never_become_commands() {
+    let house = House::with(Vec::new()).await;
+    let many = format!(r#"{{"Job": {{"ID": "a", "TaskGroups": [{}]}}}}"#, vec!["{}"; 1_000].join(","));
+    let large = format!(r#"{{"Job": {{"ID": "{}"}}}}"#, "x".repeat(100 << 10));
+    for (body, status, text) in [
+        ("", 400, "Request body is empty"),
+        ("{}", 400, "Job must be specified"),
+        (r#"{"Job": {}}"#, 400, "Job ID hasn't been provided"),
+        ("{", 400, "EOF"),
+        (r#"{"Job": {"ID": 7}}"#, 400, "Job.ID: invalid type"),
+        (
+            r#"{"Job": {"ID": "a", "TaskGroups": [{"Count": 1.5}]}}"#,
+            400,
+            "Job.TaskGroups[0].Count: invalid type",
+        ),
+        (r#"{"Job": {"ID": "a", "Spreads": [{"Weight": 500}]}}"#, 400, "Job.Spreads[0].Weight: 500"),
+        (r#"{"Job": {"ID": "a", "Region": "nowhere"}}"#, 500, "No path to region"),
+        (r#"{"Job": {"ID": "a"}, "EvalPriority": 101}"#, 400, "Eval priority must be between 1 and 100"),
+        (r#"{"Job": {"ID": "a b"}}"#, 500, "2 errors occurred:\n\t* Job ID contains a space"),
+        (
+            r#"{"Job": {"ID": "a", "Namespace": "none"}}"#,
+            500,
+            "2 errors occurred:\n\t* job \"a\" is in nonexistent namespace \"none\"",
+        ),
+        (&many, 413, "request body holds more than 100 objects"),
+        (&large, 413, "request body is larger than 65536 bytes"),
+    ] {
+        let got = house.put("/v1/jobs", body).await;
+        let (found, found_text) = got.error();
+        assert_eq!(found, status, "{body:.100}: {found_text}");
+        assert!(found_text.starts_with(text), "{body:.100}: {found_text}");
+        assert_eq!(got.header("x-nomad-index"), "");
+    }
+    let got =
+        super::house::Got::new(house.ask("PUT", "/v1/jobs").body(b"{\"Job\": \"\xff\"}".to_vec())).await;
+    assert_eq!(got.error().0, 400);
+    assert_eq!(house.put("/v1/job/other", JOB).await.error(), (400, "Job ID does not match name"));
+    assert!(house.applier.commands.lock().unwrap().is_empty());
+}
+
+#[actix_web::test]
+async fn what_the_applier_refuses_is_told_in_its_words() {
+    let house = House::with(Vec::new()).await;
+    let message = "Enforcing job modify index 10: job does not exist";
+    *house.applier.refusal.lock().unwrap() =
+        Some(Refusal { kind: RefusalKind::Conflict, message: message.into() });
+    assert_eq!(house.put("/v1/jobs", JOB).await.error(), (500, message));
+}
+
+#[actix_web::test]
+async fn stopping_what_is_not_there_is_no_error() {
+    let house = House::with(Vec::new()).await;
+    let got = super::house::Got::new(house.ask("DELETE", "/v1/job/none?purge=true")).await;
+    let answer = got.json();
+    assert_eq!((&answer["EvalID"], &answer["Index"]), (&json!(""), &json!(0)));
+    let got = super::house::Got::new(house.ask("DELETE", "/v1/job/none?eval_priority=0x")).await;
+    assert_eq!(got.error().0, 400);
+}
+
+#[actix_web::test]
+async fn an_evaluation_names_its_job() {
+    let house = House::with(Vec::new()).await;
+    let error = |body: &'static str| house.put("/v1/job/a/evaluate", body);
+    assert_eq!(error("{}").await.error(), (400, "Job ID must be specified"));
+    assert_eq!(error(r#"{"JobID": "b"}"#).await.error(), (400, "JobID not same as job name"));
+    assert_eq!(error(r#"{"JobID": "a", "EvalOptions": {"ForceReschedule": true}}"#).await.status, 200);
+    let commands = house.applier.commands.lock().unwrap();
+    let [Command::EvaluateJob(evaluate)] = &commands[..] else { panic!("{commands:?}") };
+    assert!(evaluate.force_reschedule);
+}
+
+#[actix_web::test]
+async fn the_scheduler_is_configured_by_comparing() {
+    let house = House::with(Vec::new()).await;
+    let path = "/v1/operator/scheduler/configuration";
+    let put = |query: &str, body: &str| {
+        let path = format!("{path}{query}");
+        let body = body.to_owned();
+        let house = &house;
+        async move { house.put(&path, &body).await }
+    };
+    assert_eq!(put("", r#"{"SchedulerAlgorithm": "spread"}"#).await.json()["Updated"], true);
+    *house.applier.refusal.lock().unwrap() =
+        Some(Refusal { kind: RefusalKind::Conflict, message: "stale".into() });
+    let got = put("?cas=1", "{}").await;
+    assert_eq!(got.json()["Updated"], false);
+    assert_ne!(got.header("x-nomad-index"), "");
+    assert_eq!(
+        put("?cas=x", "{}").await.error(),
+        (400, r#"Error parsing cas value: strconv.ParseUint: parsing "x": invalid syntax"#)
+    );
+    assert_eq!(
+        put("", r#"{"SchedulerAlgorithm": "random"}"#).await.error(),
+        (400, "invalid scheduler algorithm: random")
+    );
+    assert_eq!(put("", "").await.error(), (400, "Error parsing scheduler config: Request body is empty"));
+}
+
+#[actix_web::test]
+async fn a_validation_lists_what_is_wrong() {
+    let house = House::with(Vec::new()).await;
+    let answer = house.put("/v1/validate/job", JOB).await.json();
+    assert_eq!((&answer["ValidationErrors"], &answer["Error"]), (&json!(null), &json!("")));
+    let answer = house.put("/v1/validate/job", r#"{"Job": {"ID": "val"}}"#).await.json();
+    assert_eq!(answer["ValidationErrors"], json!(["Missing job task groups"]));
+    assert_eq!(answer["Error"], "1 error occurred:\n\t* Missing job task groups\n\n");
+}
+
+#[actix_web::test]
+async fn an_unknown_allocation_cannot_be_stopped() {
+    let house = House::with(Vec::new()).await;
+    let path = "/v1/allocation/00000000-0000-4000-8000-000000000000/stop";
+    assert_eq!(house.put(path, "").await.error(), (404, "allocation not found"));
+    assert_eq!(house.put("/v1/allocation/abc/stop", "").await.error().0, 500);
+    let (status, text) = (
+        500,
+        "Failed to parse value of \"reschedule\" (x) as a bool: strconv.ParseBool: parsing \"x\": invalid syntax",
+    );
+    assert_eq!(house.put(&format!("{path}?reschedule=x"), "").await.error(), (status, text));
+    assert!(house.applier.commands.lock().unwrap().is_empty());
+}
+
+#[actix_web::test]
+async fn a_job_file_is_read() {
+    let house = House::without_applier(Vec::new()).await;
+    let parse = |hcl: &str, canonicalize: bool| {
+        let body = json!({"JobHCL": hcl, "Canonicalize": canonicalize}).to_string();
+        let house = &house;
+        async move { house.put("/v1/jobs/parse", &body).await }
+    };
+    let file = "job \"web\" {\n group \"g\" {\n task \"t\" {\n driver = \"raw_exec\"\n }\n }\n }\n";
+    let job = parse(file, false).await.json();
+    assert_eq!((&job["ID"], &job["NodePool"]), (&json!("web"), &json!(null)));
+    assert_eq!(parse(file, true).await.json()["TaskGroups"][0]["Count"], 1);
+    assert_eq!(parse("", false).await.error(), (400, "Job spec is empty"));
+    let got = parse("job \"web\" {\n", false).await;
+    let (status, text) = got.error();
+    assert_eq!(status, 400);
+    assert!(text.starts_with("Failed to parse job: "), "{text}");
+}
+
+#[actix_web::test]
+async fn nobody_has_to_be_asked_to_refuse_nonsense() {
+    let house = House::without_applier(Vec::new()).await;
+    let nonsense = r#"{"Job": {"ID": "a\nb"}}"#;
+    let text = "2 errors occurred:\n\t* Job ID contains a control character\n\t* Missing job task groups\n\n";
+    assert_eq!(house.put("/v1/jobs", nonsense).await.error(), (500, text));
+    // Whether a namespace is there only the newest state can tell.
+    let elsewhere = JOB.replacen("\"ID\"", "\"Namespace\": \"none\", \"ID\"", 1);
+    assert_eq!(house.put("/v1/jobs", &elsewhere).await.error(), (500, "No cluster leader"));
+}

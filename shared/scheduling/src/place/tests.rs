@@ -1,3 +1,5 @@
+//! One pass with a heap against k full passes.
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;

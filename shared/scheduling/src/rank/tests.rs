@@ -1,3 +1,5 @@
+//! What a node scores, by the figures of the specification.
+
 use model::job::Affinity;
 
 use super::*;

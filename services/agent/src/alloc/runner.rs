@@ -1,0 +1,270 @@
+//! The loop around one allocation's tasks: feeds [`AllocCore`] with what happens and does what it says. Every
+//! change is on disk before anybody hears of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::alloc::{ClientStatus, TaskEventKind, TaskState};
+use model::{AllocId, Text};
+use telemetry::{chain, clock};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::core::{AllocCore, Kill, Kills};
+use super::spec::AllocSpec;
+use crate::context::Context;
+use crate::reports::{AllocState, Told};
+use crate::store;
+use crate::task::check_name;
+use crate::task::runner::{News, TaskRunner, to_std};
+
+/// How many happenings of an allocation's tasks wait for it; tasks wait for room.
+const NEWS_MAX: usize = 16;
+
+/// What the agent tells an allocation.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// The servers changed what they want.
+    Update(Box<AllocSpec>),
+    /// The servers had lost sight of it, and see it again.
+    Reconnect(Box<AllocSpec>),
+    /// It is to end, and nothing of it is to run after that.
+    Destroy,
+}
+
+/// The loop around one allocation.
+pub(crate) struct AllocRunner {
+    context: Arc<Context>,
+    core: AllocCore,
+    commands: mpsc::Receiver<Command>,
+    reporter: mpsc::Sender<Told>,
+    news: (mpsc::Sender<News>, mpsc::Receiver<News>),
+    spec: watch::Sender<Arc<AllocSpec>>,
+    tasks: BTreeMap<Text, TaskControl>,
+    told: Option<AllocState>,
+}
+
+/// What a task is told by.
+struct TaskControl {
+    gate: watch::Sender<bool>,
+    kill: watch::Sender<Option<Kill>>,
+}
+
+/// What an allocation waits for before it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// Ends of allocations of this node that it replaces or that made room for it.
+    pub(crate) ends: Vec<watch::Receiver<bool>>,
+    /// The one that it replaces, if its data is to move along.
+    pub(crate) data_of: Option<AllocId>,
+}
+
+/// The file of what the servers want of an allocation.
+pub(crate) fn spec_file(context: &Context, id: AllocId) -> PathBuf {
+    context.store.alloc(id).join("alloc")
+}
+
+/// The file of how an allocation fares.
+pub(crate) fn state_file(context: &Context, id: AllocId) -> PathBuf {
+    context.store.alloc(id).join("state")
+}
+
+impl AllocRunner {
+    /// A loop around an allocation that the agent has just heard of, or that it had before it was restarted.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        core: AllocCore,
+        commands: mpsc::Receiver<Command>,
+        reporter: mpsc::Sender<Told>,
+    ) -> Self {
+        let spec = watch::Sender::new(Arc::clone(core.spec()));
+        let news = mpsc::channel(NEWS_MAX);
+        Self { context, core, commands, reporter, news, spec, tasks: BTreeMap::new(), told: None }
+    }
+
+    /// Runs the allocation to its end. Dropped before that, it lets go of its tasks, which run on.
+    ///
+    /// `known` are the states of its tasks when the agent was restarted; such an allocation waits for nothing.
+    pub(crate) async fn run(mut self, before: Before, known: Option<Vec<TaskState>>) {
+        let id = self.core.spec().id();
+        // The last step of the way from a job to a running task; ends when it runs, or will not.
+        let mut starting = Some(self.start_span());
+        let mut tasks = JoinSet::new();
+        let mut kills = Vec::new();
+        if !self.core.spec().should_run() {
+            kills = self.core.stop(clock::now());
+        }
+        self.publish().await;
+        for name in self.core.tasks().keys() {
+            let state = known.iter().flatten().find(|state| state.task == *name).cloned();
+            let (runner, control) = self.task(name);
+            tasks.spawn(runner.run(state));
+            self.tasks.insert(Text::clone(name), control);
+        }
+        self.carry_out(kills);
+
+        let setup = set_up(Arc::clone(&self.context), Arc::clone(self.core.spec()), before);
+        tokio::pin!(setup);
+        let mut is_set_up = false;
+        while !self.core.is_over() {
+            let now = clock::now();
+            let timer = self.core.poll_timeout().map(|at| to_std(at - now));
+            let mut saved = None;
+            let kills = tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.obey(command).await,
+                    // The agent lets go of it.
+                    None => return,
+                },
+                Some(news) = self.news.1.recv() => {
+                    saved = Some(news.saved);
+                    self.core.happened(&news.task, news.happening, clock::now())
+                }
+                outcome = &mut setup, if !is_set_up => {
+                    is_set_up = true;
+                    match outcome {
+                        Ok(()) => self.core.set_up(clock::now()),
+                        Err(error) => {
+                            tasks.abort_all();
+                            self.core.fail_setup(&error, clock::now());
+                            Vec::new()
+                        }
+                    }
+                }
+                () = sleep(timer.unwrap_or_default()), if timer.is_some() => {
+                    self.core.handle_timeout(clock::now())
+                }
+            };
+            self.publish().await;
+            self.carry_out(kills);
+            if self.told.as_ref().is_some_and(|told| told.status != ClientStatus::Pending) {
+                starting = None;
+            }
+            if let Some(saved) = saved {
+                // The task is gone if it does not wait.
+                let _: Result<(), ()> = saved.send(());
+            }
+        }
+        drop(starting);
+        // They only tidy up after themselves now.
+        while tasks.join_next().await.is_some() {}
+        let (status, failed) = (self.core.report().status, self.core.verdict());
+        tracing::info!(alloc.id = %id, %status, health = ?failed, "allocation ended");
+    }
+
+    fn start_span(&self) -> tracing::Span {
+        let AllocSpec { common, job, .. } = &**self.core.spec();
+        let span = tracing::info_span!("start allocation", alloc.id = %self.core.spec().id(), job.id = &*job.spec.id);
+        if let Some(trace) = &common.trace {
+            telemetry::adopt(&span, trace);
+        }
+        span
+    }
+
+    fn task(&self, name: &Text) -> (TaskRunner, TaskControl) {
+        let control = TaskControl { gate: watch::Sender::new(false), kill: watch::Sender::new(None) };
+        let runner = TaskRunner {
+            context: Arc::clone(&self.context),
+            name: Text::clone(name),
+            spec: self.spec.subscribe(),
+            gate: control.gate.subscribe(),
+            kill: control.kill.subscribe(),
+            news: self.news.0.clone(),
+        };
+        (runner, control)
+    }
+
+    async fn obey(&mut self, command: Command) -> Kills {
+        let now = clock::now();
+        match command {
+            Command::Update(spec) => {
+                let spec = Arc::new(*spec);
+                self.keep(&spec).await;
+                self.core.update(spec, now)
+            }
+            Command::Reconnect(newer) => {
+                let mut spec = AllocSpec::clone(self.core.spec());
+                spec.work.alloc_modify_index = newer.index();
+                let spec = Arc::new(spec);
+                self.keep(&spec).await;
+                self.core.note(&TaskEventKind::Reconnected, now);
+                let told = Told::Again(spec.id());
+                let _ = self.reporter.send(told).await;
+                self.core.update(spec, now)
+            }
+            Command::Destroy => self.core.destroy(now),
+        }
+    }
+
+    async fn keep(&self, spec: &Arc<AllocSpec>) {
+        keep_spec(&self.context, spec).await;
+        self.spec.send_replace(Arc::clone(spec));
+    }
+
+    /// Puts how it fares on disk and tells the servers, if it changed.
+    async fn publish(&mut self) {
+        let state = self.core.report();
+        if self.told.as_ref() == Some(&state) {
+            return;
+        }
+        let id = self.core.spec().id();
+        if let Err(error) = store::save(state_file(&self.context, id), &state).await {
+            cannot_save(id, &error);
+        }
+        // The reporter ends with the agent only.
+        let _ = self.reporter.send(Told::State(id, state.clone())).await;
+        self.told = Some(state);
+    }
+
+    fn carry_out(&self, kills: Kills) {
+        for (name, kill) in kills {
+            if let Some(task) = self.tasks.get(&name) {
+                task.kill.send_replace(Some(kill));
+            }
+        }
+        for (name, task) in &self.tasks {
+            let open = self.core.may_start(name);
+            task.gate.send_if_modified(|gate| std::mem::replace(gate, open) != open);
+        }
+    }
+}
+
+/// Keeps what the servers want of an allocation.
+pub(crate) async fn keep_spec(context: &Context, spec: &AllocSpec) {
+    if let Err(error) = store::save(spec_file(context, spec.id()), spec).await {
+        cannot_save(spec.id(), &error);
+    }
+}
+
+/// The agent goes on: what is lost is only what a restart would need.
+fn cannot_save(id: AllocId, error: &io::Error) {
+    tracing::error!(alloc.id = %id, error = chain(error), "cannot save an allocation's state");
+}
+
+/// Makes what tasks need, once nothing stands in the way.
+async fn set_up(context: Arc<Context>, spec: Arc<AllocSpec>, before: Before) -> Result<(), String> {
+    for mut end in before.ends {
+        // One whose loop is gone without a word has ended, too.
+        let _ = end.wait_for(|ended| *ended).await;
+    }
+    let group = spec.group().ok_or_else(|| format!("the job has no group {:?}", spec.common.task_group))?;
+    group.tasks.iter().try_for_each(|task| check_name(&task.name))?;
+    let dirs = context.dirs(spec.id());
+    dirs.build().map_err(|error| format!("cannot make the allocation's directory: {error}"))?;
+    if let Some(previous) = before.data_of {
+        let tasks = group.tasks.iter().map(|task| &*task.name);
+        if let Err(error) = dirs.take_over(&context.dirs(previous), tasks) {
+            tracing::warn!(
+                alloc.id = %spec.id(), previous.id = %previous, error = chain(&error),
+                "cannot move data along; going on without"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Loops of whole allocations with tasks that pretend to run.
+
+use std::time::Duration;
+
+use model::alloc::{ClientStatus, DesiredStatus, TaskRunState};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::testing::{alloc_id, context, spec, task, with_tasks};
+
+struct Scene {
+    _dir: TempDir,
+    context: Arc<Context>,
+    commands: mpsc::Sender<Command>,
+    told: mpsc::Receiver<Told>,
+    over: JoinHandle<()>,
+}
+
+impl Scene {
+    fn of(spec: AllocSpec, before: Before) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let contacted = watch::Sender::new(true);
+        let context = context(dir.path(), contacted.subscribe());
+        let (commands, inbox) = mpsc::channel(4);
+        let (reporter, told) = mpsc::channel(100);
+        let core = AllocCore::new(Arc::new(spec), clock::now());
+        let runner = AllocRunner::new(Arc::clone(&context), core, inbox, reporter);
+        let over = tokio::spawn(runner.run(before, None));
+        Self { _dir: dir, context, commands, told, over }
+    }
+
+    /// Waits until it is told so.
+    async fn until(&mut self, status: ClientStatus) -> AllocState {
+        loop {
+            match self.told.recv().await {
+                Some(Told::State(_, state)) if state.status == status => return state,
+                Some(_) => {}
+                None => panic!("it ended before it was {status}"),
+            }
+        }
+    }
+}
+
+fn short(name: &str) -> model::job::Task {
+    model::job::Task { config: [("run_for".to_owned(), json!("10s"))].into(), ..task(name) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allocation_runs_to_its_end() {
+    let mut spec = with_tasks(vec![short("a"), short("b")]);
+    let job = Arc::make_mut(&mut spec.job);
+    Arc::make_mut(&mut job.spec).kind = model::job::JobType::Batch;
+    let mut scene = Scene::of(spec, Before::default());
+    scene.until(ClientStatus::Pending).await;
+    scene.until(ClientStatus::Running).await;
+    let last = scene.until(ClientStatus::Complete).await;
+    scene.over.await.unwrap();
+    let kept = store::read::<AllocState>(&state_file(&scene.context, alloc_id(1))).unwrap();
+    assert_eq!(kept, Some(last), "what was told is on disk");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allocation_is_stopped_when_the_servers_want_it() {
+    let mut scene = Scene::of(spec(), Before::default());
+    scene.until(ClientStatus::Running).await;
+    let mut newer = spec();
+    newer.work.desired_status = DesiredStatus::Stop;
+    newer.work.alloc_modify_index = newer.work.alloc_modify_index.next();
+    scene.commands.send(Command::Update(Box::new(newer.clone()))).await.unwrap();
+    scene.until(ClientStatus::Complete).await;
+    scene.over.await.unwrap();
+    let kept = store::read::<AllocSpec>(&spec_file(&scene.context, alloc_id(1))).unwrap();
+    assert_eq!(kept, Some(newer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allocation_waits_for_the_one_before_it() {
+    let ended = watch::Sender::new(false);
+    let before = Before { ends: vec![ended.subscribe()], data_of: None };
+    let mut scene = Scene::of(spec(), before);
+    scene.until(ClientStatus::Pending).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(scene.told.try_recv().is_err(), "it has not begun");
+    ended.send_replace(true);
+    scene.until(ClientStatus::Running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_leads_elsewhere_fails_the_allocation() {
+    let mut scene = Scene::of(with_tasks(vec![task("../x"), task("b")]), Before::default());
+    let failed = scene.until(ClientStatus::Failed).await;
+    let states = failed.task_states.unpack().unwrap();
+    assert!(states.iter().all(|state| state.state == TaskRunState::Dead && state.failed));
+    assert_eq!(states[1].events[1].display(), r#"failed to setup alloc: task name "../x" is not allowed"#);
+    scene.over.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnected_allocation_is_told_of_again() {
+    let mut scene = Scene::of(spec(), Before::default());
+    scene.until(ClientStatus::Running).await;
+    let mut newer = spec();
+    newer.work.client_status = ClientStatus::Unknown;
+    newer.work.alloc_modify_index = newer.work.alloc_modify_index.next();
+    scene.commands.send(Command::Reconnect(Box::new(newer.clone()))).await.unwrap();
+    assert!(matches!(scene.told.recv().await, Some(Told::Again(_))));
+    let state = scene.until(ClientStatus::Running).await;
+    let events = state.task_states.unpack().unwrap().remove(0).events;
+    assert_eq!(events.last().unwrap().display(), "Client reconnected");
+    let kept = store::read::<AllocSpec>(&spec_file(&scene.context, alloc_id(1))).unwrap().unwrap();
+    assert_eq!(kept.index(), newer.index());
+    assert_eq!(kept.job, newer.job, "the record stays complete (A-4.5a)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wanted_no_more_before_it_begins_is_only_reported() {
+    let mut unwanted = spec();
+    unwanted.work.desired_status = DesiredStatus::Stop;
+    let mut scene = Scene::of(unwanted, Before::default());
+    scene.until(ClientStatus::Complete).await;
+    scene.over.await.unwrap();
+    assert!(!scene.context.dirs(alloc_id(1)).root.join("web").exists());
+}

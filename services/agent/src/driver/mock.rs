@@ -1,0 +1,240 @@
+//! `mock_driver`: tasks that only pretend, for tests. It lives in the agent's process; recovered, it goes on for
+//! the rest of its time. Commands run in it (`exec_command`) are not built.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::text::quoted;
+use model::{Nanos, Timestamp};
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use telemetry::{chain, clock};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wire::files::LogStream;
+
+use super::{
+    Driver, Exit, Fingerprint, Handle, NotRecovered, Running, Start, StartError, StopError, read_config,
+};
+use crate::logs::{LogFiles, Rotator};
+use crate::task::runner::to_std;
+use crate::until::until;
+
+/// The driver's name.
+pub(crate) const NAME: &str = "mock_driver";
+
+/// The driver.
+#[derive(Debug)]
+pub(crate) struct Mock;
+
+/// What a task's `config` block says; lengths of time as texts such as `1m30s`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    run_for: String,
+    exit_code: i64,
+    exit_signal: i64,
+    exit_err_msg: String,
+    start_error: String,
+    start_error_recoverable: bool,
+    start_block_for: String,
+    kill_after: String,
+    plugin_exit_after: String,
+    driver_ip: String,
+    driver_advertise: bool,
+    driver_port_map: String,
+    signal_error: String,
+    stdout_string: String,
+    stdout_repeat: u32,
+    stdout_repeat_duration: String,
+    stderr_string: String,
+    stderr_repeat: u32,
+    stderr_repeat_duration: String,
+}
+
+/// What a task does, all of it known when it starts; also what finds it again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Play {
+    started: Timestamp,
+    run_for: Nanos,
+    kill_after: Nanos,
+    exit: Exit,
+}
+
+/// What a task writes to one stream.
+#[derive(Debug)]
+struct Lines {
+    text: String,
+    repeat: u32,
+    every: Duration,
+}
+
+#[async_trait]
+impl Driver for Mock {
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            detected: true,
+            healthy: true,
+            description: "Healthy".into(),
+            attributes: BTreeMap::from([("driver.mock_driver".into(), "true".into())]),
+        }
+    }
+
+    async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
+        let config: Config = read_config(start.config)?;
+        let length = |name: &str, text: &str| read_length(name, text).map_err(StartError::for_good);
+        for (name, value) in [
+            ("plugin_exit_after", &config.plugin_exit_after),
+            ("driver_ip", &config.driver_ip),
+            ("signal_error", &config.signal_error),
+        ] {
+            if !value.is_empty() {
+                return Err(StartError::for_good(format!("mock_driver: {name} is not built")));
+            }
+        }
+        if config.driver_advertise {
+            return Err(StartError::for_good("mock_driver: driver_advertise is not built"));
+        }
+        check_port_map(&config.driver_port_map)?;
+        let play = Play {
+            started: clock::now(),
+            run_for: length("run_for", &config.run_for)?,
+            kill_after: length("kill_after", &config.kill_after)?,
+            exit: Exit {
+                code: config.exit_code,
+                signal: config.exit_signal,
+                message: config.exit_err_msg,
+                oom_killed: false,
+            },
+        };
+        let streams = [
+            (
+                LogStream::Stdout,
+                Lines {
+                    text: config.stdout_string,
+                    repeat: config.stdout_repeat,
+                    every: to_std(length("stdout_repeat_duration", &config.stdout_repeat_duration)?),
+                },
+            ),
+            (
+                LogStream::Stderr,
+                Lines {
+                    text: config.stderr_string,
+                    repeat: config.stderr_repeat,
+                    every: to_std(length("stderr_repeat_duration", &config.stderr_repeat_duration)?),
+                },
+            ),
+        ];
+        sleep(to_std(length("start_block_for", &config.start_block_for)?)).await;
+        if !config.start_error.is_empty() {
+            return Err(StartError {
+                message: config.start_error,
+                recoverable: config.start_error_recoverable,
+            });
+        }
+        let task = MockTask::begin(play);
+        if let Some(logs) = start.logs {
+            for (stream, lines) in streams.into_iter().filter(|(_, lines)| !lines.text.is_empty()) {
+                tokio::spawn(write_lines(logs.clone(), stream, lines, task.exit.clone()));
+            }
+        }
+        Ok(Arc::new(task))
+    }
+
+    async fn recover(&self, handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
+        let play = rmp_serde::from_slice(handle)
+            .map_err(|error| NotRecovered(format!("unreadable handle: {error}")))?;
+        Ok(Arc::new(MockTask::begin(play)))
+    }
+
+    async fn discard(&self, _: &Handle) {}
+}
+
+/// A task that pretends to run. It stops with the agent.
+#[derive(Debug)]
+struct MockTask {
+    play: Play,
+    stop: CancellationToken,
+    exit: watch::Receiver<Option<Exit>>,
+    _ends_with_this: DropGuard,
+}
+
+impl MockTask {
+    fn begin(play: Play) -> Self {
+        let (told, exit) = watch::channel(None);
+        let (stop, dropped) = (CancellationToken::new(), CancellationToken::new());
+        let ends_at = play.started + play.run_for;
+        let (asked, gone, played) = (stop.clone(), dropped.clone(), play.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sleep(to_std(ends_at - clock::now())) => {}
+                () = asked.cancelled() => sleep(to_std(played.kill_after)).await,
+                () = gone.cancelled() => return,
+            }
+            told.send_replace(Some(played.exit));
+        });
+        Self { play, stop, exit, _ends_with_this: dropped.drop_guard() }
+    }
+}
+
+#[async_trait]
+impl Running for MockTask {
+    fn handle(&self) -> Handle {
+        rmp_serde::to_vec_named(&self.play).expect("plain data always has a MessagePack form").into()
+    }
+
+    async fn wait(&self) -> Exit {
+        until(&self.exit, Option::is_some).await.unwrap_or_default()
+    }
+
+    async fn stop(&self, _: Option<Signal>, _: Duration) -> Result<(), StopError> {
+        self.stop.cancel();
+        self.wait().await;
+        Ok(())
+    }
+
+    async fn destroy(&self) {}
+}
+
+/// Writes a text once and then again as often as asked, as long as the task runs.
+async fn write_lines(logs: LogFiles, stream: LogStream, lines: Lines, exit: watch::Receiver<Option<Exit>>) {
+    let written = async {
+        let mut log = Rotator::open(logs, stream)?;
+        log.write(lines.text.as_bytes())?;
+        for _ in 0..lines.repeat {
+            tokio::select! {
+                () = sleep(lines.every) => log.write(lines.text.as_bytes())?,
+                _ = until(&exit, Option::is_some) => break,
+            }
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    if let Err(error) = written.await {
+        tracing::warn!(error = chain(&error), "cannot write a mock task's output");
+    }
+}
+
+fn check_port_map(map: &str) -> Result<(), StartError> {
+    match map.split_once(':') {
+        _ if map.is_empty() => Ok(()),
+        Some((label, port)) if !label.is_empty() && port.parse::<u16>().is_ok() => {
+            Err(StartError::for_good("mock_driver: driver_port_map is not built"))
+        }
+        Some(_) | None => Err(StartError::for_good(format!("malformed port map: {}", quoted(map)))),
+    }
+}
+
+fn read_length(name: &str, text: &str) -> Result<Nanos, String> {
+    if text.is_empty() {
+        return Ok(Nanos::ZERO);
+    }
+    api_types::duration::parse(text)
+        .map(Nanos)
+        .map_err(|error| format!("{name} {text} not a valid duration: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

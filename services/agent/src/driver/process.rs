@@ -1,0 +1,295 @@
+//! Tasks that are processes: the agent's side of the executor, for every driver that runs one.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
+use serde::{Deserialize, Serialize};
+use telemetry::chain;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
+use crate::executor::{ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, end_tree, started_ticks};
+use crate::store::{self, Keep};
+use crate::until::until;
+
+/// How long an executor may take to start a task.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the words of an executor that has ended may be on their way.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a task may take to go after it was ended by force.
+const KILL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often it is looked whether an executor is there, should its end be overheard.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// Permissions of the pipes between agent and executor.
+const PIPE_MODE: Mode = Mode::from_bits_truncate(0o600);
+/// Permissions of the directory in which they meet.
+const DIR_MODE: u32 = 0o700;
+/// Permissions of an executor's log.
+const LOG_MODE: u32 = 0o600;
+/// The signal that asks a process to end.
+const STOP_SIGNAL: Signal = Signal::SIGINT;
+
+/// The command line that makes a process an executor; the directory comes last.
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutorCommand {
+    program: PathBuf,
+    args: Vec<String>,
+}
+
+impl Default for ExecutorCommand {
+    /// The agent's own program, also after its file was replaced.
+    fn default() -> Self {
+        Self { program: PathBuf::from("/proc/self/exe"), args: vec!["executor".into()] }
+    }
+}
+
+impl ExecutorCommand {
+    /// Another program's.
+    pub(crate) fn new(program: PathBuf, args: Vec<String>) -> Self {
+        Self { program, args }
+    }
+}
+
+/// What finds a process again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ProcessHandle {
+    dir: PathBuf,
+    pid: i32,
+    /// Tells the process from a later one of the same number.
+    started_ticks: Option<u64>,
+}
+
+impl ProcessHandle {
+    fn read(handle: &Handle) -> Result<Self, NotRecovered> {
+        rmp_serde::from_slice(handle).map_err(|error| NotRecovered(format!("unreadable handle: {error}")))
+    }
+
+    /// Ends the process and all below it, if it is still the one.
+    fn kill_tree(&self) {
+        let pid = Pid::from_raw(self.pid);
+        if self.started_ticks.is_some() && started_ticks(pid) == self.started_ticks {
+            end_tree(pid, Reap::No);
+            // It may be gone by now.
+            let _ = killpg(pid, Signal::SIGKILL);
+        }
+    }
+}
+
+/// A process with its executor.
+#[derive(Debug)]
+pub(crate) struct Process {
+    handle: ProcessHandle,
+    exit: watch::Receiver<Option<Exit>>,
+}
+
+/// Starts an executor in `dir`, which is made, and with it the task. What the executor has to say goes to `log`.
+pub(crate) async fn launch(
+    executor: &ExecutorCommand,
+    dir: PathBuf,
+    launch: &Launch,
+    log: &Path,
+) -> Result<Arc<dyn Running>, StartError> {
+    match try_launch(executor, &dir, launch, log).await {
+        Ok(process) => Ok(process),
+        Err(why) => {
+            // What is left of it holds the environment.
+            if let Err(error) = tokio::fs::remove_dir_all(&dir).await {
+                tracing::warn!(dir = %dir.display(), error = chain(&error), "cannot remove an executor's directory");
+            }
+            Err(StartError::for_good(format!("failed to launch command with executor: {why}")))
+        }
+    }
+}
+
+async fn try_launch(
+    executor: &ExecutorCommand,
+    dir: &Path,
+    launch: &Launch,
+    log: &Path,
+) -> Result<Arc<dyn Running>, String> {
+    let text = |error: io::Error| error.to_string();
+    DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir).map_err(text)?;
+    for name in [CONTROL, ALIVE] {
+        mkfifo(&dir.join(name), PIPE_MODE).map_err(|error| error.to_string())?;
+    }
+    store::write(&dir.join(LAUNCH), launch, Keep::Process).map_err(text)?;
+    let log = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(LOG_MODE)
+        // The directory is the task's, too: a link in it must not lead what is written elsewhere.
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(log)
+        .map_err(text)?;
+
+    // Open for writing, too, so that it does not end before the executor has opened it.
+    let alive = pipe::OpenOptions::new().read_write(true).open_receiver(dir.join(ALIVE)).map_err(text)?;
+    let mut child = Command::new(&executor.program)
+        .args(&executor.args)
+        .arg(dir)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(text)?;
+    let mut lines = BufReader::new(alive).lines();
+    let first_line = async { lines.next_line().await.map_err(text) };
+    tokio::pin!(first_line);
+    let said = tokio::select! {
+        line = &mut first_line => line,
+        ended = child.wait() => match timeout(LAST_WORDS_TIMEOUT, first_line).await {
+            // It said what it had to before it ended.
+            Ok(line) => line,
+            Err(_) => Err(match ended {
+                Ok(status) => format!("the executor ended early ({status})"),
+                Err(error) => error.to_string(),
+            }),
+        },
+        () = sleep(START_TIMEOUT) => {
+            let _ = child.start_kill();
+            Err(format!("the executor did not start within {} seconds", START_TIMEOUT.as_secs()))
+        }
+    }?;
+    let pid = started_pid(&said.unwrap_or_default())?;
+    let handle = ProcessHandle { dir: dir.to_owned(), pid, started_ticks: started_ticks(Pid::from_raw(pid)) };
+    let process = Process::watch(handle).map_err(text)?;
+    // Somebody has to wait for it, lest it stay as a zombie. If the agent goes first, init does.
+    tokio::spawn(async move { child.wait().await });
+    Ok(Arc::new(process))
+}
+
+fn started_pid(line: &str) -> Result<i32, String> {
+    match line.split_once(' ') {
+        Some(("started", pid)) => pid.parse().map_err(|_| format!("{line:?} names no process")),
+        Some(("failed", why)) => Err(why.to_owned()),
+        Some(_) | None => Err(format!("the executor says {line:?}")),
+    }
+}
+
+/// Finds a process again by its handle.
+pub(crate) fn recover(handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
+    let handle = ProcessHandle::read(handle)?;
+    let ended =
+        store::read::<Exit>(&handle.dir.join(EXIT)).map_err(|error| NotRecovered(error.to_string()))?;
+    if ended.is_none() {
+        order(&handle.dir, "").map_err(|_| NotRecovered("its executor is gone".into()))?;
+    }
+    let process = Process::watch(handle).map_err(|error| NotRecovered(error.to_string()))?;
+    Ok(Arc::new(process))
+}
+
+/// Ends what is left of a process that was not found again.
+pub(crate) async fn discard(handle: &Handle) {
+    let Ok(handle) = ProcessHandle::read(handle) else { return };
+    let dir = handle.dir.clone();
+    let ended = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
+    if let Err(error) = ended {
+        tracing::error!(error = chain(&error), "cannot end what is left of a task");
+    }
+    remove_dir(&dir).await;
+}
+
+/// Ends a process of which only the directory is known: the agent crashed while it was being started.
+pub(crate) async fn abandon(dir: &Path) {
+    // There may be no executor, or none yet, which then finds nothing to launch.
+    let _ = order(dir, "kill\n");
+    remove_dir(dir).await;
+}
+
+async fn remove_dir(dir: &Path) {
+    match tokio::fs::remove_dir_all(dir).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(dir = %dir.display(), error = chain(&error), "cannot remove an executor's directory");
+        }
+    }
+}
+
+/// Writes an order to an executor; fails if there is none to read it. An empty one only looks.
+fn order(dir: &Path, order: &str) -> io::Result<()> {
+    let not_waiting = OFlag::O_NONBLOCK.bits();
+    let mut control = OpenOptions::new().write(true).custom_flags(not_waiting).open(dir.join(CONTROL))?;
+    control.write_all(order.as_bytes())
+}
+
+impl Process {
+    /// Watches a process for its end.
+    fn watch(handle: ProcessHandle) -> io::Result<Self> {
+        let alive = pipe::OpenOptions::new().open_receiver(handle.dir.join(ALIVE))?;
+        let (told, exit) = watch::channel(None);
+        let watched = handle.clone();
+        tokio::spawn(async move {
+            let exit = watched.until_ended(alive).await;
+            told.send_replace(Some(exit));
+        });
+        Ok(Self { handle, exit })
+    }
+}
+
+impl ProcessHandle {
+    async fn until_ended(&self, alive: pipe::Receiver) -> Exit {
+        let mut lines = BufReader::new(alive).lines();
+        // Opening the pipe and the executor's end may have crossed: then the pipe stays silent for ever.
+        while order(&self.dir, "").is_ok() {
+            match timeout(PROBE_EVERY, lines.next_line()).await {
+                Ok(Ok(Some(_))) | Err(_) => {}
+                Ok(Ok(None) | Err(_)) => break,
+            }
+        }
+        match store::read(&self.dir.join(EXIT)) {
+            Ok(Some(exit)) => exit,
+            Ok(None) | Err(_) => {
+                let handle = self.clone();
+                // Best effort: nobody watches the task any more, so it must not go on.
+                let _ = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
+                Exit { code: -1, message: "the task's executor has died".into(), ..Exit::default() }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Running for Process {
+    fn handle(&self) -> Handle {
+        rmp_serde::to_vec_named(&self.handle).expect("plain data always has a MessagePack form").into()
+    }
+
+    async fn wait(&self) -> Exit {
+        until(&self.exit, Option::is_some).await.unwrap_or_default()
+    }
+
+    async fn stop(&self, signal: Option<Signal>, grace: Duration) -> Result<(), StopError> {
+        // An executor that is gone has no task any more; the wait below finds out.
+        let _ = order(&self.handle.dir, &format!("signal {}\n", signal.unwrap_or(STOP_SIGNAL) as i32));
+        if timeout(grace, self.wait()).await.is_ok() {
+            return Ok(());
+        }
+        let _ = order(&self.handle.dir, "kill\n");
+        match timeout(KILL_TIMEOUT, self.wait()).await {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                Err(StopError(format!("process did not exit after {} seconds", KILL_TIMEOUT.as_secs())))
+            }
+        }
+    }
+
+    async fn destroy(&self) {
+        remove_dir(&self.handle.dir).await;
+    }
+}

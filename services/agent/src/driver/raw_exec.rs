@@ -1,0 +1,193 @@
+//! `raw_exec`: a command as a plain process, without isolation and without limits. Control groups are not
+//! built: memory and compute of a task are counted, but not enforced.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::text::quoted;
+use nix::unistd::User;
+use serde::Deserialize;
+
+use super::process::{self, ExecutorCommand};
+use super::{Driver, Fingerprint, Handle, NotRecovered, Running, Start, StartError, read_config};
+use crate::executor::Launch;
+use crate::task::dirs::TaskDirs;
+
+/// The driver's name.
+pub(crate) const NAME: &str = "raw_exec";
+
+/// The executor's own log, in the task's directory.
+const EXECUTOR_LOG: &str = "executor.out";
+
+/// The owner's settings of the driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Users that no task may run as.
+    pub(crate) denied_uids: IdRanges,
+    /// Groups that no task may run in.
+    pub(crate) denied_gids: IdRanges,
+    /// Names of variables that no task gets; `*` at the end stands for anything.
+    pub(crate) denied_env: Vec<String>,
+}
+
+/// Ids and ranges of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct IdRanges(Vec<(u32, u32)>);
+
+impl IdRanges {
+    /// Reads a list such as `1000,1003-1005`.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let ids = first.trim().parse().ok().zip(last.trim().parse().ok());
+            ids.filter(|(first, last)| first <= last).ok_or_else(|| format!("invalid range {}", quoted(part)))
+        };
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        Ok(Self(parts.map(range).collect::<Result<_, _>>()?))
+    }
+
+    fn contains(&self, id: u32) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&id))
+    }
+}
+
+/// The driver.
+#[derive(Debug)]
+pub(crate) struct RawExec {
+    settings: Settings,
+    executor: ExecutorCommand,
+}
+
+/// What a task's `config` block says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    work_dir: Option<PathBuf>,
+    #[serde(default)]
+    oom_score_adj: Option<u32>,
+    #[serde(default)]
+    denied_envvars: Vec<String>,
+}
+
+impl RawExec {
+    /// A driver that starts tasks by such executors.
+    pub(crate) fn new(settings: Settings, executor: ExecutorCommand) -> Self {
+        Self { settings, executor }
+    }
+
+    fn user(&self, name: &str) -> Result<Option<(u32, u32)>, StartError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let user = User::from_name(name)
+            .map_err(|error| StartError::for_good(format!("cannot look up user {}: {error}", quoted(name))))?
+            .ok_or_else(|| StartError::for_good(format!("user {} does not exist", quoted(name))))?;
+        let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
+        if self.settings.denied_uids.contains(uid) {
+            return Err(StartError::for_good(format!("running as uid {uid} is disallowed")));
+        }
+        if self.settings.denied_gids.contains(gid) {
+            return Err(StartError::for_good(format!("running as gid {gid} is disallowed")));
+        }
+        Ok(Some((uid, gid)))
+    }
+}
+
+#[async_trait]
+impl Driver for RawExec {
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            detected: true,
+            healthy: true,
+            description: "Healthy".into(),
+            attributes: BTreeMap::from([("driver.raw_exec".into(), "1".into())]),
+        }
+    }
+
+    async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
+        let config: Config = read_config(start.config)?;
+        let work_dir = match config.work_dir {
+            Some(dir) if dir.is_absolute() => dir,
+            Some(dir) => {
+                let dir = dir.display().to_string();
+                let message =
+                    format!("failed driver config validation: work_dir {} is not absolute", quoted(&dir));
+                return Err(StartError::for_good(message));
+            }
+            None => start.dirs.task.clone(),
+        };
+        let path = std::env::var("PATH").unwrap_or_default();
+        let command = find_command(&config.command, &start.dirs, &path)?;
+        let denied = |name: &str| {
+            let mut patterns = config.denied_envvars.iter().chain(&self.settings.denied_env);
+            patterns.any(|pattern| matches(pattern, name))
+        };
+        let launch = Launch {
+            command,
+            args: config.args,
+            env: start.env.into_iter().filter(|(name, _)| !denied(name)).collect(),
+            work_dir,
+            user: self.user(&start.user)?,
+            oom_score_adj: config.oom_score_adj,
+            logs: start.logs,
+        };
+        process::launch(&self.executor, start.state_dir, &launch, &start.dirs.task.join(EXECUTOR_LOG)).await
+    }
+
+    async fn recover(&self, handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
+        process::recover(handle)
+    }
+
+    async fn discard(&self, handle: &Handle) {
+        process::discard(handle).await;
+    }
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+/// Looks for a command: in the task's `local` and its own directory, as it stands, then along the path. One
+/// that a job brought is made executable.
+fn find_command(command: &str, dirs: &TaskDirs, path: &str) -> Result<PathBuf, StartError> {
+    if command.is_empty() {
+        return Err(StartError::for_good("failed driver config validation: command is empty"));
+    }
+    let brought = [dirs.local.join(command), dirs.task.join(command)];
+    let along_path = path.split(':').filter(|dir| !dir.is_empty() && !command.contains('/'));
+    let along_path = along_path.map(|dir| Path::new(dir).join(command)).filter(|file| is_executable(file));
+    let found = brought.into_iter().find(|file| file.is_file()).or_else(|| along_path.into_iter().next());
+    let Some(found) = found else {
+        return Err(StartError::for_good(format!("executable {} was not found", quoted(command))));
+    };
+    if !is_executable(&found) {
+        make_executable(&found).map_err(|error| {
+            StartError::for_good(format!("cannot make {} executable: {error}", found.display()))
+        })?;
+    }
+    Ok(found)
+}
+
+fn is_executable(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+fn make_executable(file: &Path) -> std::io::Result<()> {
+    let mut permissions = fs::metadata(file)?.permissions();
+    permissions.set_mode(permissions.mode() | 0o111);
+    fs::set_permissions(file, permissions)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Real processes with real executors.
+
+use std::time::Duration;
+
+use model::Text;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::driver::Exit;
+use crate::logs::LogFiles;
+use crate::task::dirs::AllocDirs;
+use crate::testing::{eventually, executor};
+
+/// An allocation's directory with a task that is a shell script.
+struct Scene {
+    dir: TempDir,
+    dirs: AllocDirs,
+    starts: std::cell::Cell<u32>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = AllocDirs::new(dir.path().join("alloc-1"));
+        dirs.build().unwrap();
+        dirs.task("web").build().unwrap();
+        Self { dir, dirs, starts: std::cell::Cell::new(0) }
+    }
+
+    fn start(&self, config: Value) -> Start {
+        let Value::Object(config) = config else { unreachable!() };
+        self.starts.set(self.starts.get() + 1);
+        Start {
+            config: config.into_iter().collect(),
+            env: [("GREETING".to_owned(), "hello".to_owned()), ("HIDDEN".to_owned(), "x".to_owned())].into(),
+            user: Text::default(),
+            dirs: self.dirs.task("web"),
+            state_dir: self.dir.path().join(format!("exec-{}", self.starts.get())),
+            logs: Some(LogFiles {
+                dir: self.dirs.logs.clone(),
+                task: "web".into(),
+                files_max: 3,
+                file_bytes_max: 1 << 20,
+            }),
+        }
+    }
+
+    async fn script(&self, script: &str) -> Arc<dyn Running> {
+        let start = self.start(json!({ "command": "sh", "args": ["-c", script] }));
+        driver().start(start).await.unwrap()
+    }
+
+    fn output(&self, name: &str) -> String {
+        fs::read_to_string(self.dirs.logs.join(name)).unwrap_or_default()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dirs.task("web").task.join(name)
+    }
+
+    async fn pid_in(&self, name: &str) -> Pid {
+        let file = self.file(name);
+        let read = || fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
+        eventually("the task says its process", || read().is_some()).await;
+        Pid::from_raw(read().unwrap())
+    }
+}
+
+fn driver() -> RawExec {
+    RawExec::new(Settings { denied_env: vec!["HID*".into()], ..Settings::default() }, executor())
+}
+
+fn is_there(pid: Pid) -> bool {
+    kill(pid, None).is_ok()
+}
+
+async fn refusal(start: Start) -> String {
+    match driver().start(start).await {
+        Ok(_) => panic!("it started"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_task_runs_writes_and_ends() {
+    let scene = Scene::new();
+    let task = scene.script("echo $GREETING$HIDDEN; pwd >&2; exit 7").await;
+    assert_eq!(task.wait().await, Exit { code: 7, ..Exit::default() });
+    assert_eq!(scene.output("web.stdout.0"), "hello\n");
+    assert_eq!(scene.output("web.stderr.0").trim(), scene.dirs.task("web").task.to_str().unwrap());
+    task.destroy().await;
+    assert!(!scene.dir.path().join("exec-1").exists());
+}
+
+#[tokio::test]
+async fn a_task_is_asked_to_end_and_then_made_to() {
+    let scene = Scene::new();
+    let polite = scene.script("trap 'exit 3' TERM; echo > ready; sleep 60 & wait").await;
+    eventually("it listens", || scene.file("ready").exists()).await;
+    polite.stop(Some(Signal::SIGTERM), Duration::from_secs(20)).await.unwrap();
+    assert_eq!(polite.wait().await.code, 3);
+
+    let deaf = scene.script("trap '' TERM; echo > deaf; sleep 60").await;
+    eventually("it does not listen", || scene.file("deaf").exists()).await;
+    deaf.stop(Some(Signal::SIGTERM), Duration::from_millis(50)).await.unwrap();
+    assert_eq!(deaf.wait().await, Exit { code: 137, signal: 9, ..Exit::default() });
+    deaf.stop(None, Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_task_leaves_behind_ends_with_it() {
+    let scene = Scene::new();
+    let task = scene
+        .script("setsid sh -c 'echo $$ > left; exec sleep 60' & while [ -d local -a ! -s left ]; do sleep 0.01; done")
+        .await;
+    let left = scene.pid_in("left").await;
+    assert_eq!(task.wait().await, Exit::default());
+    assert!(!is_there(left), "it ran in a session of its own");
+}
+
+#[tokio::test]
+async fn another_agent_finds_a_task_again() {
+    let scene = Scene::new();
+    let task =
+        scene.script("echo $$ > pid; while [ -d local -a ! -e go ]; do sleep 0.01; done; exit 5").await;
+    let (handle, pid) = (task.handle(), scene.pid_in("pid").await);
+    drop(task);
+    let found = driver().recover(&handle).await.unwrap();
+    assert!(is_there(pid), "it is the same process");
+    fs::write(scene.file("go"), "").unwrap();
+    assert_eq!(found.wait().await.code, 5);
+    let later = driver().recover(&handle).await.unwrap();
+    assert_eq!(later.wait().await.code, 5, "its exit is kept until somebody has seen it");
+    later.destroy().await;
+    assert!(driver().recover(&handle).await.is_err());
+}
+
+#[tokio::test]
+async fn a_task_without_its_executor_is_lost_and_ended() {
+    let scene = Scene::new();
+    let task = scene.script("echo $$ > pid; echo $PPID > executor; exec sleep 60").await;
+    let (pid, executor) = (scene.pid_in("pid").await, scene.pid_in("executor").await);
+    let handle = task.handle();
+    kill(executor, Signal::SIGKILL).unwrap();
+    assert_eq!(task.wait().await.message, "the task's executor has died");
+    while let Ok(found) = driver().recover(&handle).await {
+        // The last of it was just going.
+        assert_eq!(found.wait().await.message, "the task's executor has died");
+    }
+    driver().discard(&handle).await;
+    eventually("the process has ended", || !is_there(pid)).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    let scene = Scene::new();
+    assert_eq!(
+        refusal(scene.start(json!({ "command": "no-such-thing" }))).await,
+        r#"executable "no-such-thing" was not found"#
+    );
+    assert_eq!(
+        refusal(scene.start(json!({ "command": "sh", "work_dir": "here" }))).await,
+        r#"failed driver config validation: work_dir "here" is not absolute"#
+    );
+    let unknown = refusal(scene.start(json!({ "command": "sh", "cgroup_v2_override": "x" }))).await;
+    assert!(
+        unknown.starts_with("failed to decode driver config: unknown field `cgroup_v2_override`"),
+        "{unknown}"
+    );
+    let missing = refusal(scene.start(json!({ "command": "sh", "work_dir": "/no/such/dir" }))).await;
+    assert!(missing.starts_with("failed to launch command with executor: No such file"), "{missing}");
+    let greedy = refusal(scene.start(json!({ "command": "sh", "oom_score_adj": 5_000 }))).await;
+    assert!(greedy.starts_with("failed to launch command with executor: Invalid argument"), "{greedy}");
+    let stranger = Start { user: "nobody-at-all".into(), ..scene.start(json!({ "command": "sh" })) };
+    assert_eq!(refusal(stranger).await, r#"user "nobody-at-all" does not exist"#);
+}
+
+#[test]
+fn commands_that_a_job_brought_come_first() {
+    let scene = Scene::new();
+    let dirs = scene.dirs.task("web");
+    let find = |command| find_command(command, &dirs, "/usr/bin:/bin").map_err(|error| error.to_string());
+    assert!(["/bin/sh", "/usr/bin/sh"].map(PathBuf::from).contains(&find("sh").unwrap()));
+    assert_eq!(find("/bin/sh").unwrap(), Path::new("/bin/sh"));
+    fs::write(dirs.task.join("sh"), "").unwrap();
+    assert_eq!(find("sh").unwrap(), dirs.task.join("sh"));
+    fs::write(dirs.local.join("sh"), "").unwrap();
+    assert_eq!(find("sh").unwrap(), dirs.local.join("sh"));
+    assert!(is_executable(&dirs.local.join("sh")), "it was made so");
+    assert!(find("bin/none").is_err() && find("").is_err());
+}
+
+#[test]
+fn ids_are_denied_in_ranges() {
+    let ids = IdRanges::read("0, 1000-1002,").unwrap();
+    assert_eq!(
+        [0, 1, 999, 1_000, 1_002, 1_003].map(|id| ids.contains(id)),
+        [true, false, false, true, true, false]
+    );
+    assert_eq!(IdRanges::read("5-x").unwrap_err(), r#"invalid range "5-x""#);
+}

@@ -1,0 +1,92 @@
+//! The processes below a process, from `/proc`: whatever a task started goes with it, also what left its group.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::Reap;
+
+/// How often processes that will not go are ended again, and the pause between.
+const ROUNDS_MAX: u32 = 200;
+const ROUND_PAUSE: Duration = Duration::from_millis(10);
+
+/// Ends everything below a process, not the process itself. Waits for it, but not for ever.
+pub(crate) fn end_tree(root: Pid, reap: Reap) {
+    for _ in 0..ROUNDS_MAX {
+        let below = descendants(root);
+        if below.is_empty() {
+            return;
+        }
+        for pid in below {
+            // It may be gone by now.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        if reap == Reap::Yes {
+            while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
+            {
+            }
+        }
+        thread::sleep(ROUND_PAUSE);
+    }
+}
+
+/// When a process was started, in ticks since the machine was; tells it from another that got its number.
+pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
+    /// Its place behind the name in `/proc/<pid>/stat`.
+    const START_TIME: usize = 19;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(START_TIME)?.parse().ok()
+}
+
+fn descendants(root: Pid) -> Vec<Pid> {
+    let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in entries {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).map(Pid::from_raw);
+        if let Some(pid) = pid
+            && let Some(parent) = parent_of(pid)
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut below = vec![root];
+    while let Some(pid) = below.pop() {
+        let next = children.remove(&pid).unwrap_or_default();
+        found.extend(&next);
+        below.extend(next);
+    }
+    found
+}
+
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parent_in(&stat).map(Pid::from_raw)
+}
+
+/// The parent in a line of `/proc/<pid>/stat`; the name before it may hold anything, brackets too.
+fn parent_in(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parent_is_found_behind_any_name() {
+        assert_eq!(parent_in("12 (a) S 7) R 34 12 12 0 -1"), Some(34));
+        assert_eq!(parent_in("12 (sh"), None);
+    }
+
+    #[test]
+    fn this_process_is_below_its_parent() {
+        assert!(descendants(Pid::parent()).contains(&Pid::this()));
+        assert!(started_ticks(Pid::this()) >= started_ticks(Pid::parent()));
+    }
+}

@@ -1,0 +1,122 @@
+//! What files are, and what is in a directory.
+
+use std::fs::{self, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use model::text::quoted;
+use model::{Nanos, Text, Timestamp};
+use wire::Refusal;
+use wire::files::{FileInfo, FileList, LISTED_MAX};
+
+use super::inside::Inside;
+use super::{broken, invalid};
+
+/// How much of a file is looked at to guess what is in it, in bytes.
+const SNIFFED_BYTES: u64 = 512;
+
+/// A directory's entries behind a name, as many as one answer takes. What vanishes meanwhile is left out.
+pub(super) fn list(inside: &Inside, path: &str, after: Option<&Text>) -> Result<FileList, Refusal> {
+    let dir = inside.at(path)?;
+    if !dir.file.metadata().map_err(|error| broken(path, &error))?.is_dir() {
+        return Err(invalid(format!("file {} is not a directory", quoted(path))));
+    }
+    let entries = fs::read_dir(dir.by_descriptor()).map_err(|error| broken(path, &error))?;
+    let mut names: Vec<_> = entries.flatten().map(|entry| (entry.file_name(), entry)).collect();
+    names.sort_by(|(one, _), (other, _)| one.cmp(other));
+    names.retain(|(name, _)| after.is_none_or(|after| name.as_os_str() > std::ffi::OsStr::new(&**after)));
+    let more = names.len() > LISTED_MAX;
+    names.truncate(LISTED_MAX);
+    let info = |(name, entry): (std::ffi::OsString, fs::DirEntry)| {
+        Some(info(&name.to_string_lossy(), &entry.metadata().ok()?))
+    };
+    Ok(FileList { files: names.into_iter().filter_map(info).collect(), more })
+}
+
+/// What is at a path.
+pub(super) fn stat(inside: &Inside, path: &str) -> Result<FileInfo, Refusal> {
+    let entry = inside.at(path)?;
+    let metadata = entry.file.metadata().map_err(|error| broken(path, &error))?;
+    let name = Path::new(path).file_name().map_or_else(|| "/".into(), |name| name.to_string_lossy());
+    let mut info = info(&name, &metadata);
+    if metadata.is_file() {
+        let mut start = Vec::new();
+        entry.file.take(SNIFFED_BYTES).read_to_end(&mut start).map_err(|error| broken(path, &error))?;
+        info.content_type = Some(content_type(&name, &start).into());
+    }
+    Ok(info)
+}
+
+fn info(name: &str, metadata: &Metadata) -> FileInfo {
+    FileInfo {
+        name: name.into(),
+        is_dir: metadata.is_dir(),
+        size: metadata.len(),
+        mode: mode(metadata).into(),
+        modified: Timestamp::from_secs(metadata.mtime()) + Nanos(metadata.mtime_nsec()),
+        content_type: None,
+    }
+}
+
+/// Kind and permissions as the API writes them, such as `drwxr-xr-x`.
+fn mode(metadata: &Metadata) -> String {
+    const STICKY: u32 = 0o1000;
+    const SET_GROUP: u32 = 0o2000;
+    const SET_USER: u32 = 0o4000;
+    let (kind, bits) = (metadata.file_type(), metadata.mode());
+    let letters = [
+        ('d', kind.is_dir()),
+        ('L', kind.is_symlink()),
+        ('D', kind.is_block_device() || kind.is_char_device()),
+        ('p', kind.is_fifo()),
+        ('S', kind.is_socket()),
+        ('u', bits & SET_USER != 0),
+        ('g', bits & SET_GROUP != 0),
+        ('c', kind.is_char_device()),
+        ('t', bits & STICKY != 0),
+    ];
+    let mut text: String = letters.into_iter().filter(|(_, set)| *set).map(|(letter, _)| letter).collect();
+    if text.is_empty() {
+        text.push('-');
+    }
+    for (place, letter) in "rwxrwxrwx".chars().enumerate() {
+        text.push(if bits & (1 << (8 - place)) != 0 { letter } else { '-' });
+    }
+    text
+}
+
+/// What is in a file, by its name, else by how it begins.
+fn content_type(name: &str, start: &[u8]) -> &'static str {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    match extension.to_ascii_lowercase().as_str() {
+        "css" => "text/css; charset=utf-8",
+        "gif" => "image/gif",
+        "htm" | "html" => "text/html; charset=utf-8",
+        "jpeg" | "jpg" => "image/jpeg",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "json" => "application/json",
+        "pdf" => "application/pdf",
+        "png" => "image/png",
+        "svg" => "image/svg+xml",
+        "webp" => "image/webp",
+        "xml" => "text/xml; charset=utf-8",
+        _ => sniff(start),
+    }
+}
+
+fn sniff(start: &[u8]) -> &'static str {
+    let known: [(&[u8], &str); 6] = [
+        (b"%PDF-", "application/pdf"),
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"GIF8", "image/gif"),
+        (b"\x1f\x8b\x08", "application/x-gzip"),
+        (b"PK\x03\x04", "application/zip"),
+    ];
+    if let Some((_, found)) = known.into_iter().find(|(magic, _)| start.starts_with(magic)) {
+        return found;
+    }
+    let binary = |byte: &u8| matches!(byte, 0x00..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
+    if start.iter().any(binary) { "application/octet-stream" } else { "text/plain; charset=utf-8" }
+}

@@ -1,0 +1,41 @@
+//! What the machine that the tests run on looks like.
+
+use super::*;
+use crate::driver::mock::Mock;
+use crate::testing::NOW;
+
+fn found() -> NodeSpec {
+    let config = Config::for_tests(Path::new("/tmp"));
+    let identity = Identity {
+        node: model::NodeId::from_bytes([3; 16]),
+        secret: model::node::Secret("sesame".into()),
+        boot: 1,
+    };
+    let drivers = Drivers::default().with("mock_driver", Mock);
+    node_spec(&config, &identity, &Machine::look(Path::new("/tmp")), &drivers, NOW)
+}
+
+#[test]
+fn a_node_says_what_it_has() {
+    let spec = found();
+    let capacity = spec.capacity();
+    assert!(capacity.cpu_mhz > 0 && capacity.memory_mb > 0 && capacity.disk_mb > 0, "{capacity:?}");
+    for name in
+        ["cpu.arch", "kernel.name", "os.signals", "unique.hostname", "nomad.version", "driver.mock_driver"]
+    {
+        assert!(spec.attributes.get(name).is_some_and(|value| !value.is_empty()), "{name}");
+    }
+    assert!(spec.attributes["os.signals"].contains("SIGTERM,SIGTRAP"));
+    assert!(spec.drivers["mock_driver"].healthy);
+    assert!(!spec.name.is_empty());
+    assert!(spec.computed_class.starts_with("v1:"));
+}
+
+#[test]
+fn looking_again_finds_the_same() {
+    let (first, mut second) = (found(), found());
+    second.drivers.values_mut().for_each(|driver| driver.update_time = Timestamp(1));
+    assert!(is_same(&first, &second));
+    second.meta.insert("rack".into(), "r7".into());
+    assert!(!is_same(&first, &second));
+}

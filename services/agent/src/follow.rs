@@ -1,0 +1,140 @@
+//! Follows what the servers want of this node: asks for its work when a wake or a heartbeat's answer says that it
+//! has changed, and hands the difference to [`Allocs`](crate::allocs).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, RequestError};
+use model::Index;
+use telemetry::chain;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::sleep;
+use wire::node::{AskAllocs, AskWork, Wake, Work, WorkAllocs};
+use wire::{RefusalKind, Subject};
+
+use crate::alloc::spec::AllocSpec;
+use crate::allocs::Order;
+use crate::contact::Standing;
+use crate::identity::Identity;
+use crate::work::{Held, missing, reconcile};
+
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait before asking again, at least; twice as long at most.
+const RETRY: Duration = Duration::from_secs(1);
+/// At most this often is asked, however often the work changes.
+const PACE: Duration = Duration::from_millis(50);
+/// How many allocations are asked for by their ids at once.
+const ASKED_MAX: usize = 5_000;
+
+/// Follows the node's work.
+pub(crate) struct Follow {
+    /// The way to the servers.
+    pub(crate) bus: Bus,
+    /// Who the agent is.
+    pub(crate) identity: Identity,
+    /// How it stands with the servers.
+    pub(crate) standing: watch::Sender<Standing>,
+    /// Called when the servers do not know the node.
+    pub(crate) unknown: Arc<Notify>,
+    /// Those who do what is wanted.
+    pub(crate) allocs: mpsc::Sender<Order>,
+}
+
+impl Follow {
+    /// Notes wakes, which say how far the work is.
+    pub(crate) async fn listen(mut wakes: bus::Requests, standing: watch::Sender<Standing>) {
+        while let Some(wake) = wakes.next().await {
+            let Some((_, Wake { work_index })) = wake.read().await else { continue };
+            standing.send_if_modified(|standing| {
+                let newer = work_index > standing.work_index;
+                standing.work_index = standing.work_index.max(work_index);
+                newer
+            });
+        }
+    }
+
+    /// Follows the work for as long as it runs.
+    pub(crate) async fn run(self) {
+        let mut standing = self.standing.subscribe();
+        let (mut registrations, mut have) = (0, Index::ZERO);
+        loop {
+            let changed = |standing: &Standing| {
+                standing.registrations > registrations || (registrations > 0 && standing.work_index > have)
+            };
+            let Ok((now, wanted)) = standing
+                .wait_for(changed)
+                .await
+                .map(|standing| (standing.registrations, standing.work_index))
+            else {
+                return;
+            };
+            let since = if now > registrations { Index::ZERO } else { have };
+            match self.bring_up(since).await {
+                Ok(index) => {
+                    (registrations, have) = (now, index);
+                    // A tracker may be behind the one that said how far the work is.
+                    sleep(if index < wanted { RETRY } else { PACE }).await;
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        since = since.0,
+                        error = chain(&error),
+                        "cannot get the node's work; trying again"
+                    );
+                    if let RequestError::Refused(refusal) = &error
+                        && matches!(refusal.kind, RefusalKind::NotFound | RefusalKind::Conflict)
+                    {
+                        self.unknown.notify_one();
+                    }
+                    sleep(RETRY.mul_f64(1.0 + rand::random::<f64>())).await;
+                }
+            }
+        }
+    }
+
+    /// Gets what changed since an index, and has it done. Answers how far that is.
+    async fn bring_up(&self, since: Index) -> Result<Index, RequestError> {
+        let Identity { node, secret, .. } = &self.identity;
+        let ask = AskWork { id: *node, secret: secret.clone(), since };
+        let Work { index, allocs: listed, changed } =
+            self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
+        let Some(held) = self.held().await else { return Ok(index) };
+        let mut got = unpack(changed);
+        let mut wanted = missing(&listed, &got, &held);
+        while !wanted.is_empty() {
+            wanted.truncate(ASKED_MAX);
+            let ask = AskAllocs { id: *node, secret: secret.clone(), allocs: wanted };
+            let more: WorkAllocs = self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
+            let is_last = !more.more && ask.allocs.len() < ASKED_MAX;
+            let before = got.len();
+            got.extend(unpack(more));
+            if is_last || got.len() == before {
+                // What is missing now is gone, and the next listing will not have it.
+                break;
+            }
+            wanted = missing(&listed, &got, &held);
+        }
+        let (done, doing) = oneshot::channel();
+        let order = Order::Change { changes: reconcile(&listed, got, &held), done };
+        if self.allocs.send(order).await.is_ok() {
+            // They end with the agent only.
+            let _ = doing.await;
+        }
+        Ok(index)
+    }
+
+    async fn held(&self) -> Option<Held> {
+        let (answer, held) = oneshot::channel();
+        self.allocs.send(Order::Held(answer)).await.ok()?;
+        held.await.ok()
+    }
+}
+
+fn unpack(answer: WorkAllocs) -> Vec<AllocSpec> {
+    let (specs, broken) = AllocSpec::unpack(answer);
+    for id in broken {
+        tracing::error!(alloc.id = %id, "an allocation came without its job");
+    }
+    specs
+}

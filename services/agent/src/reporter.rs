@@ -1,0 +1,172 @@
+//! Sends [`Reports`] to the servers. Allocations never wait for a message to be answered.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bus::{Bus, RequestError};
+use model::{AllocId, Index};
+use telemetry::metrics::{Counter, counter};
+use telemetry::{chain, clock};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval};
+use wire::Subject;
+use wire::node::{AllocReport, Report, Reported};
+
+use crate::contact::Standing;
+use crate::context::Context;
+use crate::identity::Identity;
+use crate::reports::{AllocState, Reports, Told, Urgency};
+use crate::store;
+
+/// How often it is looked whether there is something to tell.
+const TICK: Duration = Duration::from_millis(200);
+/// What is not urgent waits for so many looks.
+const TICKS_RELAXED: u32 = 5;
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait after a refusal, at least; half as much again at most. The answer to a heartbeat cuts it short.
+const REFUSED_RETRY: Duration = Duration::from_secs(5);
+/// The same where nobody was there to answer: servers take over from one another within a second (departs from ).
+const UNANSWERED_RETRY: Duration = Duration::from_secs(1);
+
+static FAILED: Counter = counter("drover.agent.reports_failed");
+
+type Sending = Pin<Box<dyn Future<Output = (Report, Result<Reported, RequestError>)> + Send>>;
+
+/// Sends what there is to tell.
+pub(crate) struct Reporter {
+    bus: Bus,
+    context: Arc<Context>,
+    identity: Identity,
+    reports: Reports,
+    queue: VecDeque<Report>,
+    ticks: u32,
+    not_before: Option<Instant>,
+}
+
+impl Reporter {
+    /// A reporter that knows what the servers have taken.
+    pub(crate) fn new(bus: Bus, context: Arc<Context>, identity: Identity, reports: Reports) -> Self {
+        Self { bus, context, identity, reports, queue: VecDeque::new(), ticks: 0, not_before: None }
+    }
+
+    /// Sends reports until the inbox closes.
+    pub(crate) async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Told>,
+        mut standing: watch::Receiver<Standing>,
+    ) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sending: Option<Sending> = None;
+        loop {
+            tokio::select! {
+                told = inbox.recv() => match told {
+                    Some(told) => self.reports.take(told),
+                    None => return,
+                },
+                sent = async { sending.as_mut().expect("there is one").await }, if sending.is_some() => {
+                    sending = None;
+                    self.sent(sent).await;
+                }
+                Ok(()) = standing.changed() => {
+                    let report_all = standing.borrow_and_update().report_all;
+                    self.not_before = None;
+                    if let Some(since) = report_all {
+                        self.queue_all(since);
+                    }
+                }
+                _ = ticks.tick() => {}
+            }
+            if sending.is_none() && *self.context.contacted.borrow() {
+                sending = self.next();
+            }
+        }
+    }
+
+    /// The servers want to know of all that lives: the last of the reports says that with it they do (design §6).
+    fn queue_all(&mut self, since: Index) {
+        let mut all = self.reports.all();
+        if all.is_empty() {
+            all.push(Vec::new());
+        }
+        self.queue = all.into_iter().map(|allocs| self.report(allocs)).collect();
+        if let Some(last) = self.queue.back_mut() {
+            last.all_since = Some(since);
+        }
+    }
+
+    fn report(&self, allocs: Vec<AllocReport>) -> Report {
+        let Identity { node, secret, boot } = &self.identity;
+        Report { id: *node, secret: secret.clone(), boot: *boot, all_since: None, allocs }
+    }
+
+    fn next(&mut self) -> Option<Sending> {
+        if self.not_before.is_some_and(|at| clock::monotonic() < at) {
+            return None;
+        }
+        if let Some(report) = self.queue.pop_front() {
+            return Some(self.send(report));
+        }
+        self.ticks += 1;
+        match self.reports.urgency()? {
+            Urgency::Typical if self.ticks < TICKS_RELAXED => None,
+            Urgency::Typical | Urgency::Urgent => {
+                let batch = self.reports.batch();
+                Some(self.send(self.report(batch)))
+            }
+        }
+    }
+
+    fn send(&self, report: Report) -> Sending {
+        let (bus, subject) = (self.bus.clone(), Subject::NodeReport(self.identity.node));
+        Box::pin(async move {
+            let answer = bus.request(subject, &report, ANSWER_TIMEOUT).await;
+            (report, answer)
+        })
+    }
+
+    async fn sent(&mut self, (report, answer): (Report, Result<Reported, RequestError>)) {
+        let error = match answer {
+            Ok(Reported { .. }) => {
+                self.ticks = 0;
+                for (id, state) in self.reports.acknowledged(&report.allocs) {
+                    self.keep_acknowledged(id, &state).await;
+                }
+                return;
+            }
+            Err(error) => error,
+        };
+        FAILED.add(1);
+        // What is to be told is found anew, in its newest state. All of it is asked for again if need be.
+        self.queue.clear();
+        let base = match error {
+            RequestError::Refused(_) | RequestError::Unreadable(_) | RequestError::TooLarge { .. } => {
+                REFUSED_RETRY
+            }
+            RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected => {
+                UNANSWERED_RETRY
+            }
+        };
+        self.not_before = Some(clock::monotonic() + base.mul_f64(1.0 + rand::random::<f64>() / 2.0));
+        tracing::warn!(error = chain(&error), "cannot report how allocations fare; trying again");
+    }
+
+    async fn keep_acknowledged(&self, id: AllocId, state: &AllocState) {
+        let path = acknowledged_file(&self.context, id);
+        // Of an allocation that is gone meanwhile nothing is kept.
+        if path.parent().is_some_and(std::path::Path::exists)
+            && let Err(error) = store::save(path, state).await
+        {
+            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot save what the servers know");
+        }
+    }
+}
+
+/// The file of what the servers know of an allocation.
+pub(crate) fn acknowledged_file(context: &Context, id: AllocId) -> std::path::PathBuf {
+    context.store.alloc(id).join("acknowledged")
+}

@@ -1,0 +1,228 @@
+//! A task's environment. Pure: the host's environment and the directories come from the caller.
+
+use std::collections::BTreeMap;
+
+use model::alloc::{AllocatedResources, PortMapping, TaskResources};
+use model::job::{NetworkResource, Task, TaskGroup};
+
+use super::dirs::TaskDirs;
+use super::names::{NodeFacts, fill_in};
+use crate::alloc::spec::AllocSpec;
+
+/// A task's variables by name.
+pub(crate) type Env = BTreeMap<String, String>;
+
+/// Variables of the agent that tasks do not get, unless the owner gives another list.
+pub(crate) const HOST_DENYLIST: &[&str] = &[
+    "CONSUL_TOKEN",
+    "CONSUL_HTTP_TOKEN",
+    "CONSUL_HTTP_TOKEN_FILE",
+    "NOMAD_TOKEN",
+    "VAULT_TOKEN",
+    "CONSUL_LICENSE",
+    "NOMAD_LICENSE",
+    "VAULT_LICENSE",
+    "CONSUL_LICENSE_PATH",
+    "NOMAD_LICENSE_PATH",
+    "VAULT_LICENSE_PATH",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_METADATA_URL",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_OAUTH_ACCESS_TOKEN",
+];
+
+/// Beginnings of names in which only letters, digits and `_` may stand.
+const CLEANED: [&str; 5] = ["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];
+
+/// How many of an id's characters make its short form.
+const SHORT_ID: usize = 8;
+
+/// A task's whole environment; what stands earlier in can be named in what stands later.
+pub(crate) fn build(
+    spec: &AllocSpec,
+    group: &TaskGroup,
+    task: &Task,
+    node: &NodeFacts,
+    dirs: &TaskDirs,
+    host: &BTreeMap<String, String>,
+) -> Env {
+    let mut env = built_in(spec, group, task, node, dirs);
+    for (key, value) in meta(spec, group, task) {
+        let value = fill_in(&value, node, &env);
+        put(&mut env, &format!("NOMAD_META_{key}"), value.clone());
+        put(&mut env, &format!("NOMAD_META_{}", key.to_uppercase()), value);
+    }
+    for (name, value) in host {
+        if !env.contains_key(name) {
+            env.insert(name.clone(), value.clone());
+        }
+    }
+    let known = env.clone();
+    for (name, value) in &task.env {
+        env.insert(fill_in(name, node, &known), fill_in(value, node, &known));
+    }
+    env
+}
+
+fn put(env: &mut Env, name: &str, value: impl Into<String>) {
+    env.insert(clean(name), value.into());
+}
+
+fn clean(name: &str) -> String {
+    if !CLEANED.iter().any(|prefix| name.starts_with(prefix)) {
+        return name.to_owned();
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+fn built_in(spec: &AllocSpec, group: &TaskGroup, task: &Task, node: &NodeFacts, dirs: &TaskDirs) -> Env {
+    let mut env = Env::new();
+    let id = spec.id().to_string();
+    let job = &spec.job.spec;
+    let always = [
+        ("NOMAD_ALLOC_DIR", dirs.shared.display().to_string()),
+        ("NOMAD_TASK_DIR", dirs.local.display().to_string()),
+        ("NOMAD_SECRETS_DIR", dirs.secrets.display().to_string()),
+        ("NOMAD_SHORT_ALLOC_ID", id[..SHORT_ID].to_owned()),
+        ("NOMAD_ALLOC_ID", id),
+        ("NOMAD_ALLOC_NAME", spec.name().to_string()),
+        ("NOMAD_TASK_NAME", task.name.to_string()),
+        ("NOMAD_GROUP_NAME", group.name.to_string()),
+        ("NOMAD_JOB_ID", job.id.to_string()),
+        ("NOMAD_JOB_NAME", job.name.to_string()),
+        ("NOMAD_DC", node.datacenter.to_string()),
+        ("NOMAD_REGION", node.region.to_string()),
+        ("NOMAD_NAMESPACE", job.namespace.to_string()),
+    ];
+    for (name, value) in always {
+        put(&mut env, name, value);
+    }
+    if let Some(index) = spec.work.name_index {
+        put(&mut env, "NOMAD_ALLOC_INDEX", index.to_string());
+    }
+    if !job.parent_id.is_empty() {
+        put(&mut env, "NOMAD_JOB_PARENT_ID", job.parent_id.to_string());
+    }
+    let resources = spec.resources();
+    if let Some(own) = resources.tasks.iter().find(|own| own.name == task.name) {
+        limits(&mut env, own);
+    }
+    ports(&mut env, &resources, task);
+    env
+}
+
+fn limits(env: &mut Env, own: &TaskResources) {
+    let limits = [
+        ("NOMAD_CPU_LIMIT", i64::from(own.cpu_mhz)),
+        ("NOMAD_MEMORY_LIMIT", i64::from(own.memory_mb)),
+        ("NOMAD_MEMORY_MAX_LIMIT", own.memory_max_mb),
+    ];
+    for (name, value) in limits.into_iter().filter(|(_, value)| *value > 0) {
+        put(env, name, value.to_string());
+    }
+    if !own.cores.is_empty() {
+        put(env, "NOMAD_CPU_CORES", ranges(&own.cores));
+    }
+}
+
+/// Numbers as a list with ranges, such as `0-2,5`.
+fn ranges(numbers: &[u16]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs = sorted.chunk_by(|earlier, later| earlier.checked_add(1) == Some(*later));
+    let text = runs.map(|run| match run {
+        [only] => only.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    text.collect::<Vec<_>>().join(",")
+}
+
+/// One port as a task sees it.
+struct OpenPort<'a> {
+    label: &'a str,
+    ip: &'a str,
+    host: u16,
+    inside: u16,
+}
+
+impl<'a> OpenPort<'a> {
+    fn of_group(port: &'a PortMapping) -> Self {
+        Self { label: &port.label, ip: &port.host_ip, host: port.value, inside: inside(port.value, port.to) }
+    }
+
+    fn of_network(network: &'a NetworkResource) -> impl Iterator<Item = Self> {
+        network.reserved_ports.iter().chain(&network.dynamic_ports).map(|port| Self {
+            label: &port.label,
+            ip: &network.ip,
+            host: port.value,
+            inside: inside(port.value, port.to),
+        })
+    }
+}
+
+fn inside(value: u16, to: i32) -> u16 {
+    u16::try_from(to).ok().filter(|to| *to > 0).unwrap_or(value)
+}
+
+/// Ports of the group and of the task by their labels, and those of other tasks by task and label.
+fn ports(env: &mut Env, resources: &AllocatedResources, task: &Task) {
+    let group: Vec<_> = if resources.ports.is_empty() {
+        resources.networks.iter().flat_map(OpenPort::of_network).collect()
+    } else {
+        resources.ports.iter().map(OpenPort::of_group).collect()
+    };
+    let own = resources.tasks.iter().filter(|own| own.name == task.name);
+    let own = own.flat_map(|own| own.networks.iter().flat_map(OpenPort::of_network));
+    for OpenPort { label, ip, host, inside } in group.into_iter().chain(own) {
+        let addr = address(ip, host);
+        for (name, value) in [
+            ("IP", ip.to_owned()),
+            ("HOST_IP", ip.to_owned()),
+            ("PORT", inside.to_string()),
+            ("ALLOC_PORT", inside.to_string()),
+            ("HOST_PORT", host.to_string()),
+            ("ADDR", addr.clone()),
+            ("HOST_ADDR", addr),
+        ] {
+            put(env, &format!("NOMAD_{name}_{label}"), value);
+        }
+    }
+    for other in &resources.tasks {
+        for port in other.networks.iter().flat_map(OpenPort::of_network) {
+            for (name, value) in [
+                ("ADDR", address(port.ip, port.host)),
+                ("IP", port.ip.to_owned()),
+                ("PORT", port.host.to_string()),
+            ] {
+                put(env, &format!("NOMAD_{name}_{}_{}", other.name, port.label), value);
+            }
+        }
+    }
+}
+
+fn address(ip: &str, port: u16) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}
+
+/// The user's own pairs, the more special ones first in line; a dispatch's optional keys are there, if only empty.
+fn meta(spec: &AllocSpec, group: &TaskGroup, task: &Task) -> BTreeMap<String, String> {
+    let job = &spec.job.spec;
+    let mut meta = BTreeMap::new();
+    if job.dispatched
+        && let Some(dispatch) = &job.parameterized_job
+    {
+        meta.extend(dispatch.meta_optional.iter().map(|key| (key.to_string(), String::new())));
+    }
+    for pairs in [&job.meta, &group.meta, &task.meta] {
+        meta.extend(pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())));
+    }
+    meta
+}
+
+#[cfg(test)]
+mod tests;

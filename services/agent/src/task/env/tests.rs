@@ -1,0 +1,139 @@
+//! Environments of tasks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::job::{JobType, ParameterizedJobConfig, Port};
+
+use super::*;
+use crate::task::dirs::AllocDirs;
+use crate::testing::{task, with_group};
+
+fn node() -> NodeFacts {
+    NodeFacts {
+        datacenter: "dc1".into(),
+        region: "global".into(),
+        attributes: [("kernel.name".into(), "linux".into())].into(),
+        ..NodeFacts::default()
+    }
+}
+
+/// The environment of the one task of a group.
+fn env_of(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Env {
+    let mut spec = with_group(JobType::Service, TaskGroup { name: "app".into(), ..group });
+    change(&mut spec);
+    let group = spec.group().unwrap();
+    let dirs = AllocDirs::new(PathBuf::from("/a")).task("web");
+    let host = [("HOME".to_owned(), "/root".to_owned()), ("NOMAD_DC".to_owned(), "no".to_owned())].into();
+    build(&spec, group, &group.tasks[0], &node(), &dirs, &host)
+}
+
+fn group_of(task: Task) -> TaskGroup {
+    TaskGroup { tasks: vec![task], ..TaskGroup::default() }
+}
+
+fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<model::Text, model::Text> {
+    pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+}
+
+#[test]
+fn a_task_knows_who_and_where_it_is() {
+    let env = env_of(group_of(task("web")), |spec| {
+        let share = TaskResources {
+            name: "web".into(),
+            cpu_mhz: 100,
+            memory_mb: 64,
+            cores: vec![4, 1, 2],
+            ..Default::default()
+        };
+        Arc::make_mut(&mut spec.common).resources.tasks = vec![share];
+    });
+    for (name, value) in [
+        ("NOMAD_ALLOC_ID", "01010101-0101-0101-0101-010101010101"),
+        ("NOMAD_SHORT_ALLOC_ID", "01010101"),
+        ("NOMAD_ALLOC_NAME", "site.app[0]"),
+        ("NOMAD_ALLOC_INDEX", "0"),
+        ("NOMAD_ALLOC_DIR", "/a/alloc"),
+        ("NOMAD_TASK_DIR", "/a/web/local"),
+        ("NOMAD_SECRETS_DIR", "/a/web/secrets"),
+        ("NOMAD_TASK_NAME", "web"),
+        ("NOMAD_GROUP_NAME", "app"),
+        ("NOMAD_JOB_ID", "site"),
+        ("NOMAD_NAMESPACE", "default"),
+        ("NOMAD_DC", "dc1"),
+        ("NOMAD_REGION", "global"),
+        ("NOMAD_CPU_LIMIT", "100"),
+        ("NOMAD_MEMORY_LIMIT", "64"),
+        ("NOMAD_CPU_CORES", "1-2,4"),
+        ("HOME", "/root"),
+    ] {
+        assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert!(!env.contains_key("NOMAD_MEMORY_MAX_LIMIT"));
+    assert!(!env.contains_key("NOMAD_JOB_PARENT_ID"));
+}
+
+#[test]
+fn what_is_more_special_wins_and_names_what_came_before() {
+    let task = Task {
+        meta: pairs([("a-b", "task")]),
+        env: pairs([("HOME", "/home"), ("WHERE", "${NOMAD_META_A_B} ${HOME} ${attr.kernel.name}")]),
+        ..task("web")
+    };
+    let group = TaskGroup { meta: pairs([("a-b", "group"), ("deep", "${NOMAD_DC}")]), ..group_of(task) };
+    let env = env_of(group, |_| {});
+    assert_eq!(env["NOMAD_META_a_b"], "task");
+    assert_eq!(env["NOMAD_META_A_B"], "task");
+    assert_eq!(env["NOMAD_META_deep"], "dc1");
+    assert_eq!(env["HOME"], "/home");
+    assert_eq!(env["WHERE"], "task /root linux", "values of one list do not see each other");
+}
+
+#[test]
+fn optional_keys_of_a_dispatch_are_there() {
+    let env = env_of(group_of(task("web")), |spec| {
+        let job = Arc::make_mut(&mut Arc::make_mut(&mut spec.job).spec);
+        job.dispatched = true;
+        job.parameterized_job =
+            Some(ParameterizedJobConfig { meta_optional: vec!["input".into()], ..Default::default() });
+    });
+    assert_eq!(env["NOMAD_META_input"], "");
+}
+
+#[test]
+fn ports_are_found_by_their_labels() {
+    let port = |label: &str, value, to, ip: &str| PortMapping {
+        label: label.into(),
+        value,
+        to,
+        host_ip: ip.into(),
+        ignore_collision: false,
+    };
+    let own = NetworkResource {
+        ip: "10.0.0.2".into(),
+        dynamic_ports: vec![Port { label: "admin".into(), value: 22_001, ..Port::default() }],
+        ..NetworkResource::default()
+    };
+    let env = env_of(group_of(task("web")), |spec| {
+        let resources = &mut Arc::make_mut(&mut spec.common).resources;
+        resources.ports = vec![port("http-in", 21_000, 8_080, "10.0.0.1"), port("v6", 21_001, 0, "fe80::1")];
+        resources.tasks = vec![
+            TaskResources { name: "web".into(), ..Default::default() },
+            TaskResources { name: "db.1".into(), networks: vec![own], ..Default::default() },
+        ];
+    });
+    for (name, value) in [
+        ("NOMAD_IP_http_in", "10.0.0.1"),
+        ("NOMAD_PORT_http_in", "8080"),
+        ("NOMAD_ALLOC_PORT_http-in", "8080"),
+        ("NOMAD_HOST_PORT_http_in", "21000"),
+        ("NOMAD_ADDR_http_in", "10.0.0.1:21000"),
+        ("NOMAD_PORT_v6", "21001"),
+        ("NOMAD_ADDR_v6", "[fe80::1]:21001"),
+        ("NOMAD_ADDR_db_1_admin", "10.0.0.2:22001"),
+        ("NOMAD_PORT_db_1_admin", "22001"),
+    ] {
+        assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert!(!env.contains_key("NOMAD_PORT_admin"), "that is another task's");
+}

@@ -1,0 +1,89 @@
+//! What jobs may ask for and this agent cannot do. Such a task fails at its start and says why, rather than run without
+//! what it counts on. Pure.
+
+use model::job::{Task, TaskGroup};
+use model::text::quoted;
+
+use super::dirs::SHARED;
+
+/// What a task, or its group, asks for in vain; `None` if the agent can do it all.
+pub(crate) fn unbuilt(group: &TaskGroup, task: &Task) -> Option<String> {
+    let parts = [
+        ("services", !group.services.is_empty() || !task.services.is_empty()),
+        ("templates", !task.templates.is_empty()),
+        ("artifacts", !task.artifacts.is_empty()),
+        ("vault", task.vault.is_some()),
+        ("secrets", !task.secrets.is_empty()),
+        ("workload identities", has_identity(task)),
+        ("volumes", !group.volumes.is_empty() || !task.volume_mounts.is_empty()),
+        ("CSI plugins", task.csi_plugin_config.is_some()),
+        ("devices", !task.resources.devices.is_empty()),
+        ("reserved cores", task.resources.cores > 0),
+        ("Connect", !task.kind.is_empty()),
+    ];
+    if let Some((part, _)) = parts.into_iter().find(|(_, asked)| *asked) {
+        return Some(format!("{part} are not built into this agent"));
+    }
+    let networks = group.networks.iter().chain(&task.resources.networks);
+    let isolated = networks.map(|network| &*network.mode).find(|mode| !matches!(*mode, "" | "host" | "none"));
+    isolated.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
+}
+
+/// Every task has an identity of its own; what is not built is giving it to the task.
+fn has_identity(task: &Task) -> bool {
+    let given = task
+        .identity
+        .as_ref()
+        .is_some_and(|identity| identity.env == Some(true) || identity.file == Some(true));
+    given || !task.identities.is_empty()
+}
+
+/// Why a task's name cannot be that of a directory beside the shared one; admission refuses such names, too (N-19.10).
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    if matches!(name, "" | "." | "..") || name == SHARED || name.contains(['/', '\\', '\0']) {
+        return Err(format!("task name {} is not allowed", quoted(name)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::job::NetworkResource;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_built_is_named() {
+        let plain = Task { name: "web".into(), ..Task::default() };
+        let group = TaskGroup::default();
+        assert_eq!(unbuilt(&group, &plain), None);
+        let rendered = Task { templates: vec![api_types::Template::default()], ..plain.clone() };
+        assert_eq!(unbuilt(&group, &rendered).unwrap(), "templates are not built into this agent");
+        let network = |mode: &str| TaskGroup {
+            networks: vec![NetworkResource { mode: mode.into(), ..NetworkResource::default() }],
+            ..TaskGroup::default()
+        };
+        assert_eq!(unbuilt(&network("host"), &plain), None);
+        assert_eq!(
+            unbuilt(&network("bridge"), &plain).unwrap(),
+            r#"network mode "bridge" is not built into this agent"#
+        );
+    }
+
+    #[test]
+    fn the_identity_that_every_task_has_asks_for_nothing() {
+        let identity = api_types::WorkloadIdentity { env: Some(false), ..Default::default() };
+        let mut task = Task { identity: Some(identity), ..Task::default() };
+        assert_eq!(unbuilt(&TaskGroup::default(), &task), None);
+        task.identity = Some(api_types::WorkloadIdentity { env: Some(true), ..Default::default() });
+        assert!(unbuilt(&TaskGroup::default(), &task).is_some());
+    }
+
+    #[test]
+    fn names_stay_within_the_allocation() {
+        assert_eq!(check_name("web-1.a"), Ok(()));
+        for name in ["", ".", "..", "alloc", "a/b", "../x"] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

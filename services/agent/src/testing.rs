@@ -1,0 +1,176 @@
+//! Builders for tests: allocations of a small job, task states, and what an agent works with.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::alloc::{
+    AllocCommon, AllocMetric, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition,
+    PackedAssigned, TaskRunState, TaskState,
+};
+use model::job::{Job, JobSpec, JobType, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::{AllocId, EvalId, Index, JobKey, JobVersionKey, Nanos, Timestamp};
+use serde_json::json;
+use tokio::sync::watch;
+use wire::node::WorkAlloc;
+
+use crate::alloc::class::Class;
+use crate::alloc::spec::AllocSpec;
+use crate::alloc::status::{Member, Tasks};
+use crate::config::Config;
+use crate::context::Context;
+use crate::driver::Drivers;
+use crate::driver::mock::{self, Mock};
+use crate::driver::process::ExecutorCommand;
+use crate::driver::raw_exec::{self, RawExec};
+use crate::store::Store;
+use crate::task::dirs::build_parent;
+use crate::task::names::NodeFacts;
+
+/// When everything in tests begins.
+pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+pub(crate) fn alloc_id(number: u8) -> AllocId {
+    AllocId::from_bytes([number; 16])
+}
+
+/// An allocation with one task `web` that pretends to run for a minute.
+pub(crate) fn spec() -> AllocSpec {
+    with_tasks(vec![task("web")])
+}
+
+/// An allocation with these tasks.
+pub(crate) fn with_tasks(tasks: Vec<Task>) -> AllocSpec {
+    let group = TaskGroup {
+        name: "app".into(),
+        count: 1,
+        restart_policy: Some(RestartPolicy {
+            attempts: 0,
+            interval: Nanos::from_mins(30),
+            delay: Nanos::from_secs(15),
+            mode: Some(RestartMode::Fail),
+            render_templates: false,
+        }),
+        tasks,
+        ..TaskGroup::default()
+    };
+    with_group(JobType::Service, group)
+}
+
+/// An allocation of this group.
+pub(crate) fn with_group(kind: JobType, group: TaskGroup) -> AllocSpec {
+    let job = JobSpec {
+        id: "site".into(),
+        name: "site".into(),
+        namespace: "default".into(),
+        kind,
+        priority: 50,
+        task_groups: vec![group],
+        ..JobSpec::default()
+    };
+    let common = AllocCommon {
+        job: JobVersionKey { job: JobKey::new("default", "site"), create_index: Index(1), version: 0 },
+        task_group: "app".into(),
+        name_stem: "site.app".into(),
+        eval_id: EvalId::from_bytes([9; 16]),
+        deployment_id: None,
+        resources: AllocatedResources::default(),
+        metrics: AllocMetric::default(),
+        trace: None,
+    };
+    let work = WorkAlloc {
+        id: alloc_id(1),
+        common: 0,
+        name_index: Some(0),
+        assigned: PackedAssigned::default(),
+        desired_status: DesiredStatus::Run,
+        desired_transition: DesiredTransition::default(),
+        client_status: ClientStatus::Pending,
+        canary: false,
+        healthy: None,
+        previous: None,
+        migrate_token: None,
+        preempted: Vec::new(),
+        alloc_modify_index: Index(5),
+        create_time: NOW,
+    };
+    AllocSpec { work, common: Arc::new(common), job: Arc::new(Job { spec: Arc::new(job), ..Job::default() }) }
+}
+
+/// A task that pretends to run for a minute.
+pub(crate) fn task(name: &str) -> Task {
+    Task {
+        name: name.into(),
+        driver: "mock_driver".into(),
+        config: [("run_for".to_owned(), json!("1m"))].into(),
+        kill_timeout: Nanos::from_secs(5),
+        ..Task::default()
+    }
+}
+
+/// The state of a task that has not started.
+pub(crate) fn pending() -> TaskState {
+    TaskState::pending("task".into())
+}
+
+/// The state of a task that runs.
+pub(crate) fn running() -> TaskState {
+    TaskState { state: TaskRunState::Running, started_at: NOW, ..pending() }
+}
+
+/// The state of a task that ended well.
+pub(crate) fn dead() -> TaskState {
+    TaskState { state: TaskRunState::Dead, finished_at: NOW, ..running() }
+}
+
+/// The state of a task that failed.
+pub(crate) fn failed() -> TaskState {
+    TaskState { failed: true, ..dead() }
+}
+
+/// A task of an allocation.
+pub(crate) fn member(class: Class, state: TaskState) -> Member {
+    Member { class, leader: false, state }
+}
+
+/// The tasks of an allocation.
+pub(crate) fn tasks<const N: usize>(tasks: [(&str, Class, TaskState); N]) -> Tasks {
+    tasks.into_iter().map(|(name, class, state)| (name.into(), member(class, state))).collect()
+}
+
+/// Executors that are this test program, made to run one test that never returns from being one.
+pub(crate) fn executor() -> ExecutorCommand {
+    let program = std::env::current_exe().expect("a program knows where it is");
+    let args = ["executor::tests::executor_process", "--exact", "--ignored", "--nocapture"];
+    ExecutorCommand::new(program, args.map(str::to_owned).to_vec())
+}
+
+/// What everything works with, below a directory.
+pub(crate) fn context(dir: &Path, contacted: watch::Receiver<bool>) -> Arc<Context> {
+    let config = Config::for_tests(dir);
+    build_parent(&config.allocs_dir()).expect("the directory is new");
+    let drivers = Drivers::default()
+        .with(mock::NAME, Mock)
+        .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor()));
+    Arc::new(Context {
+        drivers,
+        store: Store::open(&dir.join("state")).expect("the directory is new"),
+        node: NodeFacts::default(),
+        host_env: [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())].into(),
+        contacted,
+        config,
+    })
+}
+
+/// Waits until something is so; fails if it does not come to be.
+pub(crate) async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    const TRIES_MAX: u32 = 2_000;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 0..TRIES_MAX {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    panic!("it never came about: {what}");
+}

@@ -1,0 +1,452 @@
+//! A whole agent, in a process of its own, over a real NATS server, against a tracker that this test plays.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bus::{Bus, Request};
+use model::alloc::{
+    AllocCommon, AllocMetric, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition,
+    PackedAssigned, TaskState,
+};
+use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
+use model::node::{NodeSpec, NodeStatus};
+use model::{AllocId, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
+use private_servers::Nats;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
+use wire::node::{
+    AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
+    WorkAlloc, WorkAllocs, WorkCommon,
+};
+use wire::{Refusal, RefusalKind, Subject};
+
+const ALLOC: AllocId = AllocId::from_bytes([7; 16]);
+const DATA_DIR: &str = "TEST_AGENT_DATA_DIR";
+const NATS_URL: &str = "TEST_AGENT_NATS_URL";
+
+/// Not a test: the process that stays beside a task.
+#[test]
+#[ignore = "it is an executor for other tests"]
+fn executor_process() {
+    let dir = PathBuf::from(std::env::args().next_back().unwrap());
+    let _ = agent::executor::main(&agent::executor::Args { dir });
+    std::process::exit(0);
+}
+
+/// Not a test: the agent.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it is an agent for other tests"]
+async fn agent_process() {
+    let executor = ["executor_process", "--exact", "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    let args = agent::Args {
+        data_dir: std::env::var(DATA_DIR).unwrap().into(),
+        node_name: Some("one".into()),
+        raw_exec: true,
+        first_heartbeat_within_ms: 0,
+        gc_disk_percent_max: 100.0,
+        executor: Some((std::env::current_exe().unwrap(), executor)),
+        ..agent::Args::default()
+    };
+    let node = agent::node_id(&args).unwrap();
+    let nats = nats_args(&std::env::var(NATS_URL).unwrap());
+    let connecting = async move { Bus::connect_agent(&nats, "agent", node).await };
+    agent::run_connecting(args, connecting, CancellationToken::new()).await.unwrap();
+}
+
+fn nats_args(url: &str) -> bus::Args {
+    bus::Args { servers: vec![url.parse().unwrap()], credentials: None }
+}
+
+/// What the tracker knows and was told.
+#[derive(Default)]
+struct Known {
+    node: Option<(NodeId, Arc<NodeSpec>)>,
+    status: Option<NodeStatus>,
+    report_all: Option<Index>,
+    index: Index,
+    work: BTreeMap<AllocId, (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>,
+    reports: Vec<Report>,
+}
+
+impl Known {
+    fn last(&self, alloc: AllocId) -> Option<&AllocReport> {
+        let reports = self.reports.iter().rev().flat_map(|report| &report.allocs);
+        reports.into_iter().find(|report| report.id == alloc)
+    }
+}
+
+/// A tracker with one node.
+#[derive(Clone)]
+struct Tracker {
+    bus: Bus,
+    known: Arc<Mutex<Known>>,
+}
+
+impl Tracker {
+    async fn serve(bus: Bus) -> Self {
+        let tracker =
+            Self { bus, known: Arc::new(Mutex::new(Known { index: Index(10), ..Known::default() })) };
+        for subject in [
+            Subject::EVERY_NODE_REGISTER,
+            Subject::EVERY_NODE_HEARTBEAT,
+            Subject::EVERY_NODE_WORK,
+            Subject::EVERY_NODE_REPORT,
+        ] {
+            let mut requests = tracker.bus.serve(subject).await.unwrap();
+            let tracker = tracker.clone();
+            tokio::spawn(async move {
+                while let Some(request) = requests.next().await {
+                    tracker.answer(request).await;
+                }
+            });
+        }
+        tracker
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap()
+    }
+
+    async fn answer(&self, request: Request) {
+        if let Ok(Register { id, spec }) = request.body() {
+            let answer = {
+                let mut known = self.known();
+                known.node = Some((id, spec));
+                standing(&known)
+            };
+            request.answer(&answer).await;
+        } else if let Ok(Heartbeat { .. }) = request.body() {
+            let answer = {
+                let mut known = self.known();
+                if known.report_all.is_none() {
+                    known.status = Some(NodeStatus::Ready);
+                }
+                standing(&known)
+            };
+            request.answer(&answer).await;
+        } else if let Ok(AskWork { since, .. }) = request.body() {
+            let answer = {
+                let known = self.known();
+                let changed = known.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since);
+                Work {
+                    index: known.index,
+                    allocs: known
+                        .work
+                        .values()
+                        .map(|(alloc, ..)| (alloc.id, alloc.alloc_modify_index))
+                        .collect(),
+                    // The first of them only, so that the agent has to ask for the rest.
+                    changed: packed(changed.take(1)),
+                }
+            };
+            request.answer(&answer).await;
+        } else if let Ok(AskAllocs { allocs, .. }) = request.body() {
+            let answer = packed(self.known().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
+            request.answer(&answer).await;
+        } else {
+            let report: Report = request.body().unwrap();
+            let refused = {
+                let mut known = self.known();
+                let refused = known.status.is_none();
+                if !refused {
+                    if report.all_since == known.report_all {
+                        known.report_all = None;
+                    }
+                    known.reports.push(report);
+                }
+                refused
+            };
+            if refused {
+                let message = "node is not allowed to update allocs while in status down".into();
+                request.refuse(Refusal { kind: RefusalKind::NotReady, message }).await;
+            } else {
+                request.answer(&Reported { index: Index(1) }).await;
+            }
+        }
+    }
+
+    /// Changes the node's work and wakes the agent.
+    async fn place(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) {
+        let (node, work_index) = {
+            let mut known = self.known();
+            known.index = known.index.next();
+            let index = known.index;
+            let (mut work, common, job) = known.work.remove(&alloc).unwrap_or_else(|| new_alloc(alloc));
+            let mut job = Job::clone(&job);
+            change(&mut work, &mut job);
+            work.alloc_modify_index = index;
+            known.work.insert(alloc, (work, common, Arc::new(job)));
+            (known.node.as_ref().unwrap().0, index)
+        };
+        self.bus.publish(Subject::AgentWake(node), &Wake { work_index }).await.unwrap();
+    }
+
+    async fn until(&self, what: &str, so: impl Fn(&Known) -> bool) {
+        for _ in 0..3_000 {
+            if so(&self.known()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it never came about: {what}");
+    }
+
+    async fn until_reported(&self, alloc: AllocId, status: ClientStatus) -> Vec<TaskState> {
+        let so = |known: &Known| known.last(alloc).is_some_and(|report| report.status == status);
+        self.until(&format!("{alloc} is {status}"), so).await;
+        self.known().last(alloc).unwrap().task_states.unpack().unwrap()
+    }
+}
+
+fn standing(known: &Known) -> NodeAnswer {
+    NodeAnswer {
+        status: known.status.unwrap_or(NodeStatus::Initializing),
+        ttl_ms: 300,
+        work_index: known.index,
+        report_all: known.report_all,
+    }
+}
+
+fn packed<'a>(allocs: impl Iterator<Item = &'a (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>) -> WorkAllocs {
+    let mut answer = WorkAllocs::default();
+    for (alloc, common, job) in allocs {
+        let place = u16::try_from(answer.jobs.len()).unwrap();
+        answer.jobs.push(Arc::clone(job));
+        answer.commons.push(WorkCommon { job: place, common: Arc::clone(common) });
+        answer.allocs.push(WorkAlloc { common: place, ..alloc.clone() });
+    }
+    answer
+}
+
+fn new_alloc(id: AllocId) -> (WorkAlloc, Arc<AllocCommon>, Arc<Job>) {
+    let task = Task {
+        name: "web".into(),
+        driver: "raw_exec".into(),
+        kill_timeout: Nanos::from_secs(5),
+        log_config: LogConfig { max_files: 2, max_file_size_mb: 1, disabled: false },
+        ..Task::default()
+    };
+    let policy = RestartPolicy {
+        attempts: 0,
+        interval: Nanos::from_mins(1),
+        delay: Nanos::SECOND,
+        mode: Some(RestartMode::Fail),
+        render_templates: false,
+    };
+    let group = TaskGroup {
+        name: "app".into(),
+        count: 1,
+        restart_policy: Some(policy),
+        tasks: vec![task],
+        ..TaskGroup::default()
+    };
+    let spec = JobSpec {
+        id: "site".into(),
+        name: "site".into(),
+        namespace: "default".into(),
+        kind: JobType::Batch,
+        task_groups: vec![group],
+        ..JobSpec::default()
+    };
+    let common = AllocCommon {
+        job: JobVersionKey { job: JobKey::new("default", "site"), create_index: Index(1), version: 0 },
+        task_group: "app".into(),
+        name_stem: "site.app".into(),
+        eval_id: EvalId::from_bytes([9; 16]),
+        deployment_id: None,
+        resources: AllocatedResources::default(),
+        metrics: AllocMetric::default(),
+        trace: None,
+    };
+    let work = WorkAlloc {
+        id,
+        common: 0,
+        name_index: Some(0),
+        assigned: PackedAssigned::default(),
+        desired_status: DesiredStatus::Run,
+        desired_transition: DesiredTransition::default(),
+        client_status: ClientStatus::Pending,
+        canary: false,
+        healthy: None,
+        previous: None,
+        migrate_token: None,
+        preempted: Vec::new(),
+        alloc_modify_index: Index(1),
+        create_time: Timestamp::from_secs(1_800_000_000),
+    };
+    (work, Arc::new(common), Arc::new(Job { spec: Arc::new(spec), ..Job::default() }))
+}
+
+/// Has the job's task run a shell script.
+fn script(text: &str) -> impl FnOnce(&mut WorkAlloc, &mut Job) + use<> {
+    let config = [("command".to_owned(), json!("sh")), ("args".to_owned(), json!(["-c", text]))];
+    move |_, job| Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].config = config.into()
+}
+
+/// An agent's process; it ends with this.
+struct Agent(Child);
+
+impl Agent {
+    fn start(nats: &Nats, dir: &Path) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["agent_process", "--exact", "--ignored", "--nocapture"])
+            .env(DATA_DIR, dir)
+            .env(NATS_URL, nats.url())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    /// As `kill -9` does.
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Scene {
+    dir: TempDir,
+    nats: Nats,
+    tracker: Tracker,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let nats = Nats::temporary().await.unwrap();
+        let bus = Bus::connect(&nats_args(&nats.url()), "tracker").await.unwrap();
+        Self { dir: tempfile::tempdir().unwrap(), nats, tracker: Tracker::serve(bus).await }
+    }
+
+    fn agent(&self) -> Agent {
+        Agent::start(&self.nats, self.dir.path())
+    }
+
+    async fn ready_agent(&self) -> Agent {
+        let agent = self.agent();
+        self.tracker.until("the node is ready", |known| known.status == Some(NodeStatus::Ready)).await;
+        agent
+    }
+
+    fn task_file(&self, alloc: AllocId, name: &str) -> PathBuf {
+        self.dir.path().join("alloc").join(alloc.to_string()).join("web").join(name)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_registers_runs_its_work_and_reports_it() {
+    let scene = Scene::new().await;
+    let _agent = scene.ready_agent().await;
+    let (node, spec) = scene.tracker.known().node.clone().unwrap();
+    assert_eq!((&*spec.name, spec.boot), ("one", 1));
+    assert_eq!(&*spec.attributes["driver.raw_exec"], "1");
+
+    let second = AllocId::from_bytes([8; 16]);
+    scene.tracker.place(second, script("exit 3")).await;
+    let waiting = r#"echo "hello from $NOMAD_ALLOC_NAME"; while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done"#;
+    scene.tracker.place(ALLOC, script(waiting)).await;
+    let failed = scene.tracker.until_reported(second, ClientStatus::Failed).await;
+    assert!(failed[0].failed);
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+
+    let ask = ReadLogs {
+        alloc: ALLOC,
+        task: "web".into(),
+        stream: LogStream::Stdout,
+        from: LogPosition::Origin(Origin::Start(0)),
+        bytes_max: 1_000,
+        wait_ms: 5_000,
+    };
+    let within = Duration::from_secs(20);
+    let chunk: LogChunk = scene.tracker.bus.request(Subject::AgentFiles(node), &ask, within).await.unwrap();
+    assert_eq!(&*chunk.data, b"hello from site.app[0]\n");
+    assert_eq!(&*chunk.path, "alloc/logs/web.stdout.0");
+    let ask = ReadLogs { task: "other".into(), ..ask };
+    let refused = scene.tracker.bus.request::<_, LogChunk>(Subject::AgentFiles(node), &ask, within).await;
+    assert_eq!(refused.unwrap_err().to_string(), r#"refused: unknown task name "other""#);
+
+    scene.tracker.place(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
+    let states = scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
+    assert_eq!(states[0].events.last().unwrap().display(), "Task successfully killed");
+
+    scene.tracker.known().work.remove(&ALLOC);
+    scene.tracker.place(second, |_, _| {}).await;
+    let dir = scene.dir.path().join("alloc").join(ALLOC.to_string());
+    scene.tracker.until("what the servers forgot is gone", |_| !dir.exists()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_survive_their_agent_and_are_found_again() {
+    let scene = Scene::new().await;
+    let agent = scene.ready_agent().await;
+    let patient = "echo $$ >> pids; while [ -d $NOMAD_TASK_DIR -a ! -e go ]; do sleep 0.01; done; exit 5";
+    scene.tracker.place(ALLOC, script(patient)).await;
+    let short = AllocId::from_bytes([8; 16]);
+    scene
+        .tracker
+        .place(short, script("while [ -d $NOMAD_TASK_DIR -a ! -e go ]; do sleep 0.01; done; exit 6"))
+        .await;
+    let before = scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+    scene.tracker.until_reported(short, ClientStatus::Running).await;
+    agent.kill();
+
+    // One ends while there is no agent. The servers missed the node, and want to hear of all that lives.
+    fs::write(scene.task_file(short, "go"), "").unwrap();
+    {
+        let mut known = scene.tracker.known();
+        known.status = Some(NodeStatus::Initializing);
+        known.report_all = Some(Index(99));
+        known.reports.clear();
+    }
+    let _agent = scene.agent();
+    scene
+        .tracker
+        .until("all is reported", |known| known.reports.iter().any(|report| report.all_since.is_some()))
+        .await;
+    {
+        let known = scene.tracker.known();
+        let all = known.reports.iter().find(|report| report.all_since == Some(Index(99))).unwrap();
+        assert_eq!(all.boot, 2);
+        let patient = all.allocs.iter().find(|report| report.id == ALLOC).unwrap();
+        assert_eq!(patient.status, ClientStatus::Running);
+        assert_eq!(patient.task_states.unpack().unwrap(), before, "nothing happened to it");
+    }
+    let ended = scene.tracker.until_reported(short, ClientStatus::Failed).await;
+    let told: Vec<_> = ended[0].events.iter().map(|event| event.display()).collect();
+    assert!(told.contains(&"Exit Code: 6".to_owned()), "{told:?}");
+
+    fs::write(scene.task_file(ALLOC, "go"), "").unwrap();
+    let ended = scene.tracker.until_reported(ALLOC, ClientStatus::Failed).await;
+    let told: Vec<_> = ended[0].events.iter().map(|event| event.display()).collect();
+    assert_eq!(told[before[0].events.len()..], ["Exit Code: 5", "Policy allows no restarts"]);
+    let pids = fs::read_to_string(scene.task_file(ALLOC, "pids")).unwrap();
+    assert_eq!(pids.lines().count(), 1, "it was started once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_end_and_are_reported_although_nobody_listened_for_a_while() {
+    let mut scene = Scene::new().await;
+    let _agent = scene.ready_agent().await;
+    scene.tracker.place(ALLOC, script("while [ -d $NOMAD_TASK_DIR -a ! -e go ]; do sleep 0.01; done")).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+    scene.nats.kill9().await.unwrap();
+    fs::write(scene.task_file(ALLOC, "go"), "").unwrap();
+    scene.nats.restart().await.unwrap();
+    scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
+}

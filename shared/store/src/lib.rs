@@ -1,0 +1,58 @@
+//! PostgreSQL: the log of change sets, its head, and the tables that people query. All SQL is here.
+//!
+//! A [`Writer`] is the plan applier's: the lease, commits, and what became of them. A commit appends to the log and moves
+//! the head, in one statement. A [`Projector`] brings the object tables up to date behind it, a [`Database`] is for
+//! everybody who reads: the newest durable state is what the tables hold, and the log from there. What is committed, and
+//! when, is the applier's business; what a state is, that of `state`.
+//!
+//! # Statements
+//!
+//! Statements are checked when they are compiled (`query!`), against what `.sqlx` remembers of a database; builds need
+//! none. After changing a statement or adding a migration, `.ci/sqlx` starts a database and writes `.sqlx` anew. A few
+//! statements cannot be checked so, and say why: they name tables that no migration makes, or make tables themselves.
+//!
+//! # Roles
+//!
+//! Services other than the applier need `select` on all tables; the applier owns them. Both call `pg_control_system()`,
+//! which is everybody's unless it was taken away. A role for people who look things up:
+//!
+//! ```sql
+//! create role lookup login password '…';
+//! grant connect on database drover to lookup;
+//! grant usage on schema public to lookup;
+//! grant select on allocs, deployments, evals, job_summaries, leases, node_pools, namespaces, projection to lookup;
+//! grant select (namespace, job_id, create_index, version, name, type, priority, status, status_description, stopped,
+//!     stable, parent_id, node_pool, version_tag, modify_index, job_modify_index, submit_time) on jobs to lookup;
+//! grant select (id, name, datacenter, node_pool, node_class, computed_class, status, status_description,
+//!     scheduling_eligibility, draining, status_updated_at, create_index, modify_index, body) on nodes to lookup;
+//! ```
+//!
+//! It lacks the log, `jobs.body` and `nodes.spec` on purpose: those hold what users put into their jobs' environment, and
+//! the secrets of the agents.
+
+mod args;
+mod database;
+mod error;
+mod head;
+mod load;
+mod log;
+mod partitions;
+mod projection;
+mod projector;
+mod schema;
+mod server;
+mod tables;
+mod touched;
+mod writer;
+
+/// How far the log is and who writes it: what the row `head` says.
+pub use wire::feed::Head;
+
+pub use args::Args;
+pub use database::Database;
+pub use error::Error;
+pub use head::Take;
+pub use load::Loaded;
+pub use log::{LogRow, Tail};
+pub use projector::Projector;
+pub use writer::{Outcome, Writer};

@@ -1,0 +1,99 @@
+//! Loading: the object tables, and the log from where they are, in one look at the database.
+
+use futures::TryStreamExt;
+use model::change::{Cause, Change, ChangeSet};
+use model::{Index, RequestId, Timestamp};
+use sqlx::Connection;
+use sqlx::postgres::PgConnection;
+use state::State;
+use wire::feed::Head;
+
+use crate::error::{Error, database};
+use crate::head;
+use crate::log;
+use crate::projection::{self, Projected};
+use crate::tables;
+
+/// How many objects are handed to the state at once; all others stay with the server until then.
+const BATCH: usize = 1_024;
+
+/// A state as it was loaded.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The state, at the head's index.
+    pub state: State,
+    /// The head at the same moment.
+    pub head: Head,
+    /// How far the object tables were; what follows is in the log, and still to be projected.
+    pub projected: Index,
+}
+
+/// A state while it is being loaded.
+pub(crate) struct Loading {
+    state: State,
+    at: Projected,
+    batch: Vec<Change>,
+}
+
+/// All of it at one moment; `None` if the log has a gap where it should follow the tables, because it is being trimmed.
+pub(crate) async fn load(connection: &mut PgConnection) -> Result<Option<Loaded>, Error> {
+    // Not checked when built: it has neither parameters nor a result.
+    let begin = "begin isolation level repeatable read, read only";
+    let mut transaction = connection.begin_with(begin).await.map_err(database("begin to load"))?;
+    let head = head::read(&mut transaction).await?;
+    let projected = projection::read(&mut transaction).await?;
+    let mut loading = Loading { state: State::default(), at: projected, batch: Vec::new() };
+    tables::load(&mut transaction, &mut loading).await?;
+    let mut state = loading.finish()?;
+    let complete = catch_up(&mut transaction, &mut state, head.index).await?;
+    transaction.commit().await.map_err(database("end a load"))?;
+    Ok(complete.then_some(Loaded { state, head, projected: projected.index }))
+}
+
+/// Applies the log up to `head`. Whether there was all of it.
+async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index) -> Result<bool, Error> {
+    let rows = sqlx::query_scalar!(
+        "select bytes from changes where index > $1 and index <= $2 order by index",
+        state.index().0.cast_signed(),
+        head.0.cast_signed(),
+    );
+    let mut rows = rows.fetch(transaction);
+    while let Some(bytes) = rows.try_next().await.map_err(database("read the log"))? {
+        let set = log::decode(&bytes)?;
+        if set.index != state.index().next() {
+            return Ok(false);
+        }
+        state.apply(&set)?;
+    }
+    Ok(state.index() == head)
+}
+
+impl Loading {
+    /// Takes in an object, which carries its own indexes.
+    pub(crate) fn push(&mut self, change: Change) -> Result<(), Error> {
+        self.batch.push(change);
+        if self.batch.len() < BATCH { Ok(()) } else { self.flush() }
+    }
+
+    /// Takes in what has no index of its own, but happened at `index`.
+    pub(crate) fn push_at(&mut self, index: Index, changes: Vec<Change>) -> Result<(), Error> {
+        self.flush()?;
+        Ok(self.state.load(&change_set(index, self.at.at, changes))?)
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let set = change_set(self.at.index, self.at.at, std::mem::take(&mut self.batch));
+        Ok(self.state.load(&set)?)
+    }
+
+    fn finish(mut self) -> Result<State, Error> {
+        self.flush()?;
+        Ok(self.state)
+    }
+}
+
+/// What `State::load` takes: of a change set it looks at these only.
+fn change_set(index: Index, at: Timestamp, changes: Vec<Change>) -> ChangeSet {
+    let request_id = RequestId::from_bytes([0; 16]);
+    ChangeSet { index, at, request_id, cause: Cause::Settings, trace: None, result: Vec::new(), changes }
+}

@@ -1,0 +1,206 @@
+//! The table `changes`: the log of change sets. Its partitions are [`partitions`](crate::partitions)' business.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::change::ChangeSet;
+use model::{Epoch, Index, RequestId, Timestamp};
+use sqlx::postgres::PgConnection;
+use uuid::Uuid;
+use wire::Wire;
+use wire::feed::Head;
+
+use crate::error::{Error, commit, database, unreadable};
+use crate::head;
+
+/// One change set as the log keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRow {
+    /// Its index.
+    pub index: Index,
+    /// The cluster's time at it.
+    pub at: Timestamp,
+    /// The command that made it.
+    pub request_id: RequestId,
+    /// The change set, encoded ([`wire::encode`]).
+    pub bytes: Bytes,
+}
+
+impl LogRow {
+    /// The row of a change set.
+    pub fn new(set: &ChangeSet) -> Self {
+        Self { index: set.index, at: set.at, request_id: set.request_id, bytes: wire::encode(set).into() }
+    }
+
+    /// The change set.
+    ///
+    /// # Errors
+    /// If the bytes are none that this program can read.
+    pub fn change_set(&self) -> Result<ChangeSet, Error> {
+        decode(&self.bytes)
+    }
+}
+
+/// The log after an index.
+#[derive(Debug)]
+pub enum Tail {
+    /// Change sets without a gap, at least one unless the index is the head's.
+    Page {
+        /// The change sets in order.
+        rows: Vec<LogRow>,
+        /// The head at the same moment.
+        head: Head,
+    },
+    /// The log does not go back that far, or never was that far: load the state anew.
+    Trimmed,
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
+    wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map_err(unreadable("change set"))
+}
+
+/// Moves the head from `from` over `rows`, which follow on there, and appends them: one statement, one round trip, all
+/// or nothing. Whether it did.
+///
+/// Epoch and index are conditions on the one row that is updated. A statement that had to wait for another looks at
+/// both again in what that one left behind; a condition anywhere else would be as it was before the wait (design §5).
+pub(crate) async fn append(
+    connection: &mut PgConnection,
+    epoch: Epoch,
+    from: Index,
+    rows: &[LogRow],
+    lease: Duration,
+) -> Result<bool, Error> {
+    let last = rows.last().expect("a commit has something to commit");
+    let indexes: Vec<i64> = rows.iter().map(|row| row.index.0.cast_signed()).collect();
+    let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
+    let request_ids: Vec<Uuid> = rows.iter().map(|row| row.request_id.0).collect();
+    let bytes: Vec<&[u8]> = rows.iter().map(|row| &row.bytes[..]).collect();
+    let appended = sqlx::query!(
+        "with moved as (
+            update head set index = $3, at_ns = $4,
+                lease_until = clock_timestamp() + $5::bigint * interval '1 millisecond'
+            where applier_epoch = $1 and index = $2
+            returning 1
+        )
+        insert into changes (index, applier_epoch, at_ns, request_id, bytes)
+        select index, $1, at_ns, request_id, bytes
+        from unnest($6::bigint[], $7::bigint[], $8::uuid[], $9::bytea[]) as rows (index, at_ns, request_id, bytes)
+        where exists (select from moved)",
+        epoch.0.cast_signed(),
+        from.0.cast_signed(),
+        last.index.0.cast_signed(),
+        last.at.0,
+        head::millis(lease),
+        &indexes,
+        &times,
+        &request_ids,
+        &bytes as &[&[u8]],
+    )
+    .execute(connection)
+    .await
+    .map_err(commit("commit change sets"))?;
+    Ok(appended.rows_affected() != 0)
+}
+
+/// Whether that epoch's change sets of these requests stand in the log after `from`, one after the other.
+pub(crate) async fn has(
+    transaction: &mut PgConnection,
+    epoch: Epoch,
+    from: Index,
+    requests: &[Uuid],
+) -> Result<bool, Error> {
+    let found = sqlx::query_scalar!(
+        r#"select count(*) as "count!"
+        from unnest($3::uuid[]) with ordinality as mine (request_id, place)
+        join changes on changes.index = $2 + mine.place and changes.request_id = mine.request_id
+        where changes.applier_epoch = $1 and changes.index > $2 and changes.index <= $2 + cardinality($3::uuid[])"#,
+        epoch.0.cast_signed(),
+        from.0.cast_signed(),
+        requests,
+    );
+    let found = found.fetch_one(transaction).await.map_err(database("look for own change sets"))?;
+    Ok(found.cast_unsigned() == requests.len() as u64)
+}
+
+/// The requests of change sets that are not before `since`, with index and time, the oldest first.
+///
+/// Goes back from the head, a page at a time: time never decreases along the log, so that it needs no index by time.
+pub(crate) async fn requests_since(
+    connection: &mut PgConnection,
+    since: Timestamp,
+) -> Result<Vec<(RequestId, Index, Timestamp)>, Error> {
+    const PAGE_ROWS: i64 = 10_000;
+    let mut requests = Vec::new();
+    let mut before = i64::MAX;
+    loop {
+        let page = sqlx::query!(
+            "select index, request_id, at_ns from changes where index < $1 order by index desc limit $2",
+            before,
+            PAGE_ROWS,
+        );
+        let page = page.fetch_all(&mut *connection).await.map_err(database("read the log's requests"))?;
+        let recent = page.iter().take_while(|row| row.at_ns >= since.0);
+        requests.extend(
+            recent.map(|row| (RequestId(row.request_id), head::index(row.index), Timestamp(row.at_ns))),
+        );
+        match page.last() {
+            Some(last) if last.at_ns >= since.0 => before = last.index,
+            Some(_) | None => break,
+        }
+    }
+    requests.reverse();
+    Ok(requests)
+}
+
+/// Change sets after `index`: at most `rows_max`, and beyond the first only for as long as they are `bytes_max` together.
+pub(crate) async fn after(
+    connection: &mut PgConnection,
+    index: Index,
+    rows_max: u32,
+    bytes_max: usize,
+) -> Result<Tail, Error> {
+    // One statement, so that head and log are of one moment.
+    let found = sqlx::query!(
+        r#"select head.index as head_index, head.at_ns as head_at_ns, applier_epoch, applier_id, history,
+            page.index as "index?", page.at_ns as "at_ns?", page.request_id as "request_id?", page.bytes as "bytes?"
+        from head left join lateral (
+            select index, at_ns, request_id, bytes
+            from (
+                select index, at_ns, request_id, bytes,
+                    sum(octet_length(bytes)) over (order by index rows unbounded preceding) as bytes_to_here
+                from changes where index > $1 and index <= $1 + $2
+            ) summed
+            where bytes_to_here <= $3 or index = $1 + 1
+        ) page on true
+        order by page.index"#,
+        index.0.cast_signed(),
+        i64::from(rows_max),
+        i64::try_from(bytes_max).unwrap_or(i64::MAX),
+    );
+    let found = found.fetch_all(connection).await.map_err(database("read the log"))?;
+    let first = found.first().expect("the head is joined to at least nothing");
+    let head = Head {
+        history: model::HistoryId(first.history),
+        index: head::index(first.head_index),
+        at: Timestamp(first.head_at_ns),
+        epoch: Epoch(first.applier_epoch.cast_unsigned()),
+        applier: model::ProcessId(first.applier_id),
+    };
+    let rows: Vec<LogRow> = found
+        .into_iter()
+        .filter_map(|row| {
+            Some(LogRow {
+                index: head::index(row.index?),
+                at: Timestamp(row.at_ns?),
+                request_id: RequestId(row.request_id?),
+                bytes: row.bytes?.into(),
+            })
+        })
+        .collect();
+    let is_gapless = rows.iter().zip(index.0 + 1..).all(|(row, expected)| row.index.0 == expected);
+    if !is_gapless || index > head.index || (rows.is_empty() && index < head.index) {
+        return Ok(Tail::Trimmed);
+    }
+    Ok(Tail::Page { rows, head })
+}

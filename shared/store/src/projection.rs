@@ -1,0 +1,40 @@
+//! The row `projection`: how far the object tables are, and under which epoch they are written.
+
+use model::{Epoch, Index, Timestamp};
+use sqlx::postgres::PgConnection;
+
+use crate::error::{Error, database};
+use crate::head;
+
+/// How far the object tables are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Projected {
+    /// The last change set that they have.
+    pub(crate) index: Index,
+    /// The cluster's time at it.
+    pub(crate) at: Timestamp,
+}
+
+/// Claims the object tables for an epoch until the transaction ends, and waits for whoever else writes them.
+pub(crate) async fn claim(transaction: &mut PgConnection, epoch: Epoch) -> Result<Projected, Error> {
+    let claimed = sqlx::query!(
+        "update projection set applier_epoch = $1 where applier_epoch <= $1 returning projected_index, at_ns",
+        epoch.0.cast_signed(),
+    );
+    let claimed = claimed.fetch_optional(transaction).await.map_err(database("claim the object tables"))?;
+    let claimed = claimed.ok_or(Error::Deposed { epoch })?;
+    Ok(Projected { index: head::index(claimed.projected_index), at: Timestamp(claimed.at_ns) })
+}
+
+/// Says how far the object tables are when this transaction is through.
+pub(crate) async fn advance(transaction: &mut PgConnection, to: Projected) -> Result<(), Error> {
+    let (index, at_ns) = (to.index.0.cast_signed(), to.at.0);
+    let advanced = sqlx::query!("update projection set projected_index = $1, at_ns = $2", index, at_ns);
+    advanced.execute(transaction).await.map(drop).map_err(database("move the projection on"))
+}
+
+pub(crate) async fn read(connection: &mut PgConnection) -> Result<Projected, Error> {
+    let row = sqlx::query!("select projected_index, at_ns from projection").fetch_one(connection).await;
+    let row = row.map_err(database("read how far the object tables are"))?;
+    Ok(Projected { index: head::index(row.projected_index), at: Timestamp(row.at_ns) })
+}

@@ -1,0 +1,221 @@
+//! The table `allocs`, by far the largest.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use model::alloc::{
+    AllocCommon, AllocExtra, Allocation, DesiredTransition, Health, PackedAssigned, PackedTaskStates,
+    ReportNumber,
+};
+use model::change::Change;
+use model::{AllocId, Index, NodeId, Text, Timestamp};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgConnection;
+use state::{AllocRef, State};
+use uuid::Uuid;
+
+use super::shares::{self, ShareIds};
+use super::{chunks, column, decode, encode, int, sort_out, text};
+use crate::error::{Error, database, unreadable};
+use crate::head;
+use crate::load::Loading;
+use crate::touched::Touched;
+
+/// What neither the columns nor the common share say of an allocation. Most have little of it; with names of a letter
+/// or two, for there are millions.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Rest<'a> {
+    #[serde(rename = "n", skip_serializing_if = "is_default")]
+    name_index: Option<u32>,
+    #[serde(rename = "a", skip_serializing_if = "is_default")]
+    assigned: PackedAssigned,
+    #[serde(rename = "dd", skip_serializing_if = "is_default")]
+    desired_description: Cow<'a, str>,
+    #[serde(rename = "dt", skip_serializing_if = "is_default")]
+    desired_transition: DesiredTransition,
+    #[serde(rename = "cd", skip_serializing_if = "is_default")]
+    client_description: Cow<'a, str>,
+    #[serde(rename = "t", skip_serializing_if = "is_default")]
+    task_states: PackedTaskStates,
+    #[serde(rename = "h", skip_serializing_if = "is_default")]
+    health: Option<Health>,
+    #[serde(rename = "x", skip_serializing_if = "is_default")]
+    extra: Cow<'a, AllocExtra>,
+    #[serde(rename = "r", skip_serializing_if = "is_default")]
+    report: ReportNumber,
+    #[serde(rename = "ai")]
+    alloc_modify_index: Index,
+    #[serde(rename = "ct")]
+    create_time: Timestamp,
+    #[serde(rename = "mt")]
+    modify_time: Timestamp,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl<'a> Rest<'a> {
+    fn of(alloc: AllocRef<'a>) -> Self {
+        Self {
+            name_index: alloc.name_index(),
+            assigned: alloc.assigned().clone(),
+            desired_description: Cow::Borrowed(alloc.desired_description()),
+            desired_transition: alloc.transition(),
+            client_description: Cow::Borrowed(alloc.client_description()),
+            task_states: alloc.task_states().clone(),
+            health: alloc.health(),
+            extra: Cow::Borrowed(alloc.extra()),
+            report: alloc.report(),
+            alloc_modify_index: alloc.alloc_modify_index(),
+            create_time: alloc.create_time(),
+            modify_time: alloc.modify_time(),
+        }
+    }
+}
+
+pub(super) async fn project(
+    transaction: &mut PgConnection,
+    touched: &Touched,
+    before: Index,
+    after: &State,
+) -> Result<(), Error> {
+    // A row that is more than a little changed is taken away, and is new then.
+    delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
+    let (present, _) = sort_out(&touched.allocs, |id: &AllocId| after.alloc(*id));
+    let is_new = |alloc: &AllocRef<'_>| {
+        alloc.create_index() > before || touched.allocs_replaced.binary_search(&alloc.id()).is_ok()
+    };
+    let (new, changed): (Vec<_>, Vec<_>) = present.into_iter().partition(is_new);
+    let shares = shares::write(transaction, &new).await?;
+    for (allocs, bodies) in chunks(&new, |alloc| encode(&Rest::of(*alloc))) {
+        insert(transaction, allocs, &bodies, &shares).await?;
+    }
+    for (allocs, bodies) in chunks(&changed, |alloc| encode(&Rest::of(*alloc))) {
+        update(transaction, allocs, &bodies).await?;
+    }
+    Ok(())
+}
+
+async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Error> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let deleted = sqlx::query!("delete from allocs where id = any($1)", ids).execute(transaction).await;
+    deleted.map(drop).map_err(database("delete allocations"))
+}
+
+async fn insert(
+    transaction: &mut PgConnection,
+    allocs: &[AllocRef<'_>],
+    bodies: &[Vec<u8>],
+    shares: &ShareIds,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "insert into allocs (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id,
+            node_name, desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id,
+            body)
+        select id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id, node_name,
+            desired_status, client_status, create_index, modify_index, moment(create_time), moment(modify_time),
+            share_id, body
+        from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::uuid[], $8::uuid[],
+            $9::uuid[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::bigint[],
+            $16::bigint[], $17::uuid[], $18::bytea[])
+            as rows (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id, node_name,
+            desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id, body)",
+        &column(allocs, |alloc| alloc.id().0),
+        &column(allocs, |alloc| text(&alloc.job_key().namespace)) as &[&str],
+        &column(allocs, |alloc| text(&alloc.job_key().id)) as &[&str],
+        &column(allocs, |alloc| int(alloc.common().job.version)),
+        &column(allocs, |alloc| text(alloc.group_name())) as &[&str],
+        &column(allocs, |alloc| text(&alloc.name()).to_owned()),
+        &column(allocs, |alloc| alloc.eval_id().0),
+        &column(allocs, |alloc| alloc.deployment_id().map(|id| id.0)) as &[Option<Uuid>],
+        &column(allocs, |alloc| alloc.node_id().0),
+        &column(allocs, |alloc| text(alloc.node_name())) as &[&str],
+        &column(allocs, |alloc| alloc.desired_status().as_str()) as &[&str],
+        &column(allocs, |alloc| alloc.client_status().as_str()) as &[&str],
+        &column(allocs, |alloc| int(alloc.create_index().0)),
+        &column(allocs, |alloc| int(alloc.modify_index().0)),
+        &column(allocs, |alloc| alloc.create_time().0),
+        &column(allocs, |alloc| alloc.modify_time().0),
+        &column(allocs, |alloc| shares.of(*alloc)),
+        bodies,
+    )
+    .execute(transaction)
+    .await
+    .map(drop)
+    .map_err(database("write new allocations"))
+}
+
+/// Writes what changes of an allocation whose common share stays the same.
+async fn update(
+    transaction: &mut PgConnection,
+    allocs: &[AllocRef<'_>],
+    bodies: &[Vec<u8>],
+) -> Result<(), Error> {
+    sqlx::query!(
+        "update allocs set desired_status = rows.desired_status, client_status = rows.client_status,
+            modify_index = rows.modify_index, modify_time = moment(rows.modify_time), body = rows.body
+        from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[])
+            as rows (id, desired_status, client_status, modify_index, modify_time, body)
+        where allocs.id = rows.id",
+        &column(allocs, |alloc| alloc.id().0),
+        &column(allocs, |alloc| alloc.desired_status().as_str()) as &[&str],
+        &column(allocs, |alloc| alloc.client_status().as_str()) as &[&str],
+        &column(allocs, |alloc| int(alloc.modify_index().0)),
+        &column(allocs, |alloc| alloc.modify_time().0),
+        bodies,
+    )
+    .execute(transaction)
+    .await
+    .map(drop)
+    .map_err(database("write changes of allocations"))
+}
+
+pub(super) async fn load(
+    transaction: &mut PgConnection,
+    shares: &HashMap<Uuid, Arc<AllocCommon>>,
+    into: &mut Loading,
+) -> Result<(), Error> {
+    let rows = sqlx::query!(
+        "select id, node_id, node_name, desired_status, client_status, create_index, modify_index, share_id, body
+        from allocs"
+    );
+    let mut rows = rows.fetch(transaction);
+    while let Some(row) = rows.try_next().await.map_err(database("read allocations"))? {
+        let rest: Rest<'_> = decode("allocation", &row.body)?;
+        let common = shares.get(&row.share_id).ok_or(NoShare).map_err(unreadable("allocation"))?;
+        into.push(Change::Alloc(Box::new(Allocation {
+            id: AllocId(row.id),
+            common: Arc::clone(common),
+            name_index: rest.name_index,
+            node_id: NodeId(row.node_id),
+            node_name: row.node_name.into(),
+            assigned: rest.assigned,
+            desired_status: row.desired_status.parse().map_err(unreadable("allocation"))?,
+            desired_description: Text::from(rest.desired_description),
+            desired_transition: rest.desired_transition,
+            client_status: row.client_status.parse().map_err(unreadable("allocation"))?,
+            client_description: Text::from(rest.client_description),
+            task_states: rest.task_states,
+            health: rest.health,
+            extra: rest.extra.into_owned(),
+            report: rest.report,
+            create_index: head::index(row.create_index),
+            modify_index: head::index(row.modify_index),
+            alloc_modify_index: rest.alloc_modify_index,
+            create_time: rest.create_time,
+            modify_time: rest.modify_time,
+        })))?;
+    }
+    Ok(())
+}
+
+/// An allocation refers to a share that is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("its common share is missing")]
+struct NoShare;

@@ -1,0 +1,162 @@
+//! What change sets touched, so that only its newest state is written. Which state that is, the caller knows.
+
+use std::collections::BTreeSet;
+
+use model::change::{Change, ChangeSet};
+use model::cluster::Singleton;
+use model::volume::CsiVolumeKey;
+use model::{
+    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text, VolumeClaimId,
+};
+use state::UnblockKey;
+
+/// The names of objects that were made, changed or deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    pub(crate) job_versions: BTreeSet<JobVersionKey>,
+    /// Jobs that were deleted, with all the versions that they had then.
+    pub(crate) jobs_deleted: BTreeSet<JobKey>,
+    pub(crate) summaries: BTreeSet<JobKey>,
+    pub(crate) plans: BTreeSet<JobKey>,
+    pub(crate) evals: BTreeSet<EvalId>,
+    pub(crate) deployments: BTreeSet<DeploymentId>,
+    /// Nodes of which anything changed.
+    pub(crate) nodes: BTreeSet<NodeId>,
+    /// Those of them that registered or were deleted.
+    pub(crate) nodes_registered: BTreeSet<NodeId>,
+    /// Allocations of which anything changed, each once, by id.
+    pub(crate) allocs: Vec<AllocId>,
+    /// Those of them that may have another common share than before, or be others altogether; each once, by id.
+    pub(crate) allocs_replaced: Vec<AllocId>,
+    pub(crate) scheduler_config: bool,
+    pub(crate) node_pools: BTreeSet<Text>,
+    pub(crate) namespaces: BTreeSet<Text>,
+    pub(crate) host_volumes: BTreeSet<HostVolumeId>,
+    pub(crate) csi_volumes: BTreeSet<CsiVolumeKey>,
+    pub(crate) volume_claims: BTreeSet<VolumeClaimId>,
+    pub(crate) leases: BTreeSet<Singleton>,
+    pub(crate) unblocked: BTreeSet<UnblockKey>,
+    /// Records of room gained before this index are forgotten.
+    pub(crate) unblocked_forgotten: Index,
+}
+
+impl Touched {
+    pub(crate) fn by<'a>(sets: impl IntoIterator<Item = &'a ChangeSet>) -> Self {
+        let mut touched = Self::default();
+        sets.into_iter().flat_map(|set| &set.changes).for_each(|change| touched.add(change));
+        for ids in [&mut touched.allocs, &mut touched.allocs_replaced] {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        touched
+    }
+
+    fn add(&mut self, change: &Change) {
+        match change {
+            Change::Job(job) => {
+                self.job_versions.insert(job.version_key());
+            }
+            Change::JobFields(fields) => {
+                self.job_versions.insert(fields.key.clone());
+            }
+            Change::JobVersionsDeleted(keys) => self.job_versions.extend(keys.iter().cloned()),
+            Change::JobDeleted(key) => {
+                self.jobs_deleted.insert(key.clone());
+                self.summaries.insert(key.clone());
+                self.plans.insert(key.clone());
+            }
+            Change::JobSummary(summary) => {
+                self.summaries.insert(summary.job.clone());
+            }
+            Change::Eval(eval) | Change::EvalOutcome(eval) => {
+                self.evals.insert(eval.id);
+            }
+            Change::PlanApplied { job, eval_id } => {
+                self.plans.insert(job.clone());
+                self.evals.insert(*eval_id);
+            }
+            Change::EvalsChanged(change) => self.evals.extend(&change.ids),
+            Change::EvalsDeleted(ids) => self.evals.extend(ids),
+            Change::Deployment(deployment) => {
+                self.deployments.insert(deployment.id);
+            }
+            Change::DeploymentFields(fields) => {
+                self.deployments.insert(fields.id);
+            }
+            Change::DeploymentsDeleted(ids) => self.deployments.extend(ids),
+            Change::Node(node) => {
+                self.nodes.insert(node.id);
+                self.nodes_registered.insert(node.id);
+            }
+            Change::NodeServerSide { id, .. } => {
+                self.nodes.insert(*id);
+            }
+            Change::NodesChanged(change) => self.nodes.extend(&change.ids),
+            Change::NodesDeleted(ids) => {
+                self.nodes.extend(ids);
+                self.nodes_registered.extend(ids);
+            }
+            Change::AllocsPlaced(placements) => {
+                self.allocs.extend(&placements.ids.0);
+                // They learn who their successors are.
+                self.allocs.extend((0..placements.len()).filter_map(|row| placements.previous.get(row)));
+            }
+            Change::AllocsChanged(change) => {
+                self.allocs.extend(&change.ids.0);
+                if change.common.is_some() {
+                    self.allocs_replaced.extend(&change.ids.0);
+                }
+            }
+            Change::Alloc(alloc) => {
+                self.allocs.push(alloc.id);
+                self.allocs_replaced.push(alloc.id);
+            }
+            Change::AllocsDeleted(ids) => {
+                self.allocs.extend(&ids.0);
+                self.allocs_replaced.extend(&ids.0);
+            }
+            Change::SchedulerConfig(_) => self.scheduler_config = true,
+            Change::NodePool(pool) => {
+                self.node_pools.insert(pool.name.clone());
+            }
+            Change::NodePoolDeleted(name) => {
+                self.node_pools.insert(name.clone());
+            }
+            Change::Namespace(namespace) => {
+                self.namespaces.insert(namespace.name.clone());
+            }
+            Change::NamespaceDeleted(name) => {
+                self.namespaces.insert(name.clone());
+            }
+            Change::HostVolume(volume) => {
+                self.host_volumes.insert(volume.id);
+            }
+            Change::HostVolumeDeleted(id) => {
+                self.host_volumes.insert(*id);
+            }
+            Change::CsiVolume(volume) => {
+                self.csi_volumes.insert(volume.key.clone());
+            }
+            Change::CsiVolumeDeleted(key) => {
+                self.csi_volumes.insert(key.clone());
+            }
+            Change::VolumeClaim(claim) => {
+                self.volume_claims.insert(claim.id);
+            }
+            Change::VolumeClaimDeleted(id) => {
+                self.volume_claims.insert(*id);
+            }
+            Change::Lease(lease) => {
+                self.leases.insert(lease.service);
+            }
+            Change::Unblocked(unblocked) => {
+                self.unblocked.extend(unblocked.classes.iter().cloned().map(UnblockKey::Class));
+                self.unblocked.extend(unblocked.quotas.iter().cloned().map(UnblockKey::Quota));
+                self.unblocked.extend(unblocked.resources.iter().cloned().map(UnblockKey::Resource));
+            }
+            Change::UnblockedForgotten(before) => {
+                self.unblocked_forgotten = self.unblocked_forgotten.max(*before);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Commits: all or nothing, for the active applier only, and what became of one whose answer was lost.
+
+use std::sync::Arc;
+
+use model::change::ChangeSet;
+use model::{Epoch, HistoryId, Index};
+use private_servers::Postgres;
+use store::{Error, LogRow, Outcome, Tail};
+
+use crate::history::{empty, empty_sets};
+use crate::scene::{SECOND, Scene, taken};
+
+fn rows(sets: &[Arc<ChangeSet>]) -> Vec<LogRow> {
+    sets.iter().map(|set| LogRow::new(set)).collect()
+}
+
+const ALL: usize = usize::MAX;
+
+async fn logged(scene: &Scene) -> Vec<LogRow> {
+    match scene.database.changes_after(Index::ZERO, ALL).await.unwrap() {
+        Tail::Page { rows, .. } => rows,
+        Tail::Trimmed => panic!("nothing was trimmed"),
+    }
+}
+
+#[tokio::test]
+async fn a_commit_moves_the_head_and_the_log_in_one_go() {
+    let scene = Scene::new().await;
+    let sets = empty_sets(1..=3);
+    scene.writer.commit(Index::ZERO, rows(&sets)).await.unwrap();
+    let head = scene.database.head().await.unwrap();
+    assert_eq!((head.index, head.at), (Index(3), sets[2].at));
+    assert_eq!(scene.writer.confirm().await.unwrap(), head);
+    assert_eq!(logged(&scene).await, rows(&sets));
+    assert_eq!(*sets[1], logged(&scene).await[1].change_set().unwrap());
+}
+
+#[tokio::test]
+async fn a_commit_that_does_not_follow_the_head_writes_nothing() {
+    let scene = Scene::new().await;
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
+    for from in [1, 3] {
+        let late = rows(&empty_sets(from + 1..=from + 1));
+        let error = scene.writer.commit(Index(from), late).await.unwrap_err();
+        assert!(
+            matches!(error, Error::Moved { expected: Index(n), found: Index(2) } if n == from),
+            "{error}"
+        );
+    }
+    assert_eq!(logged(&scene).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_deposed_applier_writes_nothing() {
+    let scene = Scene::new().await;
+    let second = scene.another().await;
+    assert_eq!(taken(second.take(SECOND, true).await.unwrap()).epoch, Epoch(2));
+
+    let deposed = |error: Error| assert!(matches!(error, Error::Deposed { epoch: Epoch(1) }), "{error}");
+    deposed(scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err());
+    deposed(scene.writer.renew().await.unwrap_err());
+    deposed(scene.writer.confirm().await.unwrap_err());
+    deposed(scene.writer.find_out(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err());
+    assert_eq!(logged(&scene).await, []);
+
+    // The object tables are claimed for themselves, when the new applier gets to them.
+    assert_eq!(second.projector().projected().await.unwrap(), Index::ZERO);
+    deposed(scene.projector.projected().await.unwrap_err());
+    second.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_never_was_the_applier_writes_nothing() {
+    let scene = Scene::new().await;
+    let error = scene.another().await.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err();
+    assert!(matches!(error, Error::Deposed { epoch: Epoch(0) }), "{error}");
+}
+
+/// The measured case of design §5: the update waits, and looks again at what the other transaction left behind.
+#[tokio::test]
+async fn a_commit_that_waits_while_its_applier_is_deposed_does_not_get_through() {
+    let scene = Scene::new().await;
+    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    other.run("begin; update head set applier_epoch = 2").await;
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await });
+    hands.waiting("drover applier", "transactionid").await;
+    other.run("commit").await;
+    let error = commit.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Deposed { .. }), "{error}");
+    assert_eq!(logged(&scene).await, []);
+}
+
+#[tokio::test]
+async fn a_commit_goes_on_without_its_caller() {
+    let scene = Scene::new().await;
+    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    other.run("begin; select from head for update").await;
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await });
+    hands.waiting("drover applier", "transactionid").await;
+    commit.abort();
+    assert!(commit.await.unwrap_err().is_cancelled());
+    other.run("commit").await;
+    hands.wait_for("select 1::bigint from head where index = 1").await;
+    assert_eq!(logged(&scene).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_commit_whose_session_was_ended_before_it_did_not_happen() {
+    let scene = Scene::new().await;
+    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    other.run("begin; select from head for update").await;
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    let pid = hands.waiting("drover applier", "transactionid").await;
+    hands.end_session(pid).await;
+    let error = commit.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    other.run("commit").await;
+    let outcome = scene.writer.find_out(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
+    assert_eq!(outcome, Outcome::NotCommitted);
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
+}
+
+/// A commit that waits for a synchronous standby is there, but nobody may be told before the standby has it.
+#[tokio::test]
+async fn a_commit_whose_session_was_ended_after_it_is_found_once_it_is_safe() {
+    let mut server = Postgres::temporary().await.unwrap();
+    let scene = Scene::at(server.new_database().await.unwrap()).await;
+    scene.hands().await.run("alter system set synchronous_standby_names = 'far'").await;
+    server.restart().await.unwrap();
+    let mut hands = scene.hands().await;
+    // What is in hand broke.
+    scene.writer.confirm().await.unwrap_err();
+
+    let writer = scene.writer.clone();
+    let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    let pid = hands.waiting("drover applier", "SyncRep").await;
+    hands.end_session(pid).await;
+    let error = commit.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+
+    let writer = scene.writer.clone();
+    let found = tokio::spawn(async move { writer.find_out(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    hands.waiting("drover applier", "SyncRep").await;
+    assert!(!found.is_finished());
+    hands.run("alter system reset synchronous_standby_names").await;
+    hands.run("select pg_reload_conf()").await;
+    assert_eq!(found.await.unwrap().unwrap(), Outcome::Committed);
+    assert_eq!(logged(&scene).await.len(), 2);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn only_own_change_sets_count_as_committed() {
+    let scene = Scene::new().await;
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
+    let outcome = async |from, rows| scene.writer.find_out(Index(from), rows).await.unwrap();
+    assert_eq!(outcome(0, rows(&empty_sets(1..=2))).await, Outcome::Committed);
+    assert_eq!(outcome(1, rows(&empty_sets(2..=2))).await, Outcome::Committed);
+    assert_eq!(outcome(1, rows(&empty_sets(2..=3))).await, Outcome::NotCommitted);
+    // The same place in the log, another command.
+    let other = LogRow { index: Index(2), ..LogRow::new(&empty(9)) };
+    assert_eq!(outcome(1, vec![other]).await, Outcome::NotCommitted);
+}
+
+#[tokio::test]
+async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
+    let scene = Scene::new().await;
+    scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=3))).await.unwrap();
+    scene.database.head().await.unwrap();
+    let mut hands = scene.hands().await;
+    hands.run("delete from changes where index > 1; update head set index = 1").await;
+    hands.end_all_sessions().await;
+
+    // What is in hand breaks first, and the next connection looks.
+    scene.writer.confirm().await.unwrap_err();
+    let refused = |error: Error| {
+        assert!(matches!(error, Error::WentBack { seen: Index(3), found: Index(1) }), "{error}");
+    };
+    refused(scene.writer.commit(Index(3), rows(&empty_sets(4..=4))).await.unwrap_err());
+    refused(scene.writer.take(SECOND, true).await.unwrap_err());
+    scene.database.head().await.unwrap_err();
+    refused(scene.database.load().await.unwrap_err());
+
+    let history = HistoryId::from_bytes([7; 16]);
+    scene.writer.accept(history).await.unwrap();
+    let error = scene.writer.commit(Index(1), rows(&empty_sets(2..=2))).await.unwrap_err();
+    assert!(matches!(error, Error::Deposed { .. }), "{error}");
+    let head = taken(scene.writer.take(SECOND, false).await.unwrap());
+    assert_eq!((head.index, head.history), (Index(1), history));
+    scene.writer.commit(Index(1), rows(&empty_sets(2..=2))).await.unwrap();
+    assert_eq!(scene.database.head().await.unwrap().history, history);
+}
+
+#[tokio::test]
+async fn a_database_that_was_moved_is_refused_until_an_operator_accepts_it() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    hands.run("update head set system_identifier = 5").await;
+    hands.end_all_sessions().await;
+    scene.writer.renew().await.unwrap_err();
+    let error = scene.writer.renew().await.unwrap_err();
+    assert!(matches!(error, Error::OtherSystem { remembered: 5, .. }), "{error}");
+    scene.writer.accept(HistoryId::from_bytes([7; 16])).await.unwrap();
+    taken(scene.writer.take(SECOND, false).await.unwrap());
+}

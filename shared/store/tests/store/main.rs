@@ -1,0 +1,14 @@
+//! The store against a real PostgreSQL: what a commit promises, who may make one, and that what is read back is what was
+//! written.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
+
+mod commits;
+mod history;
+mod leases;
+mod loading;
+mod log;
+mod picture;
+mod projection;
+mod scene;
+mod schema;

@@ -1,0 +1,139 @@
+//! The projection: the object tables say what the log says, whenever it ran and however often.
+
+use std::sync::Arc;
+
+use model::Index;
+use model::change::ChangeSet;
+use store::{Error, LogRow};
+
+use crate::history::{empty_sets, history};
+use crate::picture::Picture;
+use crate::scene::{SECOND, Scene, applied, taken};
+
+/// Commits one change set after the other, projects now and then, and compares after each.
+async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
+    let scene = Scene::new().await;
+    let sets = history();
+    let mut pending: Vec<Arc<ChangeSet>> = Vec::new();
+    for (place, set) in sets.iter().enumerate() {
+        scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
+        pending.push(Arc::clone(set));
+        let state = applied(&sets[..=place]);
+        if projects_at(place) {
+            scene.projector.project(&pending, &state).await.unwrap();
+            pending.clear();
+        }
+        let loaded = scene.database.load().await.unwrap();
+        assert_eq!(loaded.projected.0 as usize, place + 1 - pending.len());
+        assert_eq!(Picture::of(&loaded.state), Picture::of(&state), "after {:?}", set.changes);
+    }
+}
+
+#[tokio::test]
+async fn what_is_loaded_is_what_was_applied_after_each_change_set() {
+    compare_all_along(|_| true).await;
+}
+
+#[tokio::test]
+async fn what_is_loaded_is_what_was_applied_wherever_the_tables_are() {
+    compare_all_along(|place| place % 3 == 1).await;
+    compare_all_along(|place| place % 7 == 5).await;
+    compare_all_along(|_| false).await;
+}
+
+#[tokio::test]
+async fn everything_at_once_is_projected_as_everything_in_turn() {
+    let scene = Scene::new().await;
+    let sets = history();
+    let state = scene.has(&sets).await;
+    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+}
+
+#[tokio::test]
+async fn what_was_projected_is_passed_over_and_what_is_missing_is_noticed() {
+    let scene = Scene::new().await;
+    let sets = history();
+    let (some, all) = (applied(&sets[..5]), applied(&sets));
+    scene.projector.project(&sets[..5], &some).await.unwrap();
+    let error = scene.projector.project(&sets[6..], &all).await.unwrap_err();
+    assert!(matches!(error, Error::Gap { after: Index(5) }), "{error}");
+    scene.projector.project(&sets[..5], &some).await.unwrap();
+    scene.projector.project(&sets, &all).await.unwrap();
+    assert_eq!(scene.projector.projected().await.unwrap(), all.index());
+}
+
+#[tokio::test]
+async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
+    let scene = Scene::new().await;
+    let sets = history();
+    let state = applied(&sets);
+    for set in &sets {
+        scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
+    }
+    scene.projector.project(&sets[..9], &applied(&sets[..9])).await.unwrap();
+
+    // Stopped in the middle: some rows are written already, but not the allocations.
+    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    other.run("begin; lock table allocs in exclusive mode").await;
+    let projection = tokio::spawn({
+        let (projector, sets, state) = (scene.projector.clone(), sets.clone(), state.clone());
+        async move { projector.project(&sets, &state).await }
+    });
+    let pid = hands.waiting("drover projection", "relation").await;
+    hands.end_session(pid).await;
+    projection.await.unwrap().unwrap_err();
+    other.run("commit").await;
+    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+
+    let next = scene.another().await;
+    taken(next.take(SECOND, true).await.unwrap());
+    let projector = next.projector();
+    assert_eq!(projector.projected().await.unwrap(), Index(9));
+    projector.project(&sets[9..], &state).await.unwrap();
+    let error = scene.projector.project(&sets[9..], &state).await.unwrap_err();
+    assert!(matches!(error, Error::Deposed { .. }), "{error}");
+    let loaded = scene.database.load().await.unwrap();
+    assert_eq!((loaded.projected, loaded.head.index), (state.index(), state.index()));
+    assert_eq!(Picture::of(&loaded.state), Picture::of(&state));
+}
+
+#[tokio::test]
+async fn people_can_ask_without_a_decoder() {
+    let scene = Scene::new().await;
+    let state = scene.has(&history()).await;
+    let mut hands = scene.hands().await;
+    let running = state.allocs().filter(|alloc| alloc.client_status().as_str() == "running").count() as i64;
+    assert!(running > 0);
+    let counted = "select count(*) from allocs where client_status = 'running' group by client_status";
+    assert_eq!(hands.ask(counted).await, running);
+    let named = "select count(*) from allocs join nodes on nodes.id = node_id where nodes.name <> node_name";
+    assert_eq!(hands.ask(named).await, 0);
+    let first = state.allocs().map(|alloc| alloc.create_time()).min().unwrap();
+    let since = format!(
+        "select count(*) from allocs where create_time >= to_timestamp({}) and name like 'web.app[%'",
+        first.as_secs()
+    );
+    assert!(hands.ask(&since).await > 0);
+    assert_eq!(hands.ask("select count(*) from jobs where submit_time is null").await, 0);
+}
+
+#[tokio::test]
+async fn shares_without_allocations_are_collected_in_the_end() {
+    let scene = Scene::new().await;
+    let sets = history();
+    scene.projector.project(&sets[..10], &applied(&sets[..10])).await.unwrap();
+    let mut state = applied(&sets);
+    scene.projector.project(&sets[10..], &state).await.unwrap();
+    let mut hands = scene.hands().await;
+    let garbage = "select count(*) from alloc_shares
+        where not exists (select from allocs where share_id = alloc_shares.id)";
+    assert!(hands.ask(garbage).await > 0, "some shares have lost their allocations in this history");
+    let kept = hands.ask("select count(*) from alloc_shares").await - hands.ask(garbage).await;
+    let first = sets.len() as u64 + 1;
+    for set in empty_sets(first..=first + 64) {
+        state.apply(&set).unwrap();
+        scene.projector.project(&[set], &state).await.unwrap();
+    }
+    assert_eq!(hands.ask(garbage).await, 0);
+    assert_eq!(hands.ask("select count(*) from alloc_shares").await, kept);
+}

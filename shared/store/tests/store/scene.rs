@@ -1,0 +1,133 @@
+//! A database of its own for each test, an applier that works on it, and hands in the database for whatever no applier
+//! would do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::change::ChangeSet;
+use model::{Index, ProcessId};
+use private_servers::Postgres;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Executor};
+use state::State;
+use store::{Args, Database, Head, LogRow, Projector, Take, Writer};
+
+/// A condition that does not come about is a failure, not a hang.
+const WAIT: Duration = Duration::from_secs(20);
+
+pub(crate) const FIRST: ProcessId = ProcessId::from_bytes([1; 16]);
+pub(crate) const SECOND: ProcessId = ProcessId::from_bytes([2; 16]);
+
+pub(crate) struct Scene {
+    pub(crate) args: Args,
+    pub(crate) writer: Writer,
+    pub(crate) projector: Projector,
+    pub(crate) database: Database,
+}
+
+impl Scene {
+    /// An empty database with an active applier.
+    pub(crate) async fn new() -> Self {
+        let server = Postgres::shared().await.unwrap();
+        Self::at(server.new_database().await.unwrap()).await
+    }
+
+    pub(crate) async fn at(url: String) -> Self {
+        let args = args(url);
+        let writer = Writer::connect(&args).await.unwrap();
+        writer.migrate().await.unwrap();
+        let head = taken(writer.take(FIRST, false).await.unwrap());
+        assert_eq!((head.index, head.epoch.0, head.applier), (Index::ZERO, 1, FIRST));
+        let database = Database::connect(&args).await.unwrap();
+        Self { projector: writer.projector(), args, writer, database }
+    }
+
+    /// Another applier process.
+    pub(crate) async fn another(&self) -> Writer {
+        Writer::connect(&self.args).await.unwrap()
+    }
+
+    /// A connection for what no applier would do.
+    pub(crate) async fn hands(&self) -> Hands {
+        Hands(PgConnection::connect(&self.args.database_url).await.unwrap())
+    }
+
+    /// Commits change sets one by one, and projects all of them.
+    pub(crate) async fn has(&self, sets: &[Arc<ChangeSet>]) -> State {
+        let after = applied(sets);
+        for set in sets {
+            self.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
+        }
+        self.projector.project(sets, &after).await.unwrap();
+        after
+    }
+}
+
+pub(crate) fn args(database_url: String) -> Args {
+    Args { database_url, database_wait_secs: 10, applier_lease_ms: 60_000 }
+}
+
+pub(crate) fn taken(take: Take) -> Head {
+    match take {
+        Take::Active(head) => head,
+        Take::Held { by, remaining } => panic!("{by} holds the lease for {remaining:?}"),
+    }
+}
+
+/// The state that change sets make out of nothing.
+pub(crate) fn applied(sets: &[Arc<ChangeSet>]) -> State {
+    let mut state = State::default();
+    sets.iter().for_each(|set| state.apply(set).unwrap());
+    state
+}
+
+/// A superuser's connection.
+pub(crate) struct Hands(PgConnection);
+
+impl Hands {
+    pub(crate) async fn run(&mut self, statement: &str) {
+        self.0.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+    }
+
+    /// The one value that a query answers.
+    pub(crate) async fn ask(&mut self, query: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(&mut self.0).await.unwrap()
+    }
+
+    /// Waits until a query finds something, which it answers.
+    pub(crate) async fn wait_for(&mut self, query: &str) -> i64 {
+        let found = async {
+            loop {
+                let found =
+                    sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_optional(&mut self.0).await;
+                if let Some(found) = found.unwrap() {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(WAIT, found).await.unwrap_or_else(|_| panic!("nothing found by {query}"))
+    }
+
+    /// Waits until a session of that name waits for something of that kind, and answers its process id.
+    pub(crate) async fn waiting(&mut self, name: &str, event: &str) -> i64 {
+        self.wait_for(&format!(
+            "select pid::bigint from pg_stat_activity
+            where datname = current_database() and application_name = '{name}' and wait_event = '{event}'"
+        ))
+        .await
+    }
+
+    pub(crate) async fn end_session(&mut self, pid: i64) {
+        self.run(&format!("select pg_terminate_backend({pid})")).await;
+    }
+
+    /// Ends every other session in this database, as a restart of the server does.
+    pub(crate) async fn end_all_sessions(&mut self) {
+        self.run(
+            "select pg_terminate_backend(pid, 5000) from pg_stat_activity
+            where datname = current_database() and pid <> pg_backend_pid()",
+        )
+        .await;
+    }
+}

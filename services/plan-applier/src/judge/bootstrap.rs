@@ -1,0 +1,50 @@
+//! What every cluster has from its first moment on.
+
+use model::change::Change;
+use model::cluster::{Namespace, NodePool, Preemption, SchedulerAlgorithm, SchedulerConfig};
+use state::State;
+
+/// The namespace of jobs that name none, and the node pool of nodes that name none.
+pub(super) const DEFAULT: &str = "default";
+/// The node pool that every node is in (N-28.4).
+pub(super) const ALL_NODES: &str = "all";
+/// The reference's limit of nodes looked at, which is kept and shown.
+const NODE_LIMIT: u64 = 100;
+
+/// What a state lacks of that; `None` where there is nothing. The shell commits it before the first command.
+pub fn bootstrap(state: &State) -> Option<Vec<Change>> {
+    let index = state.index().next();
+    let mut changes = Vec::new();
+    if state.namespace(DEFAULT).is_none() {
+        changes.push(Change::Namespace(Box::new(Namespace {
+            name: DEFAULT.into(),
+            description: "Default shared namespace".into(),
+            create_index: index,
+            modify_index: index,
+            ..Namespace::default()
+        })));
+    }
+    let pools = [(ALL_NODES, "Node pool with all nodes in the cluster."), (DEFAULT, "Default node pool.")];
+    for (name, description) in pools {
+        if state.node_pool(name).is_none() {
+            changes.push(Change::NodePool(Box::new(NodePool {
+                name: name.into(),
+                description: description.into(),
+                create_index: index,
+                modify_index: index,
+                ..NodePool::default()
+            })));
+        }
+    }
+    if state.scheduler_config().is_none() {
+        changes.push(Change::SchedulerConfig(SchedulerConfig {
+            algorithm: Some(SchedulerAlgorithm::Binpack),
+            preemption: Preemption { system: true, ..Preemption::default() },
+            node_limit: NODE_LIMIT,
+            create_index: index,
+            modify_index: index,
+            ..SchedulerConfig::default()
+        }));
+    }
+    (!changes.is_empty()).then_some(changes)
+}

@@ -1,0 +1,121 @@
+//! What follows for a deployment when its allocations change: its counters (N-12.8 to N-12.11), and its status where a
+//! plan gives it one.
+
+use std::collections::BTreeMap;
+
+use model::alloc::AllocCommon;
+use model::change::{Change, DeploymentFields, DeploymentProgress, JobFields};
+use model::deployment::{DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
+use wire::Refusal;
+
+use super::jobs;
+use super::work::Work;
+
+/// A deployment of which something changes.
+#[derive(Default)]
+pub(super) struct TouchedDeployment {
+    status: Option<(DeploymentStatus, Text)>,
+    groups: BTreeMap<Text, DeploymentProgress>,
+}
+
+impl Work<'_> {
+    /// Counts allocations that are new in their deployment (N-12.8 to N-12.10).
+    pub(super) fn count_placed(&mut self, common: &AllocCommon, count: u32, canaries: &[AllocId]) {
+        let at = self.at();
+        let Some(id) = common.deployment_id else { return };
+        let Some((progress, deadline)) = self.progress(id, &common.task_group) else { return };
+        progress.placed_allocs += count;
+        progress.new_canaries.extend(canaries);
+        if deadline != Nanos::ZERO && !progress.require_progress_by.is_set() {
+            progress.require_progress_by = at + deadline;
+        }
+    }
+
+    /// Counts a verdict on the health of one allocation: the first one, and a turn for the worse (N-12.8, N-12.10).
+    pub(super) fn count_verdict(
+        &mut self,
+        common: &AllocCommon,
+        before: Option<bool>,
+        (healthy, at): (bool, Timestamp),
+    ) {
+        let Some(id) = common.deployment_id else { return };
+        let Some((progress, deadline)) = self.progress(id, &common.task_group) else { return };
+        match (before, healthy) {
+            (None, true) => {
+                progress.healthy_allocs += 1;
+                if deadline != Nanos::ZERO {
+                    progress.require_progress_by = progress.require_progress_by.max(at + deadline);
+                }
+            }
+            (None, false) => progress.unhealthy_allocs += 1,
+            (Some(true), false) => {
+                progress.healthy_allocs = progress.healthy_allocs.saturating_sub(1);
+                progress.unhealthy_allocs += 1;
+            }
+            (Some(true), true) | (Some(false), _) => {}
+        }
+    }
+
+    /// Gives a deployment a new status. One that is terminal or gone stays as it is.
+    pub(super) fn set_deployment_status(&mut self, update: &DeploymentUpdate) -> Result<(), Refusal> {
+        let Some(deployment) = self.state().deployment(update.id).cloned() else { return Ok(()) };
+        if deployment.status.is_terminal() {
+            return Ok(());
+        }
+        if matches!(update.status, DeploymentStatus::Paused | DeploymentStatus::Running) {
+            let at = self.at();
+            for group in deployment.groups.keys() {
+                let Some((progress, deadline)) = self.progress(update.id, group) else { continue };
+                if deadline != Nanos::ZERO {
+                    progress.require_progress_by = at + deadline;
+                }
+            }
+        }
+        let status = (update.status, Text::clone(&update.description));
+        self.deployments.entry(update.id).or_default().status = Some(status);
+        self.touch_job(&deployment.job.job);
+        if update.status == DeploymentStatus::Successful
+            && let Some(version) = self.state().job_version(&deployment.job).filter(|version| !version.stable)
+        {
+            let fields = JobFields { stable: true, ..jobs::fields(version) };
+            self.apply(Change::JobFields(fields))?;
+        }
+        Ok(())
+    }
+
+    /// Writes counters and statuses that are not what they were.
+    pub(super) fn write_deployments(&mut self) -> Result<(), Refusal> {
+        for (id, touched) in std::mem::take(&mut self.deployments) {
+            let Some(stored) = self.state().deployment(id) else { continue };
+            let is_new = |(name, progress): &(Text, DeploymentProgress)| {
+                stored.groups.get(name).is_none_or(|group| *progress != progress_of(name, group))
+            };
+            let groups = touched.groups.into_iter().filter(is_new).map(|(_, progress)| progress);
+            let fields = DeploymentFields { id, status: touched.status, groups: groups.collect() };
+            if fields.status.is_some() || !fields.groups.is_empty() {
+                self.apply(Change::DeploymentFields(Box::new(fields)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a group that takes part in a deployment is getting on, and how long it may go without progress.
+    fn progress(&mut self, id: DeploymentId, group: &Text) -> Option<(&mut DeploymentProgress, Nanos)> {
+        let stored = self.state().deployment(id)?.groups.get(group)?;
+        let (stored, deadline) = (progress_of(group, stored), stored.progress_deadline);
+        let touched = self.deployments.entry(id).or_default();
+        Some((touched.groups.entry(Text::clone(group)).or_insert(stored), deadline))
+    }
+}
+
+fn progress_of(name: &Text, group: &DeploymentGroup) -> DeploymentProgress {
+    DeploymentProgress {
+        group: Text::clone(name),
+        placed_allocs: group.placed_allocs,
+        healthy_allocs: group.healthy_allocs,
+        unhealthy_allocs: group.unhealthy_allocs,
+        require_progress_by: group.require_progress_by,
+        new_canaries: Vec::new(),
+    }
+}

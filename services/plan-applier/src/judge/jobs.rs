@@ -1,0 +1,148 @@
+//! What follows for a job when anything of it changes: its summary and its status (N-25).
+
+use model::alloc::{ClientStatus, GroupSummary};
+use model::change::{Change, JobFields, JobSummary};
+use model::job::{Job, JobStatus, JobType};
+use model::{Index, JobKey, JobVersionKey, Text};
+use state::State;
+use wire::Refusal;
+
+use super::work::Work;
+
+/// A job of which something changes, with its summary as it will be.
+pub(super) struct TouchedJob {
+    create_index: Index,
+    pub(super) summary: JobSummary,
+}
+
+impl Work<'_> {
+    /// Has the job's summary and status looked at when all is done. `None`: it is not registered.
+    pub(super) fn touch_job(&mut self, key: &JobKey) -> Option<&mut TouchedJob> {
+        if !self.jobs.contains_key(key) {
+            let create_index = self.state().job(key)?.create_index;
+            let summary = match self.state().job_summary(key) {
+                Some(summary) => JobSummary::clone(summary),
+                None => JobSummary {
+                    job: key.clone(),
+                    groups: Default::default(),
+                    children: None,
+                    create_index: self.index(),
+                    modify_index: self.index(),
+                },
+            };
+            self.jobs.insert(key.clone(), TouchedJob { create_index, summary });
+        }
+        self.jobs.get_mut(key)
+    }
+
+    /// The summary of a group of the current incarnation; others' allocations are not counted (N-25.6).
+    fn group_summary(&mut self, version: &JobVersionKey, group: &Text) -> Option<&mut GroupSummary> {
+        let touched = self.touch_job(&version.job)?;
+        if touched.create_index != version.create_index {
+            return None;
+        }
+        touched.summary.groups.get_mut(group)
+    }
+
+    /// Counts new allocations of a group (N-25.4).
+    pub(super) fn count_starting(&mut self, version: &JobVersionKey, group: &Text, count: u32) {
+        if let Some(summary) = self.group_summary(version, group) {
+            summary.starting += count;
+            summary.queued = summary.queued.saturating_sub(count);
+        }
+    }
+
+    /// Counts allocations of a group that fare otherwise now. Failed and complete ones only grow (N-25.4).
+    pub(super) fn count_moved(
+        &mut self,
+        version: &JobVersionKey,
+        group: &Text,
+        [before, after]: [ClientStatus; 2],
+        count: u32,
+    ) {
+        if before == after {
+            return;
+        }
+        let Some(summary) = self.group_summary(version, group) else { return };
+        if !matches!(before, ClientStatus::Complete | ClientStatus::Failed) {
+            let bin = bin(summary, before);
+            *bin = bin.saturating_sub(count);
+        }
+        *bin(summary, after) += count;
+    }
+
+    /// Takes over how many allocations of each group an evaluation left unplaced.
+    pub(super) fn count_queued<'q>(
+        &mut self,
+        job: &JobKey,
+        queued: impl IntoIterator<Item = (&'q Text, &'q u32)>,
+    ) {
+        let Some(touched) = self.touch_job(job) else { return };
+        for (group, queued) in queued {
+            if let Some(summary) = touched.summary.groups.get_mut(group) {
+                summary.queued = *queued;
+            }
+        }
+    }
+
+    /// Writes summaries and statuses that are not what they were.
+    pub(super) fn write_jobs(&mut self) -> Result<(), Refusal> {
+        for (key, touched) in std::mem::take(&mut self.jobs) {
+            let Some(job) = self.state().job(&key).cloned() else { continue };
+            if self.state().job_summary(&key).is_none_or(|stored| **stored != touched.summary) {
+                let summary = JobSummary { modify_index: self.index(), ..touched.summary };
+                self.apply(Change::JobSummary(Box::new(summary)))?;
+            }
+            let status = status(self.state(), &job);
+            if status != job.status {
+                self.apply(Change::JobFields(JobFields { status, ..fields(&job) }))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bin(summary: &mut GroupSummary, status: ClientStatus) -> &mut u32 {
+    match status {
+        ClientStatus::Pending => &mut summary.starting,
+        ClientStatus::Running => &mut summary.running,
+        ClientStatus::Complete => &mut summary.complete,
+        ClientStatus::Failed => &mut summary.failed,
+        ClientStatus::Lost => &mut summary.lost,
+        ClientStatus::Unknown => &mut summary.unknown,
+    }
+}
+
+/// What of a version stands outside its specification, as it is.
+pub(super) fn fields(job: &Job) -> JobFields {
+    JobFields {
+        key: job.version_key(),
+        status: job.status,
+        status_description: Text::clone(&job.status_description),
+        stable: job.stable,
+        version_tag: job.version_tag.clone(),
+    }
+}
+
+/// Whether a job only is a template for others: nothing is placed for it, and nobody looks at it.
+pub(super) fn is_template(job: &Job) -> bool {
+    job.spec.periodic.is_some() || (job.spec.parameterized_job.is_some() && !job.spec.dispatched)
+}
+
+/// What a job's allocations, evaluations and deployments add up to (N-25.1). One that was dead stays so until something
+/// of it lives, also when its evaluations have been forgotten.
+pub(super) fn status(state: &State, job: &Job) -> JobStatus {
+    let key = job.key();
+    if job.spec.kind == JobType::System || is_template(job) {
+        return if job.spec.stop { JobStatus::Dead } else { JobStatus::Running };
+    }
+    let is_rolling_out = || state.deployments_of_job(&key).any(|deployment| !deployment.status.is_terminal());
+    if state.live_alloc_count(&key) > 0 || is_rolling_out() {
+        return JobStatus::Running;
+    }
+    if state.live_evals_of_job(&key).next().is_some() {
+        return JobStatus::Pending;
+    }
+    let is_over = job.spec.stop || job.status == JobStatus::Dead || state.evals_of_job(&key).next().is_some();
+    if is_over { JobStatus::Dead } else { JobStatus::Pending }
+}

@@ -1,0 +1,172 @@
+//! Whether what is more than an amount fits a node: ports, cores, devices, host volumes with a single writer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::alloc::{AllocatedResources, Assigned, PackedAssigned};
+use model::job::{AccessMode, TaskGroup, VolumeKind};
+use model::node::NodeSpec;
+use model::plan::Placements;
+use model::{AllocId, Text};
+use state::{AllocRef, NodeRef, State, View};
+
+/// What of one allocation is looked at, planned or there already.
+pub(super) struct Row<'a> {
+    resources: &'a AllocatedResources,
+    assigned: &'a PackedAssigned,
+    group: Option<&'a TaskGroup>,
+}
+
+impl<'a> Row<'a> {
+    /// A row of planned placements; `nothing` is what it was assigned where the plan says none.
+    pub(super) fn planned(
+        state: &'a State,
+        placements: &'a Placements,
+        row: usize,
+        nothing: &'a PackedAssigned,
+    ) -> Self {
+        let version = state.job_version(&placements.common.job);
+        let group = version.and_then(|version| version.spec.group(&placements.common.task_group));
+        Self {
+            resources: &placements.common.resources,
+            assigned: placements.assigned.get(row).unwrap_or(nothing),
+            group: group.map(|(_, group)| group),
+        }
+    }
+
+    fn there(alloc: AllocRef<'a>) -> Self {
+        Self { resources: &alloc.common().resources, assigned: alloc.assigned(), group: alloc.group() }
+    }
+}
+
+/// Whether the rows fit beside what is on the node, less `freed`, which is sorted.
+pub(super) fn fits(state: &State, node: NodeRef<'_>, rows: &[Row<'_>], freed: &[AllocId]) -> bool {
+    let stays = |alloc: &AllocRef<'_>| !alloc.is_terminal() && freed.binary_search(&alloc.id()).is_err();
+    let freed = freed.iter().filter_map(|id| state.alloc(*id));
+    ports_fit(node, rows, freed)
+        && tasks_fit(node, rows, node.allocs().filter(stays))
+        && volumes_fit(rows, node.allocs().filter(stays))
+}
+
+/// Whether no port that is asked for is open already, on the node or for another row.
+fn ports_fit<'a>(node: NodeRef<'_>, rows: &[Row<'_>], freed: impl Iterator<Item = AllocRef<'a>>) -> bool {
+    let freed: Vec<_> =
+        freed.flat_map(|alloc| alloc.common().resources.host_ports(alloc.assigned())).collect();
+    let mut taken: Vec<(&str, u16)> = Vec::new();
+    for port in rows.iter().flat_map(|row| row.resources.host_ports(row.assigned)) {
+        let (address, number) = port;
+        let holders = node.ports().map_or(0, |ports| ports.holders(address, number, View::Live)) as usize;
+        let is_free = holders <= freed.iter().filter(|freed| **freed == port).count();
+        if !is_free || taken.contains(&port) || is_reserved(node.spec(), address, number) {
+            return false;
+        }
+        taken.push(port);
+    }
+    true
+}
+
+/// Whether the node keeps a port for itself, on every address or on that one.
+fn is_reserved(spec: &NodeSpec, address: &str, port: u16) -> bool {
+    let addresses = spec.resources.node_networks.iter().flat_map(|network| &network.addresses);
+    let lists = addresses.filter(|known| *known.address == *address).map(|known| &known.reserved_ports);
+    lists.chain([&spec.reserved.ports]).any(|list| lists_port(list, port))
+}
+
+/// Whether a port is in a list such as `22,8000-8010`; what is no number is passed over.
+fn lists_port(list: &str, port: u16) -> bool {
+    list.split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let bounds = first.trim().parse::<u16>().ok().zip(last.trim().parse::<u16>().ok());
+        bounds.is_some_and(|(first, last)| (first..=last).contains(&port))
+    })
+}
+
+/// Whether cores and devices are nobody else's.
+fn tasks_fit<'a>(node: NodeRef<'_>, rows: &[Row<'_>], there: impl Iterator<Item = AllocRef<'a>>) -> bool {
+    let mut planned = Vec::new();
+    for row in rows.iter().filter(|row| row.assigned.has_tasks()) {
+        // What this version cannot read it cannot answer for.
+        let Ok(assigned) = row.assigned.unpack() else { return false };
+        planned.push(assigned);
+    }
+    if planned.is_empty() {
+        return true;
+    }
+    let reservable = &node.spec().resources.cpu.reservable_cores;
+    let mut taken = Taken::default();
+    for alloc in there.filter(|alloc| alloc.assigned().has_tasks()) {
+        taken.take(&alloc.assigned().unpack().unwrap_or_default());
+    }
+    let cores = planned.iter().flat_map(|assigned| &assigned.tasks).flat_map(|task| &task.cores);
+    let may_be_reserved = |core: &u16| reservable.is_empty() || reservable.contains(core);
+    cores.into_iter().all(may_be_reserved) && planned.iter().all(|assigned| taken.take(assigned))
+}
+
+/// Cores and devices that are somebody's alone.
+#[derive(Default)]
+struct Taken {
+    cores: BTreeSet<u16>,
+    /// Vendor, kind, name and id.
+    devices: BTreeSet<[Text; 4]>,
+}
+
+impl Taken {
+    /// Whether all that is assigned was free until now.
+    fn take(&mut self, assigned: &Assigned) -> bool {
+        let mut was_free = true;
+        for task in &assigned.tasks {
+            for core in &task.cores {
+                was_free &= self.cores.insert(*core);
+            }
+            for group in &task.devices {
+                for id in &group.ids {
+                    let device = [&group.vendor, &group.kind, &group.name, id].map(Text::clone);
+                    was_free &= self.devices.insert(device);
+                }
+            }
+        }
+        was_free
+    }
+}
+
+/// Whether no host volume with a single writer has a second user.
+fn volumes_fit<'a>(rows: &[Row<'_>], there: impl Iterator<Item = AllocRef<'a>>) -> bool {
+    let has_any = |row: &Row<'_>| row.group.is_some_and(|group| !group.volumes.is_empty());
+    if !rows.iter().any(has_any) {
+        return true;
+    }
+    let mut claims: BTreeMap<Text, Claims> = BTreeMap::new();
+    rows.iter().for_each(|row| claim(row, &mut claims));
+    there.for_each(|alloc| claim(&Row::there(alloc), &mut claims));
+    claims.values().all(|claims| claims.users < 2 || !claims.is_exclusive)
+}
+
+/// Who uses a host volume.
+#[derive(Default)]
+struct Claims {
+    users: u32,
+    is_exclusive: bool,
+}
+
+fn claim(row: &Row<'_>, claims: &mut BTreeMap<Text, Claims>) {
+    let volumes = row.group.into_iter().flat_map(|group| group.volumes.values());
+    for volume in volumes.filter(|volume| volume.kind == VolumeKind::Host && !volume.per_alloc) {
+        let claims = claims.entry(Text::clone(&volume.source)).or_default();
+        claims.users += 1;
+        claims.is_exclusive |= volume.access_mode == Some(AccessMode::SingleNodeSingleWriter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lists_port;
+
+    #[test]
+    fn a_list_names_ports_and_ranges() {
+        for port in [22, 8000, 8005, 8010] {
+            assert!(lists_port("22, 8000-8010", port));
+        }
+        for (list, port) in [("22,8000-8010", 80), ("", 0), ("x,1-y", 1)] {
+            assert!(!lists_port(list, port));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A process wants to be the active one of a singleton (design §5).
+
+use model::Epoch;
+use model::change::Change;
+use model::cluster::Lease;
+use wire::command::{Done, TakeLease};
+use wire::{Refusal, RefusalKind};
+
+use super::work::{Work, refusal};
+
+/// Whoever holds it has it already; another gets it, with the next epoch, once the holder is not heard of any more.
+pub(super) fn take_lease(work: &mut Work<'_>, command: &TakeLease) -> Result<Done, Refusal> {
+    let TakeLease { service, process } = *command;
+    let mut epoch = Epoch(1);
+    if let Some(lease) = work.state().lease(service) {
+        if lease.holder == process {
+            return Ok(Done {
+                epoch: Some(lease.epoch),
+                object_index: lease.modify_index,
+                ..Done::default()
+            });
+        }
+        if (work.given().live)(lease) {
+            let message = format!("{} is active as the {service}", lease.holder);
+            return Err(refusal(RefusalKind::Conflict, message));
+        }
+        epoch = Epoch(lease.epoch.0 + 1);
+    }
+    let modify_index = work.index();
+    work.apply(Change::Lease(Lease { service, holder: process, epoch, modify_index }))?;
+    Ok(Done { epoch: Some(epoch), object_index: modify_index, ..Done::default() })
+}

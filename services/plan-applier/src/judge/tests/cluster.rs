@@ -1,0 +1,128 @@
+//! What is no job and no node: built-in objects, leases, settings, and what the broker says of evaluations.
+
+use model::change::Change;
+use model::change::{Cause, Unblocked};
+use model::cluster::{SchedulerAlgorithm, SchedulerConfig, Singleton};
+use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::job::{JobStatus, JobType};
+use model::{Epoch, EvalId, Index, JobKey};
+use wire::RefusalKind;
+use wire::command::{Command, EvalUpdate, SetSchedulerConfig, TakeLease, UpdateEvals};
+
+use super::scene::{EPOCH, Scene, process, service};
+use crate::judge::bootstrap;
+
+#[test]
+fn a_cluster_begins_with_its_built_in_objects_once() {
+    // N-28.4, R-11.1, R-11.5
+    let scene = Scene::new();
+    assert_eq!(bootstrap(&scene.state), None);
+    assert!(scene.state.namespace("default").is_some());
+    let pools: Vec<_> = scene.state.node_pools().map(|pool| (&*pool.name, pool.create_index)).collect();
+    assert_eq!(pools, [("all", Index(1)), ("default", Index(1))]);
+    let config = scene.state.scheduler_config().unwrap();
+    assert_eq!(config.algorithm, Some(SchedulerAlgorithm::Binpack));
+    assert!(config.preemption.system && !config.preemption.service);
+    assert_eq!(config.modify_index, Index(1));
+}
+
+#[test]
+fn a_lease_changes_hands_when_its_holder_is_silent() {
+    // design §5
+    let mut scene = Scene::new();
+    let take = |number| TakeLease { service: Singleton::EvalBroker, process: process(number) };
+    let done = scene.done(Command::TakeLease(take(1)));
+    assert_eq!((done.written, done.epoch), (false, Some(Epoch(1))), "the holder has it already");
+    assert_eq!(scene.refused(Command::TakeLease(take(2))).0, RefusalKind::Conflict);
+    scene.live = false;
+    let done = scene.done(Command::TakeLease(take(2)));
+    assert_eq!((done.epoch, done.object_index), (Some(Epoch(2)), done.index));
+    let old =
+        UpdateEvals { epoch: EPOCH, updates: Vec::new(), creates: Vec::new(), forget_unblocked_before: None };
+    assert_eq!(scene.refused(Command::UpdateEvals(old)).0, RefusalKind::Deposed);
+}
+
+#[test]
+fn settings_are_replaced_whole_and_only_if_they_are_those_expected() {
+    //
+    let mut scene = Scene::new();
+    let set = |enforce_index| {
+        let config = SchedulerConfig { node_limit: 7, ..SchedulerConfig::default() };
+        Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index })
+    };
+    assert_eq!(scene.refused(set(Some(Index(9)))).0, RefusalKind::Conflict);
+    let done = scene.done(set(Some(Index(1))));
+    let config = *scene.state.scheduler_config().unwrap();
+    assert_eq!((config.create_index, config.modify_index, config.node_limit), (Index(1), done.index, 7));
+    assert_eq!(config.algorithm, None, "what is left out is unset");
+    scene.done(set(None));
+}
+
+fn update(ids: Vec<EvalId>, status: EvalStatus) -> EvalUpdate {
+    EvalUpdate { ids, status, description: "why".into(), next_eval: None, unless_changed_since: None }
+}
+
+fn command(updates: Vec<EvalUpdate>, creates: Vec<Evaluation>) -> Command {
+    Command::UpdateEvals(UpdateEvals { epoch: EPOCH, updates, creates, forget_unblocked_before: None })
+}
+
+fn follow_up(scene: &mut Scene, job: &JobKey, previous: EvalId) -> Evaluation {
+    let id = EvalId::from_bytes(scene.id());
+    let eval = Evaluation::new(id, job.clone(), JobType::Service, 50, EvalTrigger::FailedFollowUp);
+    Evaluation { previous_eval: Some(previous), ..eval }
+}
+
+#[test]
+fn an_evaluation_that_is_given_up_is_followed_by_another() {
+    //
+    let mut scene = Scene::new();
+    let key = scene.register(service("web"));
+    let failed = scene.pending(&key)[0].id;
+    let next = follow_up(&mut scene, &key, failed);
+    let update = EvalUpdate { next_eval: Some(next.id), ..update(vec![failed], EvalStatus::Failed) };
+    let again =
+        command(vec![update.clone()], vec![Evaluation { id: EvalId::from_bytes([8; 16]), ..next.clone() }]);
+    let done = scene.done(command(vec![update], vec![next.clone()]));
+    let eval = scene.eval(failed);
+    assert_eq!(
+        (eval.status, &*eval.status_description, eval.next_eval),
+        (EvalStatus::Failed, "why", Some(next.id))
+    );
+    assert_eq!(scene.eval(next.id).create_index, done.index);
+    assert_eq!(scene.job_status(&key), JobStatus::Pending);
+    assert_eq!(scene.cause(), Some(Cause::EvaluationUpdated));
+    assert!(!scene.done(again).written, "what has failed is not followed twice");
+}
+
+#[test]
+fn what_became_terminal_or_changed_meanwhile_is_left_alone() {
+    let mut scene = Scene::new();
+    let key = scene.register(service("web"));
+    let id = scene.pending(&key)[0].id;
+    let before = Index(scene.eval(id).modify_index.0 - 1);
+    let stale = EvalUpdate { unless_changed_since: Some(before), ..update(vec![id], EvalStatus::Canceled) };
+    let next = follow_up(&mut scene, &key, id);
+    assert!(!scene.done(command(vec![stale.clone()], vec![next])).written);
+    scene.settle(&key);
+    let gone = EvalId::from_bytes([7; 16]);
+    assert!(!scene.done(command(vec![update(vec![id, gone], EvalStatus::Failed)], Vec::new())).written);
+    assert_eq!(scene.eval(id).status, EvalStatus::Complete);
+}
+
+#[test]
+fn records_of_room_are_forgotten_when_nobody_needs_them() {
+    //
+    let mut scene = Scene::new();
+    let classes = vec!["v1:1".into()];
+    let room = Unblocked { classes, ..Unblocked::default() };
+    scene.commit(Cause::AllocationUpdated, vec![Change::Unblocked(room)]);
+    let forget = |before| {
+        let forget_unblocked_before = Some(before);
+        let (updates, creates) = (Vec::new(), Vec::new());
+        Command::UpdateEvals(UpdateEvals { epoch: EPOCH, updates, creates, forget_unblocked_before })
+    };
+    let at = scene.state.index();
+    assert!(!scene.done(forget(at)).written);
+    assert!(scene.done(forget(at.next())).written);
+    assert_eq!(scene.state.unblocked().count(), 0);
+}

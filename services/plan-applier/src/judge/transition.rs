@@ -1,0 +1,34 @@
+//! Allocations are told what should happen to them next, and their jobs are looked at (N-22.3, R-1.11, R-1.12).
+
+use std::collections::BTreeMap;
+
+use model::change::AllocsChanged;
+use model::columns::AllocIds;
+use wire::command::{Done, Transition};
+use wire::{Refusal, RefusalKind};
+
+use super::work::{Work, refusal};
+
+/// Allocations that are gone meanwhile are passed over, unless that is all of them.
+pub(super) fn transition(work: &mut Work<'_>, command: &Transition) -> Result<Done, Refusal> {
+    let mut ids = Vec::new();
+    let mut jobs = BTreeMap::new();
+    for alloc in command.allocs.iter().filter_map(|id| work.state().alloc(*id)) {
+        ids.push(alloc.id());
+        let spec = &alloc.job().spec;
+        jobs.entry(alloc.job_key().clone()).or_insert((spec.kind, spec.priority));
+    }
+    if ids.is_empty() {
+        return Err(refusal(RefusalKind::NotFound, "alloc not found"));
+    }
+    work.change_allocs(AllocsChanged {
+        ids: AllocIds(ids),
+        by_servers: true,
+        transition: Some(command.transition),
+        ..AllocsChanged::default()
+    })?;
+    for (job, (kind, priority)) in jobs {
+        work.make_eval(&job, kind, priority, command.trigger.clone(), |_| {})?;
+    }
+    Ok(Done { object_index: work.index(), ..Done::default() })
+}

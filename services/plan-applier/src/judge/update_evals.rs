@@ -1,0 +1,63 @@
+//! What the broker decided about evaluations: given up, made needless, followed up.
+
+use std::collections::BTreeSet;
+
+use model::change::{Change, EvalsChanged};
+use model::cluster::Singleton;
+use model::eval::Evaluation;
+use model::{EvalId, Index, JobKey};
+use state::State;
+use wire::Refusal;
+use wire::command::{Done, EvalUpdate, UpdateEvals};
+
+use super::work::Work;
+
+/// Whatever has become terminal, changed or gone meanwhile is passed over, and with it what should follow it.
+pub(super) fn update_evals(work: &mut Work<'_>, command: UpdateEvals) -> Result<Done, Refusal> {
+    work.check_epoch(Singleton::EvalBroker, command.epoch)?;
+    let mut passed_over = BTreeSet::new();
+    for update in command.updates {
+        update_alike(work, update, &mut passed_over)?;
+    }
+    for eval in command.creates {
+        if is_wanted(work.state(), &eval, &passed_over) {
+            work.insert_eval(eval)?;
+        }
+    }
+    if let Some(before) = command.forget_unblocked_before
+        && work.state().unblocked().any(|(_, index)| index < before)
+    {
+        work.apply(Change::UnblockedForgotten(before))?;
+    }
+    Ok(Done::default())
+}
+
+fn update_alike(
+    work: &mut Work<'_>,
+    update: EvalUpdate,
+    passed_over: &mut BTreeSet<EvalId>,
+) -> Result<(), Refusal> {
+    let EvalUpdate { ids, status, description, next_eval, unless_changed_since } = update;
+    let since = unless_changed_since.unwrap_or(Index(u64::MAX));
+    let (ids, stale): (Vec<EvalId>, Vec<EvalId>) = ids.into_iter().partition(|id| {
+        let eval = work.state().eval(*id);
+        eval.is_some_and(|eval| !eval.status.is_terminal() && eval.modify_index <= since)
+    });
+    passed_over.extend(stale);
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let evals = ids.iter().filter_map(|id| work.state().eval(*id));
+    let jobs: BTreeSet<JobKey> = evals.map(|eval| eval.job.clone()).collect();
+    for job in jobs {
+        work.touch_job(&job);
+    }
+    let status = Some((status, description));
+    work.apply(Change::EvalsChanged(EvalsChanged { ids, status, next_eval }))
+}
+
+/// Whether a new evaluation has a job, and follows what was carried out here.
+fn is_wanted(state: &State, eval: &Evaluation, passed_over: &BTreeSet<EvalId>) -> bool {
+    let follows = |previous| state.eval(previous).is_some() && !passed_over.contains(&previous);
+    state.job(&eval.job).is_some() && state.eval(eval.id).is_none() && eval.previous_eval.is_none_or(follows)
+}

@@ -1,0 +1,139 @@
+//! Keeps the object tables behind the log (design §4, *Projection*), for as long as this applier is active.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use model::Index;
+use model::change::ChangeSet;
+use state::{Snapshot, State};
+use store::{Database, Error, Projector, Tail};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Surroundings, measure};
+
+/// How long it waits before it tries again.
+const RETRY: Duration = Duration::from_millis(500);
+/// Bytes of the log read at once by an applier that finds the tables behind.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// Change sets that are committed and not in the tables yet.
+#[derive(Debug, Default)]
+struct Backlog {
+    sets: Vec<Arc<ChangeSet>>,
+    /// The state at the last of them.
+    after: Option<State>,
+}
+
+/// Where committed change sets are handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Projection {
+    backlog: Mutex<Backlog>,
+    grown: Notify,
+    end: CancellationToken,
+}
+
+impl Projection {
+    /// Begins to project, from where the tables are; `at` is the state at the head.
+    pub(crate) fn start(around: &Surroundings, at: Snapshot) -> Arc<Self> {
+        let projection = Arc::new(Self { end: around.stop.child_token(), ..Self::default() });
+        let (database, projector) = (around.database.clone(), around.writer.projector());
+        tokio::spawn(run(Arc::clone(&projection), database, projector, at));
+        projection
+    }
+
+    /// Hands over change sets, each with the state after it.
+    pub(crate) fn committed(&self, steps: &[(Arc<ChangeSet>, State)]) {
+        let Some((_, after)) = steps.last() else { return };
+        let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        backlog.sets.extend(steps.iter().map(|(set, _)| Arc::clone(set)));
+        backlog.after = Some(after.clone());
+        drop(backlog);
+        self.grown.notify_one();
+    }
+
+    /// Ends it; whoever is active next carries on.
+    pub(crate) fn end(&self) {
+        self.end.cancel();
+    }
+
+    /// Waits for change sets, and takes all that there are.
+    async fn take(&self) -> (Vec<Arc<ChangeSet>>, State) {
+        loop {
+            let grown = self.grown.notified();
+            let backlog = std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Some(after) = backlog.after {
+                return (backlog.sets, after);
+            }
+            grown.await;
+        }
+    }
+}
+
+async fn run(projection: Arc<Projection>, database: Database, projector: Projector, at: Snapshot) {
+    let end = projection.end.clone();
+    let work = async {
+        let sets = loop {
+            match behind(&database, &projector, at.index()).await {
+                Ok(sets) => break sets,
+                Err(error) => wait_after(error).await?,
+            }
+        };
+        while let Err(error) = projector.project(&sets, &at).await {
+            wait_after(error).await?;
+        }
+        loop {
+            let (mut sets, mut after) = projection.take().await;
+            while let Err(error) = projector.project(&sets, &after).await {
+                wait_after(error).await?;
+                // What came meanwhile goes along: the newest state is all that counts.
+                let mut backlog = projection.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+                sets.append(&mut backlog.sets);
+                after = backlog.after.take().unwrap_or(after);
+            }
+            measure::projected(after.index(), after.at());
+        }
+    };
+    tokio::select! {
+        ended = work => {
+            let ended: Result<(), Error> = ended;
+            if let Err(error) = ended {
+                tracing::info!(error = telemetry::chain(&error), "projection goes over to another applier");
+            }
+        }
+        () = end.cancelled() => {}
+    }
+}
+
+/// The change sets from where the tables are to `head`.
+async fn behind(
+    database: &Database,
+    projector: &Projector,
+    head: Index,
+) -> Result<Vec<Arc<ChangeSet>>, Error> {
+    let mut reached = projector.projected().await?;
+    let mut sets = Vec::new();
+    while reached < head {
+        match database.changes_after(reached, PAGE_BYTES).await? {
+            Tail::Page { rows, .. } if !rows.is_empty() => {
+                for row in rows.iter().filter(|row| row.index <= head) {
+                    sets.push(Arc::new(row.change_set()?));
+                }
+                reached = rows[rows.len() - 1].index;
+            }
+            Tail::Page { .. } => break,
+            Tail::Trimmed => return Err(Error::Gap { after: reached }),
+        }
+    }
+    Ok(sets)
+}
+
+/// Waits after an error that may pass; hands back one that will not.
+async fn wait_after(error: Error) -> Result<(), Error> {
+    if matches!(error, Error::Deposed { .. }) {
+        return Err(error);
+    }
+    tracing::warn!(error = telemetry::chain(&error), "cannot bring the tables up to date");
+    tokio::time::sleep(RETRY).await;
+    Ok(())
+}

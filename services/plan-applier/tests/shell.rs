@@ -1,0 +1,233 @@
+//! The applier against a real PostgreSQL and nats-server: what it acknowledges is durable, once, and published; another
+//! one takes over where it ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, CommandError};
+use clap::Parser;
+use model::cluster::Singleton;
+use model::job::{JobSpec, Task, TaskGroup};
+use model::{Index, JobKey, ProcessId};
+use private_servers::{Nats, Postgres};
+use state::{Replica, State};
+use store::{Database, Tail};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
+use wire::feed::{AskHead, Changes, Head};
+use wire::{RefusalKind, Subject};
+
+const WITHIN: Duration = Duration::from_secs(20);
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    bus: bus::Args,
+    #[command(flatten)]
+    store: store::Args,
+}
+
+/// A database and a connection, and appliers on them.
+struct World {
+    nats: Nats,
+    args: store::Args,
+    bus: Bus,
+}
+
+struct Applier {
+    replica: Arc<Replica>,
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let nats = Nats::temporary().await.unwrap();
+        let database = Postgres::shared().await.unwrap().new_database().await.unwrap();
+        let flags = ["test", "--nats-url", &nats.url(), "--database-url", &database];
+        let Cli { bus, store } = Cli::parse_from(flags);
+        let bus = Bus::connect(&bus, "test").await.unwrap();
+        Self { nats, args: store, bus }
+    }
+
+    async fn applier(&self, number: u8) -> Applier {
+        let Cli { bus, .. } = Cli::parse_from(["test", "--nats-url", &self.nats.url(), "--database-url", ""]);
+        let bus = Bus::connect(&bus, "applier").await.unwrap();
+        let replica = Arc::new(Replica::new(State::default()));
+        let stop = CancellationToken::new();
+        let process = ProcessId::from_bytes([number; 16]);
+        let run = plan_applier::run(self.args.clone(), bus, Arc::clone(&replica), process, stop.clone());
+        Applier { replica, stop, running: tokio::spawn(run) }
+    }
+
+    async fn database(&self) -> Database {
+        Database::connect(&self.args).await.unwrap()
+    }
+
+    async fn done(&self, command: &Command) -> wire::command::Done {
+        self.bus.command(command, WITHIN).await.unwrap()
+    }
+}
+
+fn job(id: &str) -> Command {
+    let task = Task { name: "task".into(), driver: "raw_exec".into(), ..Task::default() };
+    let group = TaskGroup { name: "group".into(), count: 1, tasks: vec![task], ..TaskGroup::default() };
+    let spec = JobSpec {
+        namespace: "default".into(),
+        id: id.into(),
+        name: id.into(),
+        datacenters: vec!["*".into()],
+        node_pool: "default".into(),
+        priority: 50,
+        task_groups: vec![group],
+        ..JobSpec::default()
+    };
+    Command::RegisterJob(Box::new(RegisterJob {
+        spec: Arc::new(spec),
+        enforce_index: None,
+        eval_priority: None,
+        preserve_counts: false,
+        preserve_resources: false,
+    }))
+}
+
+fn evaluate(id: &str) -> Command {
+    Command::EvaluateJob(EvaluateJob { job: JobKey::new("default", id), force_reschedule: false })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_acknowledged_is_durable_and_published() {
+    let world = World::new().await;
+    let mut feed = world.bus.serve(Subject::Changes.to_string()).await.unwrap();
+    let applier = world.applier(1).await;
+
+    let registered = world.done(&job("one")).await;
+    assert!(registered.written);
+    let Tail::Page { rows, head } =
+        world.database().await.changes_after(Index(registered.index.0 - 1), 1).await.unwrap()
+    else {
+        panic!("nothing is trimmed");
+    };
+    assert_eq!((rows[0].index, head.index), (registered.index, registered.index));
+    assert!(applier.replica.snapshot().job(&JobKey::new("default", "one")).is_some());
+
+    // The cluster's beginnings and the job, one message each or both in one.
+    let mut published = Index::ZERO;
+    while published < registered.index {
+        let changes: Changes = feed.next().await.unwrap().body().unwrap();
+        assert_eq!(changes.first, published.next());
+        published = Index(published.0 + changes.sets.len() as u64);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_has_no_second_effect() {
+    let world = World::new().await;
+    let applier = world.applier(1).await;
+    let id = world.bus.new_request_id();
+    let first = world.bus.command_as(id, &job("one"), WITHIN).await.unwrap();
+    let evaluated = world.done(&evaluate("one")).await;
+    let again = world.bus.command_as(id, &job("one"), WITHIN).await.unwrap();
+    assert_eq!(again, first);
+    assert_eq!(applier.replica.snapshot().index(), evaluated.index);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_applier_goes_on_where_one_ended() {
+    let world = World::new().await;
+    let first = world.applier(1).await;
+    let id = world.bus.new_request_id();
+    let registered = world.bus.command_as(id, &job("one"), WITHIN).await.unwrap();
+
+    let second = world.applier(2).await;
+    first.stop.cancel();
+    first.running.await.unwrap().unwrap();
+    let evaluated = world.done(&evaluate("one")).await;
+    assert_eq!(evaluated.index, registered.index.next());
+    assert_eq!(world.bus.command_as(id, &job("one"), WITHIN).await.unwrap(), registered, "it remembers, too");
+    let head: Head = world.bus.request(Subject::AskHead, &AskHead {}, WITHIN).await.unwrap();
+    assert_eq!(
+        (head.index, head.epoch.0, head.applier),
+        (evaluated.index, 2, ProcessId::from_bytes([2; 16]))
+    );
+    second.stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_told_and_change_nothing() {
+    let world = World::new().await;
+    let applier = world.applier(1).await;
+    let before = world.done(&job("one")).await.index;
+    match world.bus.command(&evaluate("other"), WITHIN).await {
+        Err(CommandError::Refused(refusal)) => assert_eq!(refusal.kind, RefusalKind::NotFound),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(applier.replica.snapshot().index(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commands_at_once_get_indexes_without_gaps() {
+    let world = World::new().await;
+    let _applier = world.applier(1).await;
+    let first = world.done(&job("job-0")).await.index;
+    let jobs: Vec<_> = (1..200)
+        .map(|number| {
+            let bus = world.bus.clone();
+            tokio::spawn(
+                async move { bus.command(&job(&format!("job-{number}")), WITHIN).await.unwrap().index },
+            )
+        })
+        .collect();
+    let mut indexes = Vec::new();
+    for job in jobs {
+        indexes.push(job.await.unwrap().0);
+    }
+    indexes.sort_unstable();
+    assert_eq!(indexes, (first.0 + 1..first.0 + 200).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tables_follow_the_log() {
+    let world = World::new().await;
+    let _applier = world.applier(1).await;
+    world.done(&job("one")).await;
+    let purge = DeregisterJob {
+        job: JobKey::new("default", "one"),
+        purge: true,
+        eval_priority: None,
+        no_shutdown_delay: false,
+    };
+    let last = world.done(&Command::DeregisterJob(purge)).await.index;
+    let database = world.database().await;
+    loop {
+        let loaded = database.load().await.unwrap();
+        assert_eq!(loaded.state.index(), last);
+        if loaded.projected == last {
+            assert!(loaded.state.job(&JobKey::new("default", "one")).is_none());
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_singletons_lease_has_one_holder() {
+    let world = World::new().await;
+    let _applier = world.applier(1).await;
+    let take = |number| {
+        let process = ProcessId::from_bytes([number; 16]);
+        Command::TakeLease(TakeLease { service: Singleton::EvalBroker, process })
+    };
+    let epoch = world.done(&take(7)).await.epoch.unwrap();
+    let refused = world.bus.command(&take(8), WITHIN).await;
+    assert!(matches!(refused, Err(CommandError::Refused(_))), "{refused:?}");
+
+    let renew = RenewLease { service: Singleton::EvalBroker, process: ProcessId::from_bytes([7; 16]), epoch };
+    let answer: wire::command::Answer = world.bus.request(Subject::RenewLease, &renew, WITHIN).await.unwrap();
+    assert!(matches!(answer, wire::command::Answer::Done(done) if done.epoch == Some(epoch)));
+    let other = RenewLease { process: ProcessId::from_bytes([8; 16]), ..renew };
+    let refused = world.bus.request::<_, wire::command::Answer>(Subject::RenewLease, &other, WITHIN).await;
+    assert!(
+        matches!(refused, Err(bus::RequestError::Refused(refusal)) if refusal.kind == RefusalKind::Deposed)
+    );
+}

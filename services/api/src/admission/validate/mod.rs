@@ -24,6 +24,9 @@ use super::problems::Problems;
 /// The longest description of a job for the web interface, in bytes (N-19.2).
 const DESCRIPTION_BYTES_MAX: usize = 1_000;
 
+/// The longest id of a job, in bytes. Databases look jobs up by namespace and id, and their indexes have bounds.
+const ID_BYTES_MAX: usize = 1_024;
+
 /// Everything that is wrong with a job.
 pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     let mut problems = Problems::default();
@@ -42,6 +45,9 @@ fn identity(job: &Job, problems: &mut Problems) {
     let (id, name) = (text(&job.id), text(&job.name));
     problems.add_if(text(&job.region).is_empty(), || "Missing job region");
     problems.add_if(id.is_empty(), || "Missing job ID");
+    problems.add_if(id.len() > ID_BYTES_MAX, || {
+        format!("Job ID has {} bytes; at most {ID_BYTES_MAX} are allowed", id.len())
+    });
     problems.add_if(id.contains(' '), || "Job ID contains a space");
     problems.add_if(id.contains('\0'), || "Job ID contains a null character");
     // It stands in paths, headers and logs.

@@ -139,12 +139,24 @@ impl EvalBroker {
                 return;
             }
             for (reply, deliveries) in served {
+                deliveries.iter().for_each(|delivery| self.trace(delivery));
                 let Err(unwanted) = reply.send(deliveries) else { continue };
                 for delivery in unwanted {
                     self.broker.hand_out(delivery.eval_id, delivery.token, HandOutAction::GiveBack, now);
                 }
             }
         }
+    }
+
+    /// Shows in the evaluation's trace that it was handed out, and when.
+    fn trace(&self, delivery: &Delivery) {
+        let Some((eval, waited)) = self.broker.queue().handed_out(delivery.eval_id) else { return };
+        let Some(trace) = &eval.trace else { return };
+        let waited_ms = waited.map(|waited| waited.0 / Nanos::MILLISECOND.0);
+        let span =
+            tracing::info_span!("eval-broker.hand-out", eval.id = %eval.id, job = %eval.job, waited_ms);
+        telemetry::adopt(&span, trace);
+        span.in_scope(|| {});
     }
 
     fn set_timer(&mut self, now: Timestamp, ctx: &mut Context<Self>) {

@@ -89,6 +89,13 @@ struct HandOut {
     wait_index: Index,
 }
 
+impl Entry {
+    /// From coming in to a delivery; not known where it was there before the broker.
+    fn waited(&self, delivery: HandOut) -> Option<Nanos> {
+        self.since.map(|since| delivery.since - since)
+    }
+}
+
 /// An evaluation left a worker's hands for good: how long that took.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -172,7 +179,7 @@ impl EvalQueue {
     pub(crate) fn finish(&mut self, id: EvalId, now: Timestamp) -> Option<Finished> {
         let entry = self.forget(id)?;
         let Place::Out(hand_out) = entry.place else { return None };
-        let waited = entry.since.map(|since| hand_out.since - since);
+        let waited = entry.waited(hand_out);
         Some(Finished { eval: entry.eval, waited, worked: now - hand_out.since })
     }
 
@@ -248,6 +255,13 @@ impl EvalQueue {
             HandOutAction::Fail => self.fail(id, token, now),
         }
         true
+    }
+
+    /// An evaluation that a worker has, and how long it had waited; not known where it was there before the broker.
+    pub(crate) fn handed_out(&self, id: EvalId) -> Option<(&Evaluation, Option<Nanos>)> {
+        let entry = self.entries.get(&id)?;
+        let Place::Out(hand_out) = entry.place else { return None };
+        Some((&entry.eval, entry.waited(hand_out)))
     }
 
     /// When [`Self::handle_timeout`] next has something to do.

@@ -1,0 +1,127 @@
+//! Commands that carry what many nodes say: while one is on its way, the next one is gathered (N-7.6).
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bus::{Bus, CommandError};
+use model::{Epoch, Index, NodeId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use wire::command::{Command, Done, NodeReport, NodeSign, ReportAllocs, UpdateNodes};
+use wire::{Refusal, RefusalKind};
+
+use crate::measure;
+use crate::serve::unavailable;
+
+/// How long a command is repeated; agents ask again after that.
+const COMMAND_WITHIN: Duration = Duration::from_secs(20);
+/// How many nodes wait to be gathered; the requests of more wait themselves.
+const WAITING: usize = 4096;
+/// The most nodes in one command.
+const NODES_MAX: usize = 4096;
+/// About how many bytes of reports go into one command.
+const BYTES: usize = 2 << 20;
+
+/// The index at which what a node said was taken, or why it was not: [`RefusalKind::NotReady`] where the command was
+/// carried out without this node's part.
+pub(crate) type Told = Result<Index, Refusal>;
+
+/// Takes what nodes say.
+#[derive(Debug, Clone)]
+pub(crate) struct Gather {
+    heard: mpsc::Sender<Saying<()>>,
+    reports: mpsc::Sender<Saying<NodeReport>>,
+}
+
+/// What a node says, and who waits for what comes of it.
+#[derive(Debug)]
+struct Saying<T> {
+    node: NodeId,
+    said: T,
+    bytes: usize,
+    reply: oneshot::Sender<Told>,
+}
+
+impl Gather {
+    /// Begins to send commands, from tasks that belong to `tasks`.
+    pub(crate) fn start(bus: &Bus, epoch: Epoch, tasks: &mut JoinSet<()>) -> Self {
+        let (heard, to_hear) = mpsc::channel(WAITING);
+        let (reports, to_report) = mpsc::channel(WAITING);
+        tasks.spawn(send(to_hear, bus.clone(), move |said: Vec<(NodeId, ())>| {
+            let nodes = said.into_iter().map(|(node, ())| node).collect();
+            Command::UpdateNodes(UpdateNodes { epoch, sign: NodeSign::Heard, nodes, event: None })
+        }));
+        tasks.spawn(send(to_report, bus.clone(), move |said: Vec<(NodeId, NodeReport)>| {
+            measure::gathered(said.len());
+            let reports = said.into_iter().map(|(_, report)| report).collect();
+            Command::ReportAllocs(ReportAllocs { epoch, reports })
+        }));
+        Self { heard, reports }
+    }
+
+    /// A node that is not ready was heard of.
+    pub(crate) async fn heard(&self, node: NodeId) -> Told {
+        say(&self.heard, node, (), 0).await
+    }
+
+    /// A node reported; `bytes` is about the size of it.
+    pub(crate) async fn reported(&self, report: NodeReport, bytes: usize) -> Told {
+        say(&self.reports, report.node, report, bytes).await
+    }
+}
+
+async fn say<T>(sender: &mpsc::Sender<Saying<T>>, node: NodeId, said: T, bytes: usize) -> Told {
+    let (reply, told) = oneshot::channel();
+    if sender.send(Saying { node, said, bytes, reply }).await.is_err() {
+        return Err(gone());
+    }
+    told.await.unwrap_or_else(|_| Err(gone()))
+}
+
+fn gone() -> Refusal {
+    let message = "another node-tracker is active".into();
+    Refusal { kind: RefusalKind::Deposed, message }
+}
+
+/// Sends one command after the other, each with all that was said while the one before was on its way.
+async fn send<T>(
+    mut sayings: mpsc::Receiver<Saying<T>>,
+    bus: Bus,
+    command: impl Fn(Vec<(NodeId, T)>) -> Command,
+) {
+    while let Some(first) = sayings.recv().await {
+        let mut bytes = first.bytes;
+        let mut gathered = vec![first];
+        while gathered.len() < NODES_MAX && bytes < BYTES {
+            let Ok(next) = sayings.try_recv() else { break };
+            bytes += next.bytes;
+            gathered.push(next);
+        }
+        let (said, replies): (Vec<_>, Vec<_>) =
+            gathered.into_iter().map(|one| ((one.node, one.said), (one.node, one.reply))).unzip();
+        let answer = bus.command(&command(said), COMMAND_WITHIN).await;
+        if let Err(error) = &answer {
+            tracing::warn!(error = telemetry::chain(error), "what nodes said is not written down");
+        }
+        let (told, refused) = told(answer);
+        for (node, reply) in replies {
+            let told = if refused.contains(&node) { Err(not_ready()) } else { told.clone() };
+            // Fails where the node does not wait any more; it will say it again.
+            let _ = reply.send(told);
+        }
+    }
+}
+
+/// What all nodes of a command are told, but for those that are refused.
+fn told(answer: Result<Done, CommandError>) -> (Told, HashSet<NodeId>) {
+    let refusal = match answer {
+        Ok(done) => return (Ok(done.index), done.refused_nodes.into_iter().collect()),
+        Err(CommandError::Refused(refusal)) => refusal,
+        Err(error) => unavailable(telemetry::chain(&error)),
+    };
+    (Err(refusal), HashSet::new())
+}
+
+fn not_ready() -> Refusal {
+    Refusal { kind: RefusalKind::NotReady, message: "the node must be heard of first".into() }
+}

@@ -1,0 +1,40 @@
+//! What the tracker counts.
+
+use telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+
+static TIMERS: Gauge = gauge("drover.tracker.heartbeat.timers");
+static BEATS: Counter = counter("drover.tracker.heartbeats");
+static MISSED: Counter = counter("drover.tracker.nodes.missed");
+static REFUSED: Counter = counter("drover.tracker.refused");
+static REPORTS: Histogram = histogram("drover.tracker.reports.gathered");
+static WAKES: Counter = counter("drover.tracker.wakes");
+
+/// How many nodes have a timer (N-4.5).
+pub(crate) fn timers(count: usize) {
+    TIMERS.set(count as f64);
+}
+
+/// A node was heard of.
+pub(crate) fn beat() {
+    BEATS.add(1);
+}
+
+/// Nodes were missed.
+pub(crate) fn missed(count: usize) {
+    MISSED.add(count as u64);
+}
+
+/// A node was refused what it asked for.
+pub(crate) fn refused(why: &'static str) {
+    REFUSED.add_with(1, &[("why", why)]);
+}
+
+/// So many nodes' reports went into one command.
+pub(crate) fn gathered(reports: usize) {
+    REPORTS.record(reports as f64);
+}
+
+/// Agents were told to look.
+pub(crate) fn woken(count: usize) {
+    WAKES.add(count as u64);
+}

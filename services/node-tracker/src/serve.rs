@@ -1,0 +1,262 @@
+//! What agents ask of the active tracker, and how it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use bus::{Bus, CommandError, Request, Requests};
+use model::node::{NodeStatus, Secret};
+use model::{Epoch, Index, Nanos, NodeId};
+use state::{Replica, Snapshot};
+use tokio::sync::Semaphore;
+use tracing::Instrument as _;
+use wire::command::{Command, NodeReport, RegisterNode};
+use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkAllocs};
+use wire::{Refusal, RefusalKind, Subject, Wire};
+
+use crate::actor::{Beat, NodeTracker};
+use crate::gather::Gather;
+use crate::{measure, work};
+
+/// The most requests of one kind that are looked at at once.
+const REQUESTS_MAX: usize = 1024;
+/// The most allocations that one report may be about.
+const REPORT_ALLOCS_MAX: usize = 10_000;
+/// The most allocations that may be asked for at once.
+const ASKED_ALLOCS_MAX: usize = 10_000;
+/// How long a command for one node is repeated.
+const COMMAND_WITHIN: Duration = Duration::from_secs(20);
+/// How long this process may take to see what was committed.
+const SEEN_WITHIN: Duration = Duration::from_secs(5);
+
+/// What it takes to answer agents.
+#[derive(Clone)]
+pub(crate) struct Server {
+    pub(crate) bus: Bus,
+    pub(crate) replica: Arc<Replica>,
+    pub(crate) epoch: Epoch,
+    pub(crate) timers: Addr<NodeTracker>,
+    pub(crate) gather: Gather,
+}
+
+impl Server {
+    /// Answers every request in a task of its own.
+    pub(crate) async fn each<F>(self, mut requests: Requests, answer: impl Fn(Self, Request) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
+        while let Some(request) = requests.next().await {
+            let permit = Arc::clone(&under_way).acquire_owned().await;
+            let answering = answer(self.clone(), request);
+            tokio::spawn(async move {
+                answering.await;
+                drop(permit);
+            });
+        }
+    }
+
+    /// A node registers (N-2).
+    pub(crate) async fn register(self, request: Request) {
+        let Some((request, Register { id, spec })) = read(request, |register: &Register| register.id).await
+        else {
+            return;
+        };
+        let span = request.span("node-tracker.register");
+        let command = Command::RegisterNode(Box::new(RegisterNode { epoch: self.epoch, id, spec }));
+        let told = self.bus.command(&command, COMMAND_WITHIN).instrument(span).await;
+        let answer = match told {
+            Ok(done) => self.node_answer(id, done.index).await,
+            Err(CommandError::Refused(refusal)) => Err(refusal),
+            Err(error) => Err(unavailable(telemetry::chain(&error))),
+        };
+        answer_or_refuse(request, answer).await;
+    }
+
+    /// A node is there, and asks to be ready (N-3).
+    pub(crate) async fn heartbeat(self, request: Request) {
+        let Some((request, beat)) = read(request, |beat: &Heartbeat| beat.id).await else { return };
+        let answer = self.beat(&beat).await;
+        answer_or_refuse(request, answer).await;
+    }
+
+    async fn beat(&self, beat: &Heartbeat) -> Result<NodeAnswer, Refusal> {
+        let snapshot = self.replica.snapshot();
+        let status = known(&snapshot, beat.id, &beat.secret, Some(beat.boot))?;
+        let index = match status {
+            NodeStatus::Ready => snapshot.index(),
+            NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected => {
+                match self.gather.heard(beat.id).await {
+                    // It was forgotten meanwhile.
+                    Err(refusal) if refusal.kind == RefusalKind::NotReady => return Err(unknown()),
+                    told => told?,
+                }
+            }
+        };
+        self.node_answer(beat.id, index).await
+    }
+
+    /// How a node stands at an index, with a new time for its next heartbeat unless it is down (N-3.12).
+    async fn node_answer(&self, id: NodeId, index: Index) -> Result<NodeAnswer, Refusal> {
+        let snapshot = self.seen(index).await?;
+        let node = snapshot.node(id).ok_or_else(unknown)?;
+        let server = node.server();
+        let ttl = match server.status {
+            NodeStatus::Down => Nanos::SECOND,
+            NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Disconnected => {
+                self.timers.send(Beat(id)).await.map_err(|error| unavailable(error.to_string()))?
+            }
+        };
+        let missed = server.last_missed_heartbeat_index;
+        // Also of one that was forgotten and comes back with its allocations: then the index is 0.
+        let waits = server.status == NodeStatus::Initializing
+            && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
+        Ok(NodeAnswer {
+            status: server.status,
+            ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
+            work_index: node.work_index(),
+            report_all: waits.then_some(missed),
+        })
+    }
+
+    /// A node asks for its work (N-6), or for the rest of it.
+    pub(crate) async fn work(self, request: Request) {
+        if request.is::<AskAllocs>() {
+            let Some((request, ask)) = read(request, |ask: &AskAllocs| ask.id).await else { return };
+            let answer = self.asked(&ask);
+            return answer_or_refuse(request, answer).await;
+        }
+        let Some((request, ask)) = read(request, |ask: &AskWork| ask.id).await else { return };
+        let snapshot = self.replica.snapshot();
+        let answer = known(&snapshot, ask.id, &ask.secret, None).and_then(|_| {
+            let node = snapshot.node(ask.id).ok_or_else(unknown)?;
+            let mut work = work::work(node, ask.since);
+            trace(&mut work.changed, ask.id);
+            Ok(work)
+        });
+        answer_or_refuse(request, answer).await;
+    }
+
+    fn asked(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
+        if ask.allocs.len() > ASKED_ALLOCS_MAX {
+            return Err(invalid(format!(
+                "{} allocations asked for; at most {ASKED_ALLOCS_MAX}",
+                ask.allocs.len()
+            )));
+        }
+        let snapshot = self.replica.snapshot();
+        known(&snapshot, ask.id, &ask.secret, None)?;
+        let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
+        trace(&mut allocs, ask.id);
+        Ok(allocs)
+    }
+
+    /// A node reports how its allocations fare (N-7).
+    pub(crate) async fn report(self, request: Request) {
+        let bytes = request.payload().len();
+        let Some((request, report)) = read(request, |report: &Report| report.id).await else { return };
+        let answer = self.reported(report, bytes).await;
+        answer_or_refuse(request, answer).await;
+    }
+
+    async fn reported(&self, report: Report, bytes: usize) -> Result<Reported, Refusal> {
+        let Report { id, secret, boot, all_since, allocs } = report;
+        if allocs.is_empty() && all_since.is_none() {
+            return Err(invalid("must update at least one allocation".to_owned()));
+        }
+        if allocs.len() > REPORT_ALLOCS_MAX {
+            return Err(invalid(format!(
+                "{} allocations reported at once; at most {REPORT_ALLOCS_MAX}",
+                allocs.len()
+            )));
+        }
+        known(&self.replica.snapshot(), id, &secret, None)?;
+        let told = self.gather.reported(NodeReport { node: id, boot, all_since, allocs }, bytes).await;
+        match told {
+            Ok(index) => Ok(Reported { index }),
+            Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.may_not_report(id)),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Why the applier refused a node's report (N-7.3).
+    fn may_not_report(&self, id: NodeId) -> Refusal {
+        let snapshot = self.replica.snapshot();
+        let Some(node) = snapshot.node(id) else { return unknown() };
+        let status = node.server().status.as_str();
+        let message = format!("node {id} is not allowed to update allocs while in status {status}");
+        Refusal { kind: RefusalKind::NotReady, message: message.into() }
+    }
+
+    /// The state, once this process sees what was committed at an index.
+    async fn seen(&self, index: Index) -> Result<Snapshot, Refusal> {
+        let seen = tokio::time::timeout(SEEN_WITHIN, self.replica.wait_for(index)).await;
+        seen.map_err(|_| unavailable(format!("index {index} has not arrived here yet")))
+    }
+}
+
+/// The body of a request that came on its sender's own subject (see [`Subject`]).
+async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
+    let (request, body) = request.read::<T>().await?;
+    if Subject::node_of(request.subject()) == Some(sender(&body)) {
+        return Some((request, body));
+    }
+    measure::refused("another node's subject");
+    let message = format!("the message of node {} came on {}", sender(&body), request.subject());
+    tracing::warn!(subject = request.subject(), node.id = %sender(&body), "a node speaks for another");
+    request.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
+    None
+}
+
+/// The status of a node that is known, and proves to be it.
+fn known(snapshot: &Snapshot, id: NodeId, secret: &Secret, boot: Option<u32>) -> Result<NodeStatus, Refusal> {
+    let node = snapshot.node(id).ok_or_else(unknown)?;
+    if node.spec().secret_id != *secret {
+        measure::refused("secret");
+        let message = "node secret ID does not match".into();
+        return Err(Refusal { kind: RefusalKind::Conflict, message });
+    }
+    if boot.is_some_and(|boot| boot != node.spec().boot) {
+        // Its agent has started anew, and is to register before anything else.
+        measure::refused("boot");
+        return Err(unknown());
+    }
+    Ok(node.server().status)
+}
+
+/// Makes what a node was handed a part of the traces that it comes from: the agent's spans follow from here.
+fn trace(allocs: &mut WorkAllocs, node: NodeId) {
+    for common in &mut allocs.commons {
+        let Some(trace) = common.common.trace else { continue };
+        let span = tracing::info_span!("node-tracker.hand-out", node.id = %node);
+        telemetry::adopt(&span, &trace);
+        if let Some(handed) = span.in_scope(telemetry::current_trace) {
+            Arc::make_mut(&mut common.common).trace = Some(handed);
+        }
+    }
+}
+
+async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
+    match answer {
+        Ok(answer) => request.answer(&answer).await,
+        Err(refusal) => {
+            tracing::debug!(subject = request.subject(), reason = &*refusal.message, "refused a node");
+            request.refuse(refusal).await;
+        }
+    }
+}
+
+fn unknown() -> Refusal {
+    measure::refused("unknown");
+    Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
+}
+
+fn invalid(message: String) -> Refusal {
+    measure::refused("invalid");
+    Refusal { kind: RefusalKind::Invalid, message: message.into() }
+}
+
+/// Whether what was asked for is done is not known; the node asks again.
+pub(crate) fn unavailable(message: String) -> Refusal {
+    Refusal { kind: RefusalKind::OutcomeUnknown, message: message.into() }
+}

@@ -1,0 +1,309 @@
+//! The service between an applier and agents that are played here, over a real nats-server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bus, RequestError, Requests};
+use model::alloc::{ClientStatus, PackedTaskStates};
+use model::change::{Change, NodesChanged};
+use model::cluster::Singleton;
+use model::node::{Node, NodeServerSide, NodeStatus, Secret};
+use model::{Epoch, Index, NodeId, ProcessId};
+use private_servers::Nats;
+use state::{Replica, State};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wire::command::{Answer, Command, Done, NodeReport, NodeSign, UpdateNodes};
+use wire::node::{
+    AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
+    WorkAllocs,
+};
+use wire::{Refusal, RefusalKind, Subject, Wire};
+
+use super::{Args, run};
+use crate::scene::{alloc, commit, job, node, node_spec, placed, ready, secret};
+
+/// Turns a test that hangs into one that fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+const EPOCH: Epoch = Epoch(7);
+/// Nobody is missed while a test runs.
+const CALM: Args = Args {
+    min_heartbeat_ttl_ms: 120_000,
+    heartbeat_grace_ms: 120_000,
+    max_heartbeats_per_second: 1_000,
+    failover_heartbeat_ttl_ms: 120_000,
+};
+
+struct Scene {
+    _nats: Nats,
+    agents: Bus,
+    replica: Arc<Replica>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    tracker: JoinHandle<anyhow::Result<()>>,
+    stop: CancellationToken,
+}
+
+impl Scene {
+    async fn new(settings: Args) -> Self {
+        let nats = soon(Nats::temporary()).await.unwrap();
+        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
+        let agents = soon(Bus::connect(&args, "agents")).await.unwrap();
+        let served = agents.serve(Subject::Command.to_string()).await.unwrap();
+        let renewals = agents.serve(Subject::RenewLease.to_string()).await.unwrap();
+        let (sender, commands) = mpsc::unbounded_channel();
+        let replica = Arc::new(Replica::new(State::default()));
+        actix::spawn(applier(served, Arc::clone(&replica), sender));
+        actix::spawn(leases(renewals));
+
+        let stop = CancellationToken::new();
+        let own = soon(Bus::connect(&args, "tracker")).await.unwrap();
+        let process = ProcessId::from_bytes([5; 16]);
+        let tracker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
+        Self { _nats: nats, agents, replica, commands, tracker, stop }
+    }
+
+    /// Asks until the tracker is there.
+    async fn ask<Q: Wire, A: Wire>(&self, subject: Subject, body: &Q) -> Result<A, Refusal> {
+        let answered = async {
+            loop {
+                match self.agents.request(subject, body, PATIENCE).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(RequestError::Refused(refusal)) => return Err(refusal),
+                    Err(RequestError::NoResponders) => tokio::task::yield_now().await,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        soon(answered).await
+    }
+
+    async fn register(&self, number: u8) -> NodeAnswer {
+        let register = Register { id: node(number), spec: Arc::new(node_spec(number)) };
+        self.ask(Subject::NodeRegister(register.id), &register).await.unwrap()
+    }
+
+    async fn beat(&self, number: u8) -> Result<NodeAnswer, Refusal> {
+        self.ask(Subject::NodeHeartbeat(node(number)), &heartbeat(number)).await
+    }
+
+    async fn report(&self, report: &Report) -> Result<Reported, Refusal> {
+        self.ask(Subject::NodeReport(report.id), report).await
+    }
+
+    /// The next of the tracker's commands.
+    async fn command(&mut self) -> Command {
+        soon(self.commands.recv()).await.unwrap()
+    }
+
+    async fn ended(self) {
+        self.stop.cancel();
+        soon(self.tracker).await.unwrap().unwrap();
+    }
+}
+
+fn heartbeat(number: u8) -> Heartbeat {
+    Heartbeat { id: node(number), secret: secret(number), boot: 1 }
+}
+
+fn runs(number: u8, of: u8) -> Report {
+    let running = AllocReport {
+        id: alloc(number),
+        count: 1,
+        status: ClientStatus::Running,
+        description: "Tasks are running".into(),
+        task_states: PackedTaskStates::default(),
+        network: None,
+        health: None,
+    };
+    Report { id: node(of), secret: secret(of), boot: 1, all_since: None, allocs: vec![running] }
+}
+
+/// Grants the lease and carries out what the tracker wants, as far as these tests need it: nodes that are missed are
+/// disconnected and stay so; one that was missed before is not made ready.
+async fn applier(mut requests: Requests, replica: Arc<Replica>, seen: mpsc::UnboundedSender<Command>) {
+    while let Some(request) = requests.next().await {
+        let command: Command = request.body().unwrap();
+        let done = carry_out(&replica, &command);
+        if !matches!(command, Command::TakeLease(_)) {
+            seen.send(command).unwrap();
+        }
+        request.answer(&Answer::Done(done)).await;
+    }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "these are the tracker's commands")]
+fn carry_out(replica: &Replica, command: &Command) -> Done {
+    let state = replica.snapshot();
+    let status = |id: &NodeId| state.node(*id).map(|node| node.server().status);
+    let (changes, refused_nodes) = match command {
+        Command::TakeLease(lease) => {
+            assert_eq!(lease.service, Singleton::NodeTracker);
+            return Done { epoch: Some(EPOCH), ..Done::default() };
+        }
+        Command::RegisterNode(register) => {
+            assert_eq!(register.epoch, EPOCH);
+            let server = NodeServerSide { status: NodeStatus::Initializing, ..NodeServerSide::default() };
+            let node = Node { id: register.id, spec: Arc::clone(&register.spec), server };
+            (vec![Change::Node(Box::new(node))], Vec::new())
+        }
+        Command::UpdateNodes(UpdateNodes { epoch, sign, nodes, .. }) => {
+            assert_eq!(*epoch, EPOCH);
+            let to = match sign {
+                NodeSign::Heard => NodeStatus::Ready,
+                NodeSign::Missed => NodeStatus::Disconnected,
+            };
+            let (known, unknown) = nodes.iter().partition::<Vec<NodeId>, _>(|id| status(id).is_some());
+            let changes_status = |id: &NodeId| {
+                let server = state.node(*id).unwrap().server();
+                server.status != to && !server.last_missed_heartbeat_index.is_set()
+            };
+            let ids: Vec<_> = known.into_iter().filter(changes_status).collect();
+            let changed = NodesChanged { ids, status: Some(to), ..NodesChanged::default() };
+            let is_none = changed.ids.is_empty();
+            (if is_none { vec![] } else { vec![Change::NodesChanged(Box::new(changed))] }, unknown)
+        }
+        Command::ReportAllocs(report) => {
+            assert_eq!(report.epoch, EPOCH);
+            let may_report =
+                |report: &&NodeReport| status(&report.node).is_some_and(|status| !status.is_unresponsive());
+            let refused = report.reports.iter().filter(|report| !may_report(report));
+            (Vec::new(), refused.map(|report| report.node).collect())
+        }
+        other => panic!("the tracker sends no {other:?}"),
+    };
+    let index = if changes.is_empty() { state.index() } else { commit(replica, changes) };
+    Done { index, refused_nodes, ..Done::default() }
+}
+
+async fn leases(mut renewals: Requests) {
+    while let Some(request) = renewals.next().await {
+        request.answer(&Answer::Done(Done { epoch: Some(EPOCH), ..Done::default() })).await;
+    }
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+}
+
+#[actix::test]
+async fn a_node_registers_becomes_ready_works_and_reports() {
+    let mut scene = Scene::new(CALM).await;
+    let registered = scene.register(1).await;
+    assert_eq!((registered.status, registered.report_all), (NodeStatus::Initializing, None));
+    assert!((120_000..=150_000).contains(&registered.ttl_ms), "{}", registered.ttl_ms); // N-4.2
+    assert!(matches!(scene.command().await, Command::RegisterNode(_)));
+
+    assert_eq!(scene.beat(1).await.unwrap().status, NodeStatus::Ready);
+    let Command::UpdateNodes(heard) = scene.command().await else { panic!("it was heard of") };
+    assert_eq!((heard.sign, heard.nodes), (NodeSign::Heard, vec![node(1)]));
+    // The heartbeat's answer shows that the subscription is there.
+    let mut wakes = scene.agents.serve(Subject::AgentWake(node(1)).to_string()).await.unwrap();
+    let before = scene.beat(1).await.unwrap();
+    assert_eq!(before.status, NodeStatus::Ready);
+    assert!(scene.commands.try_recv().is_err(), "a heartbeat of a ready node costs no write (N-3.9)");
+
+    let job = job(1, 0);
+    let placed = placed(&job, [(1, 1), (2, 1)]);
+    let index = commit(&scene.replica, vec![Change::Job(Box::new(job)), placed]);
+    assert_eq!(soon(wakes.next()).await.unwrap().body::<Wake>().unwrap(), Wake { work_index: index });
+    assert_eq!(scene.beat(1).await.unwrap().work_index, index, "who misses the wake hears it so");
+
+    let ask = AskWork { id: node(1), secret: secret(1), since: before.work_index };
+    let work: Work = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
+    assert_eq!((work.index, work.allocs.len(), work.changed.allocs.len()), (index, 2, 2));
+    let ask = AskAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(2)] };
+    let again: WorkAllocs = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
+    assert_eq!(again.allocs[..], work.changed.allocs[1..]);
+
+    let report = runs(1, 1);
+    assert_eq!(scene.report(&report).await.unwrap(), Reported { index });
+    let Command::ReportAllocs(reported) = scene.command().await else { panic!("it reported") };
+    let NodeReport { node: of, boot, ref allocs, .. } = reported.reports[0];
+    assert_eq!((of, boot, allocs), (node(1), 1, &report.allocs));
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn who_is_not_the_node_is_refused() {
+    let mut scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    scene.command().await;
+    let refused = |result: Result<Index, Refusal>| result.unwrap_err().kind;
+
+    let stolen = Secret("another".into());
+    let beat = Heartbeat { secret: stolen.clone(), ..heartbeat(1) };
+    let beat = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(1)), &beat).await;
+    assert_eq!(refused(beat.map(|answer| answer.work_index)), RefusalKind::Conflict);
+    let ask = AskWork { id: node(1), secret: stolen.clone(), since: Index::ZERO };
+    let work = scene.ask::<_, Work>(Subject::NodeWork(node(1)), &ask).await;
+    assert_eq!(refused(work.map(|work| work.index)), RefusalKind::Conflict);
+    let ask = AskAllocs { id: node(1), secret: stolen.clone(), allocs: Vec::new() };
+    let allocs = scene.ask::<_, WorkAllocs>(Subject::NodeWork(node(1)), &ask).await;
+    assert_eq!(refused(allocs.map(|_| Index::ZERO)), RefusalKind::Conflict);
+    let report = scene.report(&Report { secret: stolen, ..runs(1, 1) }).await;
+    assert_eq!(refused(report.map(|reported| reported.index)), RefusalKind::Conflict);
+
+    // Credentials reach the subjects of one node only, so that is all that these are.
+    let foreign = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(2)), &heartbeat(1)).await;
+    assert_eq!(refused(foreign.map(|answer| answer.work_index)), RefusalKind::Invalid);
+    let foreign = Register { id: node(1), spec: Arc::new(node_spec(1)) };
+    let foreign = scene.ask::<_, NodeAnswer>(Subject::NodeRegister(node(2)), &foreign).await;
+    assert_eq!(refused(foreign.map(|answer| answer.work_index)), RefusalKind::Invalid);
+
+    let unknown = scene.beat(9).await.unwrap_err();
+    assert_eq!((unknown.kind, &*unknown.message), (RefusalKind::NotFound, "node not found")); // N-3.2
+    let restarted = Heartbeat { boot: 2, ..heartbeat(1) };
+    let restarted = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(1)), &restarted).await;
+    assert_eq!(refused(restarted.map(|answer| answer.work_index)), RefusalKind::NotFound);
+
+    let empty = scene.report(&Report { allocs: Vec::new(), ..runs(1, 1) }).await.unwrap_err();
+    assert_eq!(&*empty.message, "must update at least one allocation"); // N-7.1
+    assert!(scene.commands.try_recv().is_err(), "the applier is not bothered");
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn a_node_that_is_away_must_be_heard_of_before_it_reports() {
+    let scene = Scene::new(CALM).await;
+    scene.register(1).await;
+    let away = NodesChanged { ids: vec![node(1)], status: Some(NodeStatus::Down), ..NodesChanged::default() };
+    commit(&scene.replica, vec![Change::NodesChanged(Box::new(away))]);
+    let refusal = scene.report(&runs(1, 1)).await.unwrap_err();
+    let message = format!("node {} is not allowed to update allocs while in status down", node(1)); // N-7.3
+    assert_eq!((refusal.kind, &*refusal.message), (RefusalKind::NotReady, &*message));
+    assert_eq!(scene.beat(1).await.unwrap().status, NodeStatus::Ready);
+    scene.report(&runs(1, 1)).await.unwrap();
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn a_node_that_was_missed_is_asked_how_all_its_allocations_fare() {
+    let scene = Scene::new(CALM).await;
+    let missed = Some(Index(77));
+    let away = NodesChanged {
+        ids: vec![node(1)],
+        status: Some(NodeStatus::Initializing),
+        last_missed_heartbeat_index: missed,
+        ..NodesChanged::default()
+    };
+    commit(&scene.replica, vec![ready(1), Change::NodesChanged(Box::new(away))]);
+    let answer = scene.beat(1).await.unwrap();
+    assert_eq!((answer.status, answer.report_all), (NodeStatus::Initializing, missed)); // N-3.3
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn a_node_that_is_not_heard_of_is_missed_until_it_is_down() {
+    let quick = Args { min_heartbeat_ttl_ms: 100, heartbeat_grace_ms: 1, ..CALM };
+    let mut scene = Scene::new(quick).await;
+    scene.register(1).await;
+    assert!(matches!(scene.command().await, Command::RegisterNode(_)));
+    // The first makes it disconnected, those after it change nothing (N-4.9).
+    for _ in 0..3 {
+        let Command::UpdateNodes(missed) = scene.command().await else { panic!("it was missed") };
+        assert_eq!((missed.sign, missed.nodes), (NodeSign::Missed, vec![node(1)]));
+        assert_eq!(&*missed.event.unwrap().message, "Node heartbeat missed"); // N-1.9
+    }
+    scene.ended().await;
+}

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench toolchain
+.PHONY: help demo test bench toolchain servers
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -12,20 +12,22 @@ LOCKED := $(if $(filter true,$(CI)),--locked)
 help: ## Lists these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Starts a whole cluster and runs a job on it (not built yet)
-	@echo "make demo: not built yet. Drover has no services so far, so there is nothing to start." >&2
-	@echo "make test is what works today; README.md says how far things are." >&2
-	@exit 1
+demo: toolchain servers ## Starts a whole cluster and runs a job on it
+	cargo build --release $(LOCKED) --package drover
+	@.ci/demo
 
-test: toolchain ## Checks format and lints, and runs every test
+test: toolchain servers ## Checks format and lints, and runs every test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	@# Documentation first: what ends the output should be the tests.
 	cargo test --workspace $(LOCKED) --doc
 	cargo test --workspace $(LOCKED) --lib --bins --tests
 
-bench: toolchain ## Runs the benchmarks; ONLY=allocations runs that one
+bench: toolchain servers ## Runs the benchmarks; ONLY=allocations runs that one
 	cargo bench --workspace $(LOCKED) --bench '$(or $(ONLY),*)'
 
 toolchain:
 	@.ci/toolchain
+
+servers:
+	@.ci/servers

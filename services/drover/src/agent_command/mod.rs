@@ -1,0 +1,265 @@
+//! `drover agent`: what runs on every machine. By flags it is the agent alone; with configuration files it is what they
+//! say, servers too; with `-dev` it is what `drover dev` is.
+
+mod file;
+mod tree;
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use agent::{Pair, PortRange};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::cluster::{self, Parsed, Servers, Setup};
+use crate::{dev, process, services};
+use file::Settings;
+
+/// Runs tasks on this machine; with a configuration, the servers too.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    /// Be a whole cluster in one process, as `drover dev` is.
+    #[arg(long, conflicts_with = "config")]
+    dev: bool,
+    /// Take the settings from this file, or from those in this directory that end in .hcl or .json; may be given again.
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) bus: bus::Args,
+    #[command(flatten)]
+    pub(crate) own: agent::Args,
+}
+
+/// Flags that go together with `-dev` and `-config`, which bring the other settings along.
+const BESIDE_CONFIG: [&str; 4] = ["dev", "config", "level", "format"];
+
+/// Says no to flags that a configuration would override. `command` is the sub-command.
+pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(), String> {
+    let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let Some(source) = ["dev", "config"].into_iter().find(|id| given(id)) else { return Ok(()) };
+    let refused = |id: &str| !BESIDE_CONFIG.contains(&id) && given(id);
+    match command.get_arguments().find(|argument| refused(argument.get_id().as_str())) {
+        Some(flag) => {
+            Err(format!("-{} cannot be said beside -{source}", flag.get_long().unwrap_or_default()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Runs it until it is to stop.
+pub(crate) fn main(mut args: Args) -> ExitCode {
+    if args.dev {
+        let mut dev: dev::Args = Parsed::of(&[]);
+        dev.telemetry = args.telemetry;
+        return process::run("dev", dev.telemetry.clone(), |process| dev::run(process, dev));
+    }
+    if args.config.is_empty() {
+        return process::run("agent", args.telemetry.clone(), |process| {
+            services::agent(process, args.bus, args.own)
+        });
+    }
+    let setup = read(&args.config).and_then(|settings| {
+        if let Some(level) = &settings.log_level {
+            args.telemetry.level = level.to_lowercase();
+        }
+        if settings.log_json == Some(true) {
+            args.telemetry.format = telemetry::Format::Json;
+        }
+        setup(&settings)
+    });
+    match setup.context("Error loading configuration") {
+        Ok(setup) => process::run("agent", args.telemetry, |process| cluster::run(process, setup)),
+        Err(error) => process::fail(&error),
+    }
+}
+
+/// What the files say, later ones before earlier ones.
+fn read(paths: &[PathBuf]) -> anyhow::Result<Settings> {
+    let mut settings = Settings::default();
+    for path in paths {
+        let files = if path.is_dir() { files_in(path)? } else { vec![path.clone()] };
+        for file in files {
+            let mut text = String::new();
+            let opened = std::fs::File::open(&file);
+            opened
+                .and_then(|file| file.take(tree::FILE_BYTES_MAX + 1).read_to_string(&mut text))
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            let is_whole = text.len() as u64 <= tree::FILE_BYTES_MAX;
+            ensure!(is_whole, "{} is larger than {} bytes", file.display(), tree::FILE_BYTES_MAX);
+            settings.read(&file.display().to_string(), &text).map_err(|faults| anyhow!(faults))?;
+        }
+    }
+    Ok(settings)
+}
+
+fn files_in(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.with_context(|| format!("cannot read {}", directory.display()))?;
+    let is_ours = |path: &PathBuf| {
+        path.extension().and_then(OsStr::to_str).is_some_and(|end| matches!(end, "hcl" | "json"))
+    };
+    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(is_ours).collect();
+    files.sort();
+    ensure!(!files.is_empty(), "no file in {} ends in .hcl or .json", directory.display());
+    Ok(files)
+}
+
+/// What a process with these settings is to run. The environment holds where the settings say nothing.
+fn setup(settings: &Settings) -> anyhow::Result<Setup> {
+    let is_server = settings.server.enabled == Some(true);
+    let is_client = settings.client.enabled == Some(true);
+    ensure!(is_server || is_client, "Must specify either server, client or dev mode for the agent.");
+    let data_dir = settings.data_dir.as_deref().filter(|dir| !dir.is_empty());
+    let dir =
+        PathBuf::from(data_dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?);
+    let nats = match &settings.nats_url {
+        Some(url) => {
+            let mut flags = vec!["--nats-url", url.as_str()];
+            if let Some(file) = &settings.nats_credentials {
+                flags.extend(["--nats-credentials", file]);
+            }
+            Some(Parsed::<bus::Args>::try_of(&flags).context("cannot use nats")?)
+        }
+        None if is_server => None,
+        None => bail!("a client without a server needs the address of NATS: nats {{ url = \"nats://...\" }}"),
+    };
+    let database = settings.postgres_url.as_ref().map(|url| Parsed::of(&["--database-url", url]));
+    if is_server && nats.is_some() != database.is_some() {
+        bail!("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones");
+    }
+    let agent = if is_client { Some(agent_args(settings, &dir)?) } else { None };
+    let servers = if is_server { Some(servers(settings)?) } else { None };
+    let is_advertised = settings.http_advertised.is_some();
+    Ok(Setup { dir, nats, database, servers, agent, is_advertised })
+}
+
+fn servers(settings: &Settings) -> anyhow::Result<Servers> {
+    let server = &settings.server;
+    let mut servers = Servers {
+        api: Parsed::of(&[]),
+        eval_broker: Parsed::of(&[]),
+        node_tracker: Parsed::of(&[]),
+        scheduler: Parsed::of(&[]),
+    };
+    let Servers { api, eval_broker: _, node_tracker, scheduler } = &mut servers;
+    let ip = settings.http_addr.or(settings.bind_addr).unwrap_or(api.http_addr.ip());
+    api.http_addr = SocketAddr::new(ip, settings.http_port.unwrap_or(api.http_addr.port()));
+    replace(&mut api.server_name, &settings.name);
+    replace(&mut api.region, &settings.region);
+    replace(&mut api.server_datacenter, &settings.datacenter);
+    replace(&mut api.job_default_priority, &server.job_default_priority);
+    replace(&mut api.job_max_priority, &server.job_max_priority);
+    replace(&mut api.job_max_count, &server.job_max_count);
+    let millis = |span: &Option<file::Millis>| span.map(|span| span.0);
+    replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
+    replace(&mut node_tracker.heartbeat_grace_ms, &millis(&server.heartbeat_grace));
+    replace(&mut node_tracker.failover_heartbeat_ttl_ms, &millis(&server.failover_heartbeat_ttl));
+    replace(&mut node_tracker.max_heartbeats_per_second, &server.max_heartbeats_per_second);
+    ensure!(node_tracker.min_heartbeat_ttl_ms > 0, "min_heartbeat_ttl must not be 0");
+    ensure!(node_tracker.max_heartbeats_per_second > 0, "max_heartbeats_per_second must not be 0");
+    scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
+    if let Some(types) = &server.enabled_schedulers {
+        let read = |text: &String| {
+            text.parse().map_err(|_| anyhow!("enabled_schedulers: no type of job is called {text:?}"))
+        };
+        scheduler.schedulers = types.iter().map(read).collect::<Result<_, _>>()?;
+    }
+    Ok(servers)
+}
+
+fn agent_args(settings: &Settings, dir: &Path) -> anyhow::Result<agent::Args> {
+    let client = &settings.client;
+    let mut args = agent::Args { data_dir: dir.join("agent"), ..agent::Args::default() };
+    args.node_name = settings.name.clone().or(args.node_name);
+    replace(&mut args.datacenter, &settings.datacenter);
+    replace(&mut args.region, &settings.region);
+    replace(&mut args.http_addr, &settings.http_advertised);
+    replace(&mut args.node_class, &client.node_class);
+    replace(&mut args.node_pool, &client.node_pool);
+    let pair = |(key, value): (&String, &String)| Pair { key: key.clone(), value: value.clone() };
+    args.meta.extend(client.meta.iter().map(pair));
+    args.network_interface = client.network_interface.clone().or(args.network_interface);
+    replace(&mut args.cpu_total_mhz, &client.cpu_total_compute);
+    replace(&mut args.memory_total_mb, &client.memory_total_mb);
+    replace(&mut args.disk_free_mb, &client.disk_free_mb);
+    replace(&mut args.reserved_cpu_mhz, &client.reserved_cpu);
+    replace(&mut args.reserved_memory_mb, &client.reserved_memory);
+    replace(&mut args.reserved_disk_mb, &client.reserved_disk);
+    replace(&mut args.reserved_ports, &client.reserved_ports);
+    let PortRange { first, last } = args.dynamic_ports;
+    let (first, last) = (client.min_dynamic_port.unwrap_or(first), client.max_dynamic_port.unwrap_or(last));
+    args.dynamic_ports =
+        format!("{first}-{last}").parse().map_err(|error| anyhow!("dynamic ports: {error}"))?;
+    replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
+    replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
+    replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
+    // The old way to say it, still in many files.
+    let option =
+        client.options.get("driver.raw_exec.enable").map(|text| matches!(text.as_str(), "1" | "true"));
+    replace(&mut args.raw_exec, &settings.raw_exec.enabled.or(option));
+    replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
+    replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
+    replace(&mut args.denied_env, &settings.raw_exec.denied_envvars);
+    Ok(args)
+}
+
+fn replace<T: Clone>(value: &mut T, by: &Option<T>) {
+    if let Some(by) = by {
+        value.clone_from(by);
+    }
+}
+
+/// Where others on this machine reach what listens on `address`.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<Setup> {
+        let mut settings = Settings::default();
+        settings.read("a.hcl", text).map_err(|faults| anyhow!(faults))?;
+        setup(&settings)
+    }
+
+    #[test]
+    fn a_server_and_client_alone_has_private_servers() {
+        let setup = read(
+            "data_dir = \"/d\"\nname = \"n\"\nports { http = 0 }\nserver { enabled = true }\n\
+             client {\n  enabled = true\n  node_class = \"c\"\n  min_dynamic_port = 25000\n\
+             options = { \"driver.raw_exec.enable\" = \"1\" }\n}\n",
+        )
+        .unwrap();
+        assert!(setup.nats.is_none() && setup.database.is_none());
+        assert_eq!(setup.servers.unwrap().api.http_addr.to_string(), "127.0.0.1:0");
+        let agent = setup.agent.unwrap();
+        assert_eq!(agent.data_dir, Path::new("/d/agent"));
+        assert_eq!((agent.node_name.as_deref(), agent.node_class.as_str()), (Some("n"), "c"));
+        assert_eq!(agent.dynamic_ports, PortRange { first: 25_000, last: 32_000 });
+        assert!(agent.raw_exec);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let error = |text: &str| read(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(error(""), "Must specify either server, client or dev mode for the agent.");
+        assert_eq!(error("server { enabled = true }"), "Must specify data directory: data_dir = \"...\"");
+        let client = "data_dir = \"/d\"\nclient { enabled = true }\n";
+        assert!(error(client).starts_with("a client without a server needs the address of NATS"));
+        let half = "data_dir = \"/d\"\nserver { enabled = true }\nnats { url = \"nats://one\" }\n";
+        assert!(error(half).starts_with("a server needs the addresses of NATS and of PostgreSQL"));
+        assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
+        let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
+        assert_eq!(error(types), "enabled_schedulers: no type of job is called \"x\"");
+    }
+}

@@ -1,0 +1,112 @@
+//! What can be said to the binary.
+
+use crate::cli::{alloc, eval, job, node};
+use crate::{agent_command, dev, sim_nodes};
+
+/// Drover runs jobs on many machines and keeps them running.
+#[derive(Debug, clap::Parser)]
+#[command(
+    name = "drover",
+    version,
+    disable_version_flag = true,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    /// Print the version.
+    #[arg(short, long, action = clap::ArgAction::Version)]
+    version: (),
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What the process is to be or to do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Registers, shows and stops jobs
+    Job {
+        #[command(subcommand)]
+        command: job::Command,
+    },
+    /// Shows allocations and their logs
+    Alloc {
+        #[command(subcommand)]
+        command: alloc::Command,
+    },
+    /// Shows evaluations
+    Eval {
+        #[command(subcommand)]
+        command: eval::Command,
+    },
+    /// Shows nodes
+    Node {
+        #[command(subcommand)]
+        command: node::Command,
+    },
+    /// The same as `job run`
+    #[command(hide = true)]
+    Run(job::run::Args),
+    /// The same as `job stop`
+    #[command(hide = true)]
+    Stop(job::stop::Args),
+    /// The same as `job status`
+    #[command(hide = true)]
+    Status(job::status::Args),
+    /// The same as `alloc logs`
+    #[command(hide = true)]
+    Logs(alloc::logs::Args),
+    /// The same as `alloc status`
+    #[command(hide = true)]
+    AllocStatus(alloc::status::Args),
+    /// The same as `eval status`
+    #[command(hide = true)]
+    EvalStatus(eval::Args),
+    /// The same as `node status`
+    #[command(hide = true)]
+    NodeStatus(node::Args),
+    /// Prints the version
+    Version,
+
+    /// Serves the HTTP API
+    Api(Service<api::Args>),
+    /// Hands evaluations out to scheduler workers; one is active, others stand by
+    EvalBroker(Service<eval_broker::Args>),
+    /// Runs scheduler workers
+    Scheduler(Service<scheduler::Args>),
+    /// Writes the cluster's state; one is active, others stand by
+    PlanApplier(Infra),
+    /// Keeps track of nodes and hands agents their work; one is active, others stand by
+    NodeTracker(Service<node_tracker::Args>),
+    /// Runs tasks on this machine
+    Agent(Box<agent_command::Args>),
+    /// Runs a whole cluster in one process
+    Dev(dev::Args),
+    /// Runs one task for an agent
+    #[command(hide = true)]
+    Executor(agent::executor::Args),
+    /// Simulates many nodes in one process, for benchmarks
+    SimNodes(sim_nodes::Args),
+}
+
+/// Where the cluster's NATS and database are, and how a service tells what it does.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct Infra {
+    #[command(flatten)]
+    pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    pub(crate) bus: bus::Args,
+    #[command(flatten)]
+    pub(crate) store: store::Args,
+}
+
+/// One service with what it needs around it.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Service<A: clap::Args> {
+    #[command(flatten)]
+    pub(crate) infra: Infra,
+    #[command(flatten)]
+    pub(crate) own: A,
+}

@@ -1,0 +1,190 @@
+//! `drover alloc status`: an allocation with its tasks and what happened to them.
+
+use std::process::ExitCode;
+
+use api_types::{Allocation, TaskState};
+use serde_json::Value;
+
+use super::whole;
+use crate::cli::client::indented;
+use crate::cli::page::Page;
+use crate::cli::{Session, flags, format};
+
+/// Shows an allocation with its tasks and what happened to them.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The allocation: its id, or the beginning of it.
+    alloc: Option<String>,
+    /// One line a task, and no events.
+    #[arg(long)]
+    short: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let Some(beginning) = &args.alloc else {
+        anyhow::ensure!(args.show.json, "say which allocation, or list all of them with -json");
+        let all: Value = session.client.get("/v1/allocations", &[]).await?;
+        session.output.line(&indented(&all));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let path = format!("/v1/allocation/{}", whole(&session.client, beginning).await?);
+    if args.show.json {
+        let alloc: Value = session.client.get(&path, &[]).await?;
+        session.output.line(&indented(&alloc));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let alloc: Allocation = session.client.get(&path, &[]).await?;
+    session.output.page(&page(&alloc, &args, format::now()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(alloc: &Allocation, args: &Args, now: i64) -> Page {
+    let mut page = Page::default();
+    head(&mut page, alloc, now, args.show.verbose);
+    addresses(&mut page, alloc);
+    let states = alloc.task_states.iter().flatten();
+    if args.short {
+        page.title("Tasks");
+        let rows = states.map(|(name, state)| {
+            let last = state.events.iter().flatten().last();
+            [
+                name.clone(),
+                format::text(state.state.as_ref()),
+                last.map(|event| format::text(event.r#type.as_ref())).unwrap_or_default(),
+                last.map(|event| format::moment(event.time.unwrap_or_default())).unwrap_or_default(),
+                lifecycle(alloc, name),
+            ]
+        });
+        page.table(&["Name", "State", "Last Event", "Time", "Lifecycle"], rows);
+    } else {
+        states.for_each(|(name, state)| task(&mut page, alloc, name, state));
+        placement(&mut page, alloc, args.show.verbose);
+    }
+    page
+}
+
+/// When the task runs, such as `prestart_sidecar`; `main` for the others.
+fn lifecycle(alloc: &Allocation, task: &str) -> String {
+    let groups = alloc.job.iter().flat_map(|job| job.task_groups.iter().flatten());
+    let group = groups.into_iter().find(|group| group.name == alloc.task_group);
+    let mut tasks = group.into_iter().flat_map(|group| group.tasks.iter().flatten());
+    let lifecycle =
+        tasks.find(|found| found.name.as_deref() == Some(task)).and_then(|task| task.lifecycle.as_ref());
+    match lifecycle {
+        None => "main".to_owned(),
+        Some(lifecycle) => {
+            let sidecar = if lifecycle.sidecar == Some(true) { "_sidecar" } else { "" };
+            format!("{}{sidecar}", format::text(lifecycle.hook.as_ref()))
+        }
+    }
+}
+
+fn head(page: &mut Page, alloc: &Allocation, now: i64, verbose: bool) {
+    let version = alloc.job.as_ref().and_then(|job| job.version).unwrap_or_default();
+    let mut pairs = vec![
+        ("ID", format::text(alloc.id.as_ref())),
+        ("Eval ID", format::id(alloc.eval_id.as_ref(), verbose)),
+        ("Name", format::text(alloc.name.as_ref())),
+        ("Node ID", format::id(alloc.node_id.as_ref(), verbose)),
+        ("Node Name", format::text(alloc.node_name.as_ref())),
+        ("Job ID", format::text(alloc.job_id.as_ref())),
+        ("Job Version", version.to_string()),
+        ("Client Status", format::text(alloc.client_status.as_ref())),
+        ("Client Description", format::text(alloc.client_description.as_ref())),
+        ("Desired Status", format::text(alloc.desired_status.as_ref())),
+        ("Desired Description", format::text(alloc.desired_description.as_ref())),
+        ("Created", format::ago(alloc.create_time.unwrap_or_default(), now, verbose)),
+        ("Modified", format::ago(alloc.modify_time.unwrap_or_default(), now, verbose)),
+    ];
+    let related = [
+        ("Deployment ID", &alloc.deployment_id),
+        ("Replacement Alloc ID", &alloc.next_allocation),
+        ("Replaces Alloc ID", &alloc.previous_allocation),
+    ];
+    for (key, id) in related {
+        if let Some(id) = id.as_ref().filter(|id| !id.is_empty()) {
+            pairs.push((key, format::id(Some(id), verbose)));
+        }
+    }
+    page.block(&pairs);
+}
+
+fn addresses(page: &mut Page, alloc: &Allocation) {
+    let shared = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.as_ref());
+    let networks = shared.and_then(|shared| shared.networks.as_ref());
+    let mut rows = Vec::new();
+    let mut mode = String::new();
+    for network in networks.into_iter().flatten() {
+        if let Some(named) = network.mode.as_ref().filter(|mode| !mode.is_empty()) {
+            mode = format!(" (mode: \"{named}\")");
+        }
+        let ip = format::text(network.ip.as_ref());
+        let ports = [(&network.reserved_ports, "no"), (&network.dynamic_ports, "yes")];
+        for (ports, dynamic) in ports {
+            for port in ports.iter().flatten() {
+                let address = format!("{ip}:{}", port.value.unwrap_or_default());
+                rows.push([format::text(port.label.as_ref()), dynamic.to_owned(), address]);
+            }
+        }
+    }
+    if !rows.is_empty() {
+        page.title(format!("Allocation Addresses{mode}:"));
+        page.table(&["Label", "Dynamic", "Address"], rows);
+    }
+}
+
+fn task(page: &mut Page, alloc: &Allocation, name: &str, state: &TaskState) {
+    page.title(format!("Task \"{name}\" is \"{}\"", format::text(state.state.as_ref())));
+    let tasks = alloc.allocated_resources.as_ref().and_then(|resources| resources.tasks.as_ref());
+    if let Some(resources) = tasks.and_then(|tasks| tasks.get(name)) {
+        let cpu = resources.cpu.as_ref().and_then(|cpu| cpu.cpu_shares).unwrap_or_default();
+        let memory = resources.memory.as_ref().and_then(|memory| memory.memory_mb).unwrap_or_default();
+        let shared = alloc.allocated_resources.as_ref().and_then(|resources| resources.shared.as_ref());
+        let disk = shared.and_then(|shared| shared.disk_mb).unwrap_or_default();
+        page.line("Task Resources:");
+        let row = [format!("{cpu} MHz"), format!("{memory} MiB"), format!("{disk} MiB")];
+        page.table(&["CPU", "Memory", "Disk"], [row]);
+        page.line("");
+    }
+    page.block(&[
+        ("Started At", format::time(state.started_at)),
+        ("Finished At", format::time(state.finished_at)),
+        ("Total Restarts", state.restarts.unwrap_or_default().to_string()),
+    ]);
+    page.title("Recent Events:");
+    let rows = state.events.iter().flatten().rev().map(|event| {
+        [
+            format::moment(event.time.unwrap_or_default()),
+            format::text(event.r#type.as_ref()),
+            format::text(event.display_message.as_ref()),
+        ]
+    });
+    page.table(&["Time", "Type", "Description"], rows);
+}
+
+/// Why it is where it is: the nodes that were looked at, by their scores.
+fn placement(page: &mut Page, alloc: &Allocation, verbose: bool) {
+    let Some(metrics) = &alloc.metrics else { return };
+    let scores = metrics.score_meta_data.as_deref().unwrap_or_default();
+    if scores.is_empty() {
+        return;
+    }
+    page.title("Placement Metrics");
+    let evaluated = metrics.nodes_evaluated.unwrap_or_default();
+    page.line(format!("Nodes evaluated: {evaluated}; the best of them:"));
+    let rows = scores.iter().map(|node| {
+        let parts = node.scores.iter().flatten().map(|(name, score)| format!("{name} {score:.3}"));
+        [
+            format::id(node.node_id.as_ref(), verbose),
+            parts.collect::<Vec<_>>().join(", "),
+            format!("{:.3}", node.norm_score.unwrap_or_default()),
+        ]
+    });
+    page.table(&["Node", "Scores", "Final"], rows);
+}

@@ -1,0 +1,168 @@
+//! Asks the HTTP API.
+
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::flags::Api;
+
+/// How long a server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long a blocking query waits for something new. The server adds some to it.
+const WAIT: Duration = Duration::from_secs(60);
+/// How long its answer may take.
+const WAIT_ANSWER: Duration = Duration::from_secs(90);
+
+/// A connection to a cluster's API.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    address: String,
+    query: Vec<(&'static str, String)>,
+    token: Option<String>,
+    /// User and password for a proxy in front of the API.
+    login: Option<(String, Option<String>)>,
+}
+
+/// Names and values of a query.
+pub(crate) type Query<'a> = &'a [(&'a str, &'a str)];
+
+impl Client {
+    pub(crate) fn new(flags: &Api) -> anyhow::Result<Self> {
+        flags.check()?;
+        let address = flags.address().trim_end_matches('/').to_owned();
+        // An empty variable is as good as none.
+        let given = |name, value: &Option<String>| {
+            value.clone().filter(|value| !value.is_empty()).map(|value| (name, value))
+        };
+        let query = [given("namespace", &flags.namespace), given("region", &flags.region)];
+        let token = flags.token.clone().filter(|token| !token.is_empty());
+        let login = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|login| !login.is_empty());
+        let login = login.map(|login| match login.split_once(':') {
+            Some((user, password)) => (user.to_owned(), Some(password.to_owned())),
+            None => (login, None),
+        });
+        let http = reqwest::Client::builder().connect_timeout(CONNECT).build()?;
+        Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, login })
+    }
+
+    /// The namespace that the user named.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.query.iter().find(|(name, _)| *name == "namespace").map(|(_, value)| value.as_str())
+    }
+
+    /// Reads an object.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
+        self.answer(path, self.request(Method::GET, path).query(query).timeout(ANSWER)).await
+    }
+
+    /// Waits until an object is newer than `index`, and reads it with its index. Returns the old one after a while.
+    pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
+        let query = [("index", index.to_string()), ("wait", format!("{}s", WAIT.as_secs()))];
+        let request = self.request(Method::GET, path).query(&query).timeout(WAIT_ANSWER);
+        let response = self.send(request).await?;
+        let header = response.headers().get("x-nomad-index").and_then(|value| value.to_str().ok());
+        let found = header.and_then(|value| value.parse().ok()).unwrap_or(0);
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
+        // An index that went back says that the cluster is another one now: begin anew.
+        let next = if found < index { 0 } else { found };
+        Ok((decode(path, &bytes)?, next))
+    }
+
+    /// Reads something that comes in pieces.
+    pub(crate) async fn stream(&self, path: &str, query: Query<'_>) -> Result<Response, Error> {
+        self.send(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// Sends an object.
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.answer(path, self.request(Method::PUT, path).json(body).timeout(ANSWER)).await
+    }
+
+    /// Deletes an object.
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
+        self.answer(path, self.request(Method::DELETE, path).query(query).timeout(ANSWER)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.http.request(method, format!("{}{path}", self.address)).query(&self.query);
+        if let Some((user, password)) = &self.login {
+            request = request.basic_auth(user, password.as_ref());
+        }
+        match &self.token {
+            Some(token) => request.header("X-Nomad-Token", token),
+            None => request,
+        }
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
+        let bytes = self.send(request).await?.bytes().await.map_err(|error| self.unreachable(error))?;
+        decode(path, &bytes)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        Err(Error::Refused { status: status.as_u16(), text: text.trim().to_owned() })
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> Error {
+        Error::Unreachable { address: self.address.clone(), source: source.without_url() }
+    }
+}
+
+/// Why there is no answer, or none that helps.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot reach the API at {address}")]
+    Unreachable { address: String, source: reqwest::Error },
+    #[error("Unexpected response code: {status} ({text})")]
+    Refused { status: u16, text: String },
+    #[error("the API answers {path} with something else")]
+    Unreadable { path: String, source: api_types::decode::DecodeError },
+}
+
+impl Error {
+    /// Whether the same question may well be answered in a moment.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Error::Unreachable { .. } => true,
+            Error::Refused { status, .. } => matches!(status, 429 | 500..=599),
+            Error::Unreadable { .. } => false,
+        }
+    }
+}
+
+/// Reads keys in whatever case, as every client of this API does.
+fn decode<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, Error> {
+    api_types::decode::from_slice(body).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
+}
+
+/// A part of a path, with what would mean something else in one escaped.
+pub(crate) fn escaped(part: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    part.bytes()
+        .map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// An object as the API shows it, indented by four spaces (`spec/cli.md` 1.5).
+pub(crate) fn indented(value: &Value) -> String {
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    value.serialize(&mut serializer).expect("JSON in memory has a text");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}

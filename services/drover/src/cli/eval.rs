@@ -1,0 +1,180 @@
+//! `drover eval …`.
+
+use std::process::ExitCode;
+
+use api_types::{AllocListStub, Evaluation};
+use serde_json::Value;
+
+use super::client::indented;
+use super::monitor::Until;
+use super::page::Page;
+use super::prefix::{Kind, whole_id};
+use super::reasons::reasons;
+use super::{Session, alloc, flags, format};
+
+/// Evaluations: look at them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Shows an evaluation, and why it could not place what it could not
+    Status(Args),
+}
+
+/// Shows an evaluation, and why it could not place what it could not.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The evaluation: its id, or the beginning of it.
+    eval: String,
+    /// Follow it to its end.
+    #[arg(long)]
+    monitor: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let kind = Kind {
+        list: "/v1/evaluations",
+        many: "evaluations",
+        none: "No evaluation(s) with prefix or id \"{}\" found",
+        id: |eval: &Evaluation| eval.id.as_ref(),
+        table: |evals| {
+            let mut page = Page::default();
+            table(&mut page, evals, false);
+            page
+        },
+    };
+    let id = whole_id(&session.client, &kind, &args.eval).await?;
+    if args.monitor {
+        return session.follow(&id, Until::Running, args.show.verbose).await;
+    }
+    let path = format!("/v1/evaluation/{id}");
+    if args.show.json {
+        let eval: Value = session.client.get(&path, &[]).await?;
+        session.output.line(&indented(&eval));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let eval: Evaluation = session.client.get(&path, &[]).await?;
+    let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
+    session.output.page(&page(&eval, &allocs, format::now(), args.show.verbose));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Evaluations, the newest first.
+pub(super) fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {
+    let mut evals: Vec<&Evaluation> = evals.iter().collect();
+    evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id.clone()));
+    let rows = evals.into_iter().map(|eval| {
+        [
+            format::id(eval.id.as_ref(), verbose),
+            format::number(eval.priority),
+            format::text(eval.triggered_by.as_ref()),
+            format::text(eval.status.as_ref()),
+            has_failures(eval).to_string(),
+        ]
+    });
+    page.table(&["ID", "Priority", "Triggered By", "Status", "Placement Failures"], rows);
+}
+
+fn has_failures(eval: &Evaluation) -> bool {
+    eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
+}
+
+fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) -> Page {
+    let mut page = Page::default();
+    let mut pairs = vec![
+        ("ID", format::id(eval.id.as_ref(), verbose)),
+        ("Create Time", format::ago(eval.create_time.unwrap_or_default(), now, verbose)),
+        ("Modify Time", format::ago(eval.modify_time.unwrap_or_default(), now, verbose)),
+        ("Status", format::text(eval.status.as_ref())),
+        ("Status Description", format::text(eval.status_description.as_ref())),
+        ("Type", format::text(eval.r#type.as_ref())),
+        ("TriggeredBy", format::text(eval.triggered_by.as_ref())),
+        ("Job ID", format::text(eval.job_id.as_ref())),
+        ("Namespace", format::text(eval.namespace.as_ref())),
+        ("Priority", format::number(eval.priority)),
+        ("Placement Failures", has_failures(eval).to_string()),
+    ];
+    let related = [
+        ("Node ID", &eval.node_id),
+        ("Previous Eval", &eval.previous_eval),
+        ("Next Eval", &eval.next_eval),
+        ("Blocked Eval", &eval.blocked_eval),
+    ];
+    for (key, id) in related {
+        if let Some(id) = id.as_ref().filter(|id| !id.is_empty()) {
+            pairs.push((key, format::id(Some(id), verbose)));
+        }
+    }
+    page.block(&pairs);
+    if has_failures(eval) {
+        page.title("Failed Placements");
+        for (group, metric) in eval.failed_tg_allocs.iter().flatten() {
+            let more = metric.coalesced_failures.unwrap_or(0) + 1;
+            page.line(format!("Task Group \"{group}\" (failed to place {more}):"));
+            reasons(metric).iter().for_each(|reason| page.line(format!("  * {reason}")));
+        }
+    }
+    page.title("Allocations");
+    alloc::table(&mut page, allocs, now, verbose);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::AllocMetric;
+
+    use super::*;
+
+    #[test]
+    fn an_evaluation_says_why_it_could_not_place() {
+        let metric = AllocMetric {
+            nodes_evaluated: Some(2),
+            nodes_exhausted: Some(2),
+            dimension_exhausted: Some([("memory".to_owned(), 2)].into()),
+            coalesced_failures: Some(4),
+            ..AllocMetric::default()
+        };
+        let eval = Evaluation {
+            id: Some("e0000000-0000".to_owned()),
+            status: Some("complete".to_owned()),
+            r#type: Some("service".to_owned()),
+            job_id: Some("example".to_owned()),
+            priority: Some(50),
+            create_time: Some(1_000_000_000),
+            modify_time: Some(4_000_000_000),
+            blocked_eval: Some("b0000000-0000".to_owned()),
+            failed_tg_allocs: Some([("web".to_owned(), metric)].into()),
+            ..Evaluation::default()
+        };
+        let mut page = page(&eval, &[], 5_000_000_000, false);
+        table(&mut page, &[eval], false);
+        insta::assert_snapshot!(page, @r#"
+        ID                 = e0000000
+        Create Time        = 4s ago
+        Modify Time        = 1s ago
+        Status             = complete
+        Status Description = <none>
+        Type               = service
+        TriggeredBy        = <none>
+        Job ID             = example
+        Namespace          = <none>
+        Priority           = 50
+        Placement Failures = true
+        Blocked Eval       = b0000000
+
+        Failed Placements
+        Task Group "web" (failed to place 5):
+          * Resources exhausted on 2 nodes
+          * Dimension "memory" exhausted on 2 nodes
+
+        Allocations
+        No allocations placed
+        ID        Priority  Triggered By  Status    Placement Failures
+        e0000000  50        <none>        complete  true
+        "#);
+    }
+}

@@ -1,0 +1,227 @@
+//! Flags as people write them here: with one dash or two (`spec/cli.md` 1.1), and those that every command has (1.2).
+
+use std::ffi::OsString;
+
+use anyhow::{bail, ensure};
+
+/// Where the API is unless somebody says otherwise.
+const ADDRESS: &str = "http://127.0.0.1:4646";
+
+/// Whom to ask, and how to show the answer.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+#[command(next_help_heading = "API")]
+pub(crate) struct Api {
+    /// Address of the HTTP API.
+    #[arg(long, env = "NOMAD_ADDR", default_value = ADDRESS)]
+    pub(crate) address: String,
+    /// Namespace of what the command is about; `*` for all, where a list is asked for.
+    #[arg(long, env = "NOMAD_NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Region to ask.
+    #[arg(long, env = "NOMAD_REGION")]
+    pub(crate) region: Option<String>,
+    /// Token to prove with who asks.
+    #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// No colours, also on a terminal.
+    #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_color: bool,
+    /// Colours, also where there is no terminal.
+    #[arg(
+        long,
+        env = "NOMAD_CLI_FORCE_COLOR",
+        value_parser = clap::builder::FalseyValueParser::new(),
+        conflicts_with = "no_color"
+    )]
+    pub(crate) force_color: bool,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+/// Certificates. None of it is built: an https address is checked against those that the system trusts.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+struct Tls {
+    #[arg(long, env = "NOMAD_CACERT", hide = true)]
+    ca_cert: Option<String>,
+    #[arg(long, env = "NOMAD_CAPATH", hide = true)]
+    ca_path: Option<String>,
+    #[arg(long, env = "NOMAD_CLIENT_CERT", hide = true)]
+    client_cert: Option<String>,
+    #[arg(long, env = "NOMAD_CLIENT_KEY", hide = true)]
+    client_key: Option<String>,
+    #[arg(long, env = "NOMAD_TLS_SERVER_NAME", hide = true)]
+    tls_server_name: Option<String>,
+    #[arg(long, env = "NOMAD_SKIP_VERIFY", value_parser = clap::builder::FalseyValueParser::new(), hide = true)]
+    tls_skip_verify: bool,
+}
+
+impl Api {
+    /// Where the API is; an empty variable is as good as none.
+    pub(crate) fn address(&self) -> &str {
+        if self.address.is_empty() { ADDRESS } else { &self.address }
+    }
+
+    /// Says no to what is not built, and to addresses that are none.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let address = self.address();
+        ensure!(!address.starts_with("unix://"), "not built yet: addresses that begin with unix://");
+        let is_secure = address.starts_with("https://");
+        ensure!(
+            is_secure || address.starts_with("http://"),
+            "cannot use the address {address:?}: expected http://host:port or https://host:port"
+        );
+        let Tls { ca_cert, ca_path, client_cert, client_key, tls_server_name, tls_skip_verify } = &self.tls;
+        let given = [
+            ("-ca-cert", ca_cert.is_some()),
+            ("-ca-path", ca_path.is_some()),
+            ("-client-cert", client_cert.is_some()),
+            ("-client-key", client_key.is_some()),
+            ("-tls-server-name", tls_server_name.is_some()),
+            ("-tls-skip-verify", *tls_skip_verify),
+        ];
+        match given.into_iter().find(|(_, given)| is_secure && *given) {
+            Some((flag, _)) => bail!("not built yet: {flag}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How an object is shown.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct Show {
+    /// Print the API's object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Whole ids and times.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Format with a Go template; not built yet, use -json.
+    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
+    template: Option<String>,
+}
+
+impl Show {
+    /// Says no to what is not built.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.template.is_none(), "not built yet: -t; use -json and a tool such as jq");
+        Ok(())
+    }
+}
+
+/// Arguments as the parser takes them: `-json` as `--json`, `--f` as `-f`, and of switches with a value, as in
+/// `-detach=true`, the switch or nothing. A lone dash, a number and whatever comes after `--` stay as they are.
+pub(crate) fn normalised(
+    tree: &clap::Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut command = tree;
+    let mut literal = false;
+    let mut normalised = Vec::new();
+    for (at, argument) in arguments.into_iter().enumerate() {
+        literal |= argument == "--";
+        let text = argument.to_str().unwrap_or_default();
+        let flag = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|_| !literal);
+        let Some(flag) = flag.filter(|flag| flag.starts_with(|first: char| first.is_ascii_alphabetic()))
+        else {
+            if at > 0 && !literal {
+                command = command.find_subcommand(text).unwrap_or(command);
+            }
+            normalised.push(argument);
+            continue;
+        };
+        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+        let dashes = if name.len() == 1 { "-" } else { "--" };
+        match value.filter(|_| is_switch(command, name)).and_then(go_bool) {
+            Some(true) => normalised.push(format!("{dashes}{name}").into()),
+            Some(false) => {}
+            None => normalised.push(format!("{dashes}{flag}").into()),
+        }
+    }
+    normalised
+}
+
+/// Whether a flag of the command stands alone.
+fn is_switch(command: &clap::Command, name: &str) -> bool {
+    let called = |argument: &&clap::Arg| {
+        argument.get_long() == Some(name)
+            || argument.get_short().is_some_and(|short| name == short.to_string())
+    };
+    command
+        .get_arguments()
+        .find(called)
+        .is_some_and(|argument| matches!(argument.get_action(), clap::ArgAction::SetTrue))
+}
+
+/// What Go reads as true and false.
+fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Cli;
+
+    fn normal(arguments: &[&str]) -> Vec<String> {
+        let arguments = normalised(&Cli::command(), arguments.iter().map(OsString::from));
+        arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn one_dash_is_as_good_as_two() {
+        let given = ["drover", "job", "run", "-detach", "--verbose", "-check-index=7", "-", "a.nomad.hcl"];
+        let expected =
+            ["drover", "job", "run", "--detach", "--verbose", "--check-index=7", "-", "a.nomad.hcl"];
+        assert_eq!(normal(&given), expected);
+        assert_eq!(normal(&["drover", "logs", "--f", "--n=5", "1a"]), ["drover", "logs", "-f", "-n=5", "1a"]);
+    }
+
+    #[test]
+    fn letters_numbers_and_what_follows_two_dashes_stay() {
+        let given = ["drover", "-f", "-n", "-5", "-t=x", "--", "-json"];
+        assert_eq!(normal(&given), given);
+    }
+
+    #[test]
+    fn switches_may_have_a_value() {
+        let given = ["drover", "job", "run", "-detach=true", "-verbose=0", "-check-index=1", "-json=x", "a"];
+        let expected = ["drover", "job", "run", "--detach", "--check-index=1", "--json=x", "a"];
+        assert_eq!(normal(&given), expected);
+        assert_eq!(normal(&["drover", "logs", "-f=true", "1a"]), ["drover", "logs", "-f", "1a"]);
+    }
+
+    fn api(arguments: &[&str]) -> Api {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            api: Api,
+        }
+        <Flags as clap::Parser>::parse_from(["drover"].iter().chain(arguments)).api
+    }
+
+    #[test]
+    fn what_is_not_built_says_so() {
+        let refusal = |arguments: &[&str]| api(arguments).check().err().map(|error| error.to_string());
+        assert_eq!(refusal(&["--address", "http://host:1"]), None);
+        assert_eq!(refusal(&["--address", "https://host:1"]), None);
+        assert_eq!(
+            refusal(&["--address", "unix:///run/a.sock"]).as_deref(),
+            Some("not built yet: addresses that begin with unix://")
+        );
+        let secure = ["--address", "https://host:1", "--tls-skip-verify"];
+        assert_eq!(refusal(&secure).as_deref(), Some("not built yet: -tls-skip-verify"));
+        assert_eq!(
+            refusal(&["--address", "host:1"]).as_deref(),
+            Some("cannot use the address \"host:1\": expected http://host:port or https://host:port")
+        );
+    }
+}

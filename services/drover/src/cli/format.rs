@@ -1,0 +1,91 @@
+//! Ids, moments and amounts as people read them (`spec/cli.md` §2).
+
+use jiff::Timestamp;
+
+/// How many characters of an id are enough to tell it from others at a glance.
+const SHORT: usize = 8;
+
+/// An id, shortened unless all of it is wanted.
+pub(crate) fn id(id: Option<&String>, verbose: bool) -> String {
+    let id = id.map_or("", String::as_str);
+    if verbose { id } else { id.get(..SHORT).unwrap_or(id) }.to_owned()
+}
+
+/// A moment in nanoseconds since 1970, as `2006-01-02T15:04:05Z`; nothing for 0.
+pub(crate) fn moment(nanos: i64) -> String {
+    match Timestamp::from_nanosecond(nanos.into()) {
+        Ok(moment) if nanos > 0 => moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+/// A moment that may be missing, like [`moment`].
+pub(crate) fn time(time: Option<api_types::Time>) -> String {
+    time.filter(|time| !time.is_zero()).map(|time| moment(time.unix_nanos())).unwrap_or_default()
+}
+
+/// How long ago a moment was, or the moment itself where all is wanted.
+pub(crate) fn ago(nanos: i64, now: i64, verbose: bool) -> String {
+    if verbose || nanos <= 0 {
+        return moment(nanos);
+    }
+    format!("{} ago", duration((now - nanos) / 1_000_000_000))
+}
+
+/// A time span by its two largest units.
+fn duration(secs: i64) -> String {
+    let secs = secs.max(0);
+    let parts = [(secs / 86_400, "d"), (secs / 3600 % 24, "h"), (secs / 60 % 60, "m"), (secs % 60, "s")];
+    let from = parts.iter().position(|(amount, _)| *amount > 0).unwrap_or(3);
+    let shown =
+        parts[from..].iter().take(2).filter(|(amount, unit)| *amount > 0 || (from == 3 && *unit == "s"));
+    shown.map(|(amount, unit)| format!("{amount}{unit}")).collect()
+}
+
+/// A number that may be missing.
+pub(crate) fn number(number: Option<i64>) -> String {
+    number.unwrap_or_default().to_string()
+}
+
+/// A text that may be missing.
+pub(crate) fn text(text: Option<&String>) -> String {
+    text.cloned().unwrap_or_default()
+}
+
+/// Now, in nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    telemetry::clock::now().0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn ages_name_their_two_largest_units() {
+        let age = |secs: i64| ago(1000 * 86_400 * SECOND, (1000 * 86_400 + secs) * SECOND, false);
+        assert_eq!(age(0), "0s ago");
+        assert_eq!(age(59), "59s ago");
+        assert_eq!(age(312), "5m12s ago");
+        assert_eq!(age(3600), "1h ago");
+        assert_eq!(age(3 * 86_400 + 59), "3d ago");
+        assert_eq!(age(-5), "0s ago", "clocks differ");
+    }
+
+    #[test]
+    fn moments_are_told_in_full() {
+        assert_eq!(moment(1_136_214_245 * SECOND), "2006-01-02T15:04:05Z");
+        assert_eq!(moment(0), "");
+        assert_eq!(ago(1_136_214_245 * SECOND, i64::MAX, true), "2006-01-02T15:04:05Z");
+    }
+
+    #[test]
+    fn ids_are_cut_to_eight_characters() {
+        let long = "0a1b2c3d-0000-4000-8000-000000000000".to_owned();
+        assert_eq!(id(Some(&long), false), "0a1b2c3d");
+        assert_eq!(id(Some(&long), true), long);
+        assert_eq!(id(None, false), "");
+    }
+}

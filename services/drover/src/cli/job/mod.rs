@@ -1,0 +1,51 @@
+//! `drover job …`.
+
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod stop;
+mod variables;
+
+use api_types::JobListStub;
+
+use super::client::Client;
+use super::page::Page;
+
+/// Jobs: register, look at, stop.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Registers a job and follows it until its tasks run
+    Run(run::Args),
+    /// Shows jobs, or one job with its allocations
+    Status(status::Args),
+    /// Stops jobs and follows them until the scheduler is done
+    Stop(stop::Args),
+}
+
+/// The namespace and the id of the job that is called so, or whose id alone begins so (`spec/cli.md` 1.4).
+pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> {
+    let mut found: Vec<JobListStub> = client.get("/v1/jobs", &[("prefix", name)]).await?;
+    if let Some(exact) = found.iter().position(|job| job.id.as_deref() == Some(name)) {
+        found = vec![found.swap_remove(exact)];
+    }
+    match found.as_slice() {
+        [] => anyhow::bail!("No job(s) with prefix or ID \"{name}\" found"),
+        [job] => {
+            let id = job.id.clone().unwrap_or_default();
+            let namespace = job.namespace.clone().unwrap_or_default();
+            Ok(Named { is_exact: id == name, id, namespace })
+        }
+        several => {
+            let mut page = Page::default();
+            status::table(&mut page, several, false);
+            anyhow::bail!("Prefix matched multiple jobs\n\n{}", page.to_string().trim_end())
+        }
+    }
+}
+
+/// A job that was found.
+pub(super) struct Named {
+    pub(super) id: String,
+    pub(super) namespace: String,
+    /// Whether it is called so, and does not only begin so.
+    pub(super) is_exact: bool,
+}

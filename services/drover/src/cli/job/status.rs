@@ -1,0 +1,279 @@
+//! `drover job status`: jobs, or one job with its allocations.
+
+use std::process::ExitCode;
+
+use api_types::{AllocListStub, Evaluation, Job, JobListStub, JobSummary};
+use serde_json::Value;
+
+use super::{Named, named};
+use crate::cli::client::{escaped, indented};
+use crate::cli::page::Page;
+use crate::cli::reasons::reasons;
+use crate::cli::{Session, alloc, eval, flags, format};
+
+/// Shows jobs, or one job with its allocations.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The job: its id, or the beginning of it; without one, all jobs.
+    job: Option<String>,
+    /// Only the job itself.
+    #[arg(long)]
+    short: bool,
+    /// The job's evaluations, too.
+    #[arg(long)]
+    evals: bool,
+    /// Allocations of earlier jobs of the same id, too.
+    #[arg(long)]
+    all_allocs: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    match &args.job {
+        None => list(&session, &args).await?,
+        Some(name) => {
+            let job = named(&session.client, name).await?;
+            one(&session, &args, &job).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
+    if args.show.json {
+        let jobs: Value = session.client.get("/v1/jobs", &[]).await?;
+        session.output.line(&indented(&jobs));
+        return Ok(());
+    }
+    let jobs: Vec<JobListStub> = session.client.get("/v1/jobs", &[]).await?;
+    let mut page = Page::default();
+    if jobs.is_empty() {
+        page.line("No running jobs");
+    } else {
+        table(&mut page, &jobs, session.client.namespace() == Some("*"));
+    }
+    session.output.page(&page);
+    Ok(())
+}
+
+/// Jobs, with their namespaces where several are shown.
+pub(super) fn table(page: &mut Page, jobs: &[JobListStub], namespaces: bool) {
+    let row = |job: &JobListStub| {
+        [
+            format::text(job.id.as_ref()),
+            type_of(job),
+            format::number(job.priority),
+            status_of(job.status.as_ref(), job.stop),
+            format::moment(job.submit_time.unwrap_or_default()),
+        ]
+    };
+    if namespaces {
+        let rows = jobs.iter().map(|job| {
+            let [id, kind, priority, status, submitted] = row(job);
+            [id, format::text(job.namespace.as_ref()), kind, priority, status, submitted]
+        });
+        page.table(&["ID", "Namespace", "Type", "Priority", "Status", "Submit Date"], rows);
+    } else {
+        page.table(&["ID", "Type", "Priority", "Status", "Submit Date"], jobs.iter().map(row));
+    }
+}
+
+fn type_of(job: &JobListStub) -> String {
+    let kind = format::text(job.r#type.as_ref());
+    if job.periodic == Some(true) {
+        format!("{kind}/periodic")
+    } else if job.parameterized_job == Some(true) {
+        format!("{kind}/parameterized")
+    } else {
+        kind
+    }
+}
+
+fn status_of(status: Option<&String>, stop: Option<bool>) -> String {
+    let stopped = if stop == Some(true) { " (stopped)" } else { "" };
+    format!("{}{stopped}", format::text(status))
+}
+
+async fn one(session: &Session, args: &Args, job: &Named) -> anyhow::Result<()> {
+    let path = format!("/v1/job/{}", escaped(&job.id));
+    let namespace = [("namespace", job.namespace.as_str())];
+    if args.show.json {
+        let job: Value = session.client.get(&path, &namespace).await?;
+        session.output.line(&indented(&job));
+        return Ok(());
+    }
+    let found: Job = session.client.get(&path, &namespace).await?;
+    let mut page = Page::default();
+    head(&mut page, &found);
+    if !args.short {
+        let summary = session.client.get(&format!("{path}/summary"), &namespace).await?;
+        let evals: Vec<Evaluation> = session.client.get(&format!("{path}/evaluations"), &namespace).await?;
+        let all = if args.all_allocs { "true" } else { "false" };
+        let query = [("namespace", job.namespace.as_str()), ("all", all)];
+        let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &query).await?;
+        let is_parent = found.periodic.is_some() || found.parameterized_job.is_some();
+        summarise(&mut page, &summary, is_parent);
+        if args.evals {
+            page.title("Evaluations");
+            eval::table(&mut page, &evals, args.show.verbose);
+        }
+        placement_failures(&mut page, &evals);
+        page.title("Allocations");
+        alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+    }
+    session.output.page(&page);
+    Ok(())
+}
+
+fn head(page: &mut Page, job: &Job) {
+    page.block(&[
+        ("ID", format::text(job.id.as_ref())),
+        ("Name", format::text(job.name.as_ref())),
+        ("Submit Date", format::moment(job.submit_time.unwrap_or_default())),
+        ("Type", format::text(job.r#type.as_ref())),
+        ("Priority", format::number(job.priority)),
+        ("Datacenters", job.datacenters.clone().unwrap_or_default().join(",")),
+        ("Namespace", format::text(job.namespace.as_ref())),
+        ("Node Pool", format::text(job.node_pool.as_ref())),
+        ("Status", status_of(job.status.as_ref(), job.stop)),
+        ("Version", job.version.unwrap_or_default().to_string()),
+        ("Periodic", job.periodic.is_some().to_string()),
+        ("Parameterized", job.parameterized_job.is_some().to_string()),
+    ]);
+}
+
+fn summarise(page: &mut Page, summary: &JobSummary, is_parent: bool) {
+    if is_parent {
+        let children = summary.children.clone().unwrap_or_default();
+        page.title("Children Job Summary");
+        let row = [children.pending, children.running, children.dead].map(format::number);
+        return page.table(&["Pending", "Running", "Dead"], [row]);
+    }
+    page.title("Summary");
+    let rows = summary.summary.iter().flatten().map(|(group, counts)| {
+        [
+            group.clone(),
+            format::number(counts.queued),
+            format::number(counts.starting),
+            format::number(counts.running),
+            format::number(counts.failed),
+            format::number(counts.complete),
+            format::number(counts.lost),
+            format::number(counts.unknown),
+        ]
+    });
+    let header = ["Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"];
+    page.table(&header, rows);
+}
+
+/// Why the newest evaluation that waits for room could not place everything.
+fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
+    let blocked = evals.iter().filter(|eval| eval.status.as_deref() == Some("blocked"));
+    let Some(failed) = blocked
+        .max_by_key(|eval| eval.create_index)
+        .and_then(|blocked| {
+            evals.iter().filter(|eval| eval.blocked_eval == blocked.id).chain([blocked]).next()
+        })
+        .and_then(|eval| eval.failed_tg_allocs.as_ref())
+    else {
+        return;
+    };
+    page.title("Placement Failure");
+    for (group, metric) in failed {
+        page.line(format!("Task Group \"{group}\":"));
+        reasons(metric).iter().for_each(|reason| page.line(format!("  * {reason}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::{AllocMetric, TaskGroupSummary};
+
+    use super::*;
+
+    #[test]
+    fn a_job_with_what_it_waits_for() {
+        let job = Job {
+            id: Some("example".to_owned()),
+            name: Some("example".to_owned()),
+            datacenters: Some(vec!["dc1".to_owned(), "dc2".to_owned()]),
+            status: Some("pending".to_owned()),
+            submit_time: Some(1_136_214_245_000_000_000),
+            priority: Some(50),
+            version: Some(3),
+            ..Job::default()
+        };
+        let counts = TaskGroupSummary { queued: Some(2), running: Some(1), ..TaskGroupSummary::default() };
+        let summary =
+            JobSummary { summary: Some([("web".to_owned(), counts)].into()), ..JobSummary::default() };
+        let metric = AllocMetric { nodes_evaluated: Some(0), ..AllocMetric::default() };
+        let blocked = Evaluation {
+            status: Some("blocked".to_owned()),
+            id: Some("b0".to_owned()),
+            ..Evaluation::default()
+        };
+        let evals = [
+            Evaluation {
+                status: Some("complete".to_owned()),
+                blocked_eval: blocked.id.clone(),
+                failed_tg_allocs: Some([("web".to_owned(), metric)].into()),
+                ..Evaluation::default()
+            },
+            blocked,
+        ];
+        let mut page = Page::default();
+        head(&mut page, &job);
+        summarise(&mut page, &summary, false);
+        placement_failures(&mut page, &evals);
+        insta::assert_snapshot!(page, @r#"
+        ID            = example
+        Name          = example
+        Submit Date   = 2006-01-02T15:04:05Z
+        Type          = <none>
+        Priority      = 50
+        Datacenters   = dc1,dc2
+        Namespace     = <none>
+        Node Pool     = <none>
+        Status        = pending
+        Version       = 3
+        Periodic      = false
+        Parameterized = false
+
+        Summary
+        Task Group  Queued  Starting  Running  Failed  Complete  Lost  Unknown
+        web         2       0         1        0       0         0     0
+
+        Placement Failure
+        Task Group "web":
+          * No nodes were eligible for evaluation
+        "#);
+    }
+
+    #[test]
+    fn jobs_are_listed_with_their_namespaces_if_there_are_several() {
+        let job = JobListStub {
+            id: Some("nightly".to_owned()),
+            namespace: Some("ops".to_owned()),
+            r#type: Some("batch".to_owned()),
+            periodic: Some(true),
+            priority: Some(70),
+            status: Some("dead".to_owned()),
+            stop: Some(true),
+            ..JobListStub::default()
+        };
+        let mut page = Page::default();
+        table(&mut page, std::slice::from_ref(&job), false);
+        table(&mut page, &[job], true);
+        insta::assert_snapshot!(page, @r"
+        ID       Type            Priority  Status          Submit Date
+        nightly  batch/periodic  70        dead (stopped)  <none>
+        ID       Namespace  Type            Priority  Status          Submit Date
+        nightly  ops        batch/periodic  70        dead (stopped)  <none>
+        ");
+    }
+}

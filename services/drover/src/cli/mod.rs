@@ -1,0 +1,53 @@
+//! The command line for people and their scripts: commands that speak to a cluster's HTTP API and to nothing else
+//! (`spec/cli.md`). Names, flags, columns and exit codes are those that scripts depend on.
+
+pub(crate) mod alloc;
+mod client;
+pub(crate) mod eval;
+pub(crate) mod flags;
+mod follow;
+mod format;
+pub(crate) mod job;
+mod monitor;
+pub(crate) mod node;
+mod output;
+mod page;
+mod prefix;
+mod reasons;
+pub(crate) mod usage;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use client::Client;
+use output::Output;
+
+/// What a command needs: whom to ask, and where to write.
+pub(crate) struct Session {
+    client: Client,
+    output: Output,
+}
+
+/// Runs a command to its end. What it could not do is said on standard error, with exit code 1.
+pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
+    flags: flags::Api,
+    command: impl FnOnce(Session) -> F,
+) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime needs nothing that a process has not");
+    let output = Output::new(&flags);
+    let result = runtime.block_on(async {
+        let client = Client::new(&flags)?;
+        command(Session { client, output }).await
+    });
+    result.unwrap_or_else(|error| {
+        output.error(&format!("{error:#}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// Prints the version.
+pub(crate) fn version() -> ExitCode {
+    let _ = writeln!(std::io::stdout(), "Drover v{}", env!("CARGO_PKG_VERSION"));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,279 @@
+//! `drover node …`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use api_types::{AllocListStub, Node, NodeListStub};
+use serde_json::Value;
+
+use super::client::indented;
+use super::page::Page;
+use super::prefix::{Kind, whole_id};
+use super::{Session, alloc, flags, format};
+
+/// Nodes: look at them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Shows nodes, or one node with its allocations
+    Status(Args),
+}
+
+/// Shows nodes, or one node with its allocations.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The node: its id, or the beginning of it; without one, all nodes.
+    node: Option<String>,
+    /// Only ids.
+    #[arg(long)]
+    quiet: bool,
+    /// Only the node itself.
+    #[arg(long)]
+    short: bool,
+    /// How many allocations run on each node, too.
+    #[arg(long, conflicts_with = "node")]
+    allocs: bool,
+    /// The nodes' operating systems, too.
+    #[arg(long, conflicts_with = "node")]
+    os: bool,
+    /// Only so many nodes.
+    #[arg(long, value_name = "COUNT")]
+    per_page: Option<u32>,
+    /// Begin where an earlier list ended.
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    match &args.node {
+        None => list(&session, &args).await?,
+        Some(beginning) => one(&session, &args, beginning).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
+    let mut query = vec![("os", if args.os { "true" } else { "false" })];
+    let per_page = args.per_page.map(|count| count.to_string());
+    query.extend(per_page.as_deref().map(|count| ("per_page", count)));
+    query.extend(args.page_token.as_deref().map(|token| ("next_token", token)));
+    if args.show.json {
+        let nodes: Value = session.client.get("/v1/nodes", &query).await?;
+        session.output.line(&indented(&nodes));
+        return Ok(());
+    }
+    let nodes: Vec<NodeListStub> = session.client.get("/v1/nodes", &query).await?;
+    let verbose = args.show.verbose;
+    let mut page = Page::default();
+    if args.quiet {
+        nodes.iter().for_each(|node| page.line(format::id(node.id.as_ref(), verbose)));
+    } else if nodes.is_empty() {
+        page.line("No nodes registered");
+    } else {
+        let mut extras = Extras { running: None, os: args.os };
+        if args.allocs {
+            let query = [("namespace", "*")];
+            let allocs: Vec<AllocListStub> = session.client.get("/v1/allocations", &query).await?;
+            extras.running = Some(running(&allocs));
+        }
+        table(&mut page, &nodes, &extras, verbose);
+    }
+    session.output.page(&page);
+    Ok(())
+}
+
+/// Columns that are not always there.
+#[derive(Default)]
+struct Extras {
+    /// How many allocations run, by node.
+    running: Option<BTreeMap<String, usize>>,
+    os: bool,
+}
+
+fn running(allocs: &[AllocListStub]) -> BTreeMap<String, usize> {
+    let mut running = BTreeMap::new();
+    for alloc in allocs.iter().filter(|alloc| alloc.client_status.as_deref() == Some("running")) {
+        *running.entry(format::text(alloc.node_id.as_ref())).or_default() += 1;
+    }
+    running
+}
+
+fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool) {
+    let mut header = vec!["ID", "Node Pool", "DC", "Name", "Class"];
+    header.extend(extras.os.then_some("OS"));
+    header.extend(verbose.then_some(["Address", "Version"]).into_iter().flatten());
+    header.extend(["Drain", "Eligibility", "Status"]);
+    header.extend(extras.running.is_some().then_some("Running Allocs"));
+    let row = |node: &NodeListStub| {
+        let mut row = vec![
+            format::id(node.id.as_ref(), verbose),
+            format::text(node.node_pool.as_ref()),
+            format::text(node.datacenter.as_ref()),
+            format::text(node.name.as_ref()),
+            format::text(node.node_class.as_ref()),
+        ];
+        if extras.os {
+            row.push(format::text(node.attributes.as_ref().and_then(|attributes| attributes.get("os.name"))));
+        }
+        if verbose {
+            row.extend([format::text(node.address.as_ref()), format::text(node.version.as_ref())]);
+        }
+        row.extend([
+            node.drain.unwrap_or_default().to_string(),
+            format::text(node.scheduling_eligibility.as_ref()),
+            format::text(node.status.as_ref()),
+        ]);
+        if let Some(running) = &extras.running {
+            row.push(node.id.as_ref().and_then(|id| running.get(id)).copied().unwrap_or(0).to_string());
+        }
+        row
+    };
+    page.table(&header, nodes.iter().map(row));
+}
+
+async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
+    let kind = Kind {
+        list: "/v1/nodes",
+        many: "nodes",
+        none: "No node(s) with prefix \"{}\" found",
+        id: |node: &NodeListStub| node.id.as_ref(),
+        table: |nodes| {
+            let mut page = Page::default();
+            table(&mut page, nodes, &Extras::default(), false);
+            page
+        },
+    };
+    let id = whole_id(&session.client, &kind, beginning).await?;
+    let path = format!("/v1/node/{id}");
+    if args.show.json {
+        let node: Value = session.client.get(&path, &[]).await?;
+        session.output.line(&indented(&node));
+        return Ok(());
+    }
+    let node: Node = session.client.get(&path, &[]).await?;
+    let mut page = Page::default();
+    head(&mut page, &node);
+    if !args.short {
+        let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
+        if args.show.verbose {
+            drivers(&mut page, &node);
+        }
+        events(&mut page, &node);
+        resources(&mut page, &node, &allocs);
+        page.title("Allocations");
+        alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+    }
+    session.output.page(&page);
+    Ok(())
+}
+
+fn head(page: &mut Page, node: &Node) {
+    let healthy = node.drivers.iter().flatten();
+    let healthy = healthy.filter(|(_, driver)| driver.healthy == Some(true)).map(|(name, _)| name.as_str());
+    page.block(&[
+        ("ID", format::text(node.id.as_ref())),
+        ("Name", format::text(node.name.as_ref())),
+        ("Node Pool", format::text(node.node_pool.as_ref())),
+        ("Class", format::text(node.node_class.as_ref())),
+        ("DC", format::text(node.datacenter.as_ref())),
+        ("Drain", node.drain.unwrap_or_default().to_string()),
+        ("Eligibility", format::text(node.scheduling_eligibility.as_ref())),
+        ("Status", format::text(node.status.as_ref())),
+        ("Drivers", healthy.collect::<Vec<_>>().join(",")),
+    ]);
+}
+
+fn drivers(page: &mut Page, node: &Node) {
+    page.title("Drivers");
+    let rows = node.drivers.iter().flatten().map(|(name, driver)| {
+        [
+            name.clone(),
+            driver.detected.unwrap_or_default().to_string(),
+            driver.healthy.unwrap_or_default().to_string(),
+            format::text(driver.health_description.as_ref()),
+            format::time(driver.update_time),
+        ]
+    });
+    page.table(&["Driver", "Detected", "Healthy", "Message", "Time"], rows);
+}
+
+fn events(page: &mut Page, node: &Node) {
+    page.title("Node Events");
+    let rows = node.events.iter().flatten().rev().map(|event| {
+        [
+            format::time(event.timestamp),
+            format::text(event.subsystem.as_ref()),
+            format::text(event.message.as_ref()),
+        ]
+    });
+    page.table(&["Time", "Subsystem", "Message"], rows);
+}
+
+/// What is taken of the node, by allocations that are not at their end.
+fn resources(page: &mut Page, node: &Node, allocs: &[AllocListStub]) {
+    let ended = |alloc: &&AllocListStub| {
+        !matches!(alloc.client_status.as_deref(), Some("complete" | "failed" | "lost"))
+    };
+    let live: Vec<_> =
+        allocs.iter().filter(ended).filter_map(|alloc| alloc.allocated_resources.as_ref()).collect();
+    let tasks = || live.iter().flat_map(|resources| resources.tasks.iter().flatten().map(|(_, task)| task));
+    let cpu: i64 = tasks().filter_map(|task| task.cpu.as_ref()?.cpu_shares).sum();
+    let memory: i64 = tasks().filter_map(|task| task.memory.as_ref()?.memory_mb).sum();
+    let disk: i64 = live.iter().filter_map(|resources| resources.shared.as_ref()?.disk_mb).sum();
+    let has = node.node_resources.as_ref();
+    let cpu_max = has.and_then(|has| has.cpu.as_ref()?.cpu_shares).unwrap_or_default();
+    let memory_max = has.and_then(|has| has.memory.as_ref()?.memory_mb).unwrap_or_default();
+    let disk_max = has.and_then(|has| has.disk.as_ref()?.disk_mb).unwrap_or_default();
+    page.title("Allocated Resources");
+    let row = [
+        format!("{cpu}/{cpu_max} MHz"),
+        format!("{memory}/{memory_max} MiB"),
+        format!("{disk}/{disk_max} MiB"),
+        live.len().to_string(),
+    ];
+    page.table(&["CPU", "Memory", "Disk", "Alloc Count"], [row]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_listed_with_the_columns_that_were_asked_for() {
+        let node = NodeListStub {
+            id: Some("40000000-0000-4000-8000-000000000000".to_owned()),
+            node_pool: Some("default".to_owned()),
+            datacenter: Some("dc1".to_owned()),
+            name: Some("one".to_owned()),
+            address: Some("10.0.0.1".to_owned()),
+            attributes: Some([("os.name".to_owned(), "debian".to_owned())].into()),
+            scheduling_eligibility: Some("eligible".to_owned()),
+            status: Some("ready".to_owned()),
+            ..NodeListStub::default()
+        };
+        let alloc = |status: &str| AllocListStub {
+            node_id: node.id.clone(),
+            client_status: Some(status.to_owned()),
+            ..AllocListStub::default()
+        };
+        let running = running(&[alloc("running"), alloc("complete"), alloc("running")]);
+        let mut page = Page::default();
+        let nodes = std::slice::from_ref(&node);
+        table(&mut page, nodes, &Extras::default(), false);
+        table(&mut page, nodes, &Extras { running: Some(running), os: true }, false);
+        table(&mut page, nodes, &Extras::default(), true);
+        insta::assert_snapshot!(page, @r"
+        ID        Node Pool  DC   Name  Class   Drain  Eligibility  Status
+        40000000  default    dc1  one   <none>  false  eligible     ready
+        ID        Node Pool  DC   Name  Class   OS      Drain  Eligibility  Status  Running Allocs
+        40000000  default    dc1  one   <none>  debian  false  eligible     ready   2
+        ID                                    Node Pool  DC   Name  Class   Address   Version  Drain  Eligibility  Status
+        40000000-0000-4000-8000-000000000000  default    dc1  one   <none>  10.0.0.1  <none>   false  eligible     ready
+        ");
+    }
+}

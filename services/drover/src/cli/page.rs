@@ -1,0 +1,115 @@
+//! What a command shows, as lines: tables, blocks of keys and values, titles (`spec/cli.md` §2). Pure; [`super::output`]
+//! writes it.
+
+use std::fmt;
+
+/// Lines to show.
+#[derive(Debug, Default)]
+pub(crate) struct Page(Vec<Line>);
+
+#[derive(Debug)]
+struct Line {
+    text: String,
+    is_bold: bool,
+}
+
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+impl Page {
+    pub(crate) fn line(&mut self, text: impl Into<String>) {
+        self.0.push(Line { text: text.into(), is_bold: false });
+    }
+
+    /// A line that stands out.
+    pub(crate) fn bold(&mut self, text: impl Into<String>) {
+        self.0.push(Line { text: text.into(), is_bold: true });
+    }
+
+    /// A title above a table or block, with an empty line before it.
+    pub(crate) fn title(&mut self, text: impl Into<String>) {
+        if !self.0.is_empty() {
+            self.line("");
+        }
+        self.bold(text);
+    }
+
+    /// A table under a row of column names; each row has a cell for each of them.
+    pub(crate) fn table<R: AsRef<[String]>>(&mut self, header: &[&str], rows: impl IntoIterator<Item = R>) {
+        let rows: Vec<R> = rows.into_iter().collect();
+        let width = |(column, name): (usize, &&str)| {
+            let cells = rows.iter().map(|row| shown(&row.as_ref()[column]).chars().count());
+            cells.chain([name.chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = header.iter().enumerate().map(width).collect();
+        self.bold(aligned(header.iter().copied(), &widths));
+        for row in &rows {
+            self.line(aligned(row.as_ref().iter().map(String::as_str), &widths));
+        }
+    }
+
+    /// A block of keys and values.
+    pub(crate) fn block(&mut self, pairs: &[(&str, String)]) {
+        let width = pairs.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+        pairs.iter().for_each(|(key, value)| self.line(format!("{key:width$} = {}", shown(value))));
+    }
+
+    /// The lines, in colour or not, each with its end.
+    pub(crate) fn text(&self, colours: bool) -> String {
+        let line = |line: &Line| match line.is_bold && colours {
+            true => format!("{BOLD}{}{PLAIN}\n", line.text),
+            false => format!("{}\n", line.text),
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(false))
+    }
+}
+
+/// An empty cell says so.
+fn shown(cell: &str) -> &str {
+    if cell.is_empty() { "<none>" } else { cell }
+}
+
+/// Cells padded to their columns and parted by two spaces, with nothing after the last.
+fn aligned<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", shown(cell)));
+    padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_and_blocks_are_aligned() {
+        let mut page = Page::default();
+        page.block(&[("ID", "example".to_owned()), ("Datacenters", String::new())]);
+        page.title("Allocations");
+        page.table(
+            &["ID", "Größe"],
+            [["1".to_owned(), "ü".to_owned()], [String::new(), "long one".to_owned()]],
+        );
+        insta::assert_snapshot!(page, @r"
+        ID          = example
+        Datacenters = <none>
+
+        Allocations
+        ID      Größe
+        1       ü
+        <none>  long one
+        ");
+    }
+
+    #[test]
+    fn titles_stand_out_where_there_are_colours() {
+        let mut page = Page::default();
+        page.title("Summary");
+        page.line("x");
+        assert_eq!(page.text(true), "\x1b[1mSummary\x1b[0m\nx\n");
+    }
+}

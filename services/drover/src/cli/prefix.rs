@@ -1,0 +1,99 @@
+//! Ids by their beginnings (`spec/cli.md` 1.4).
+
+use serde::de::DeserializeOwned;
+
+use super::client::Client;
+use super::page::Page;
+
+/// The shortest beginning of an id that is looked for, in characters.
+const SHORTEST: usize = 2;
+
+/// What is looked for.
+pub(crate) struct Kind<T> {
+    /// Where the list is, for instance `/v1/nodes`.
+    pub(crate) list: &'static str,
+    /// What several are called.
+    pub(crate) many: &'static str,
+    /// What is said when there is none; `{}` is the beginning.
+    pub(crate) none: &'static str,
+    pub(crate) id: fn(&T) -> Option<&String>,
+    /// Shows those that begin alike.
+    pub(crate) table: fn(&[T]) -> Page,
+}
+
+/// The id that begins so.
+pub(crate) async fn whole_id<T: DeserializeOwned>(
+    client: &Client,
+    kind: &Kind<T>,
+    beginning: &str,
+) -> anyhow::Result<String> {
+    let found = client.get(kind.list, &[("prefix", asked(beginning)?)]).await?;
+    choose(kind, beginning, found)
+}
+
+/// What the server is asked for: an even number of digits, for it compares bytes.
+fn asked(beginning: &str) -> anyhow::Result<&str> {
+    anyhow::ensure!(
+        beginning.chars().count() >= SHORTEST,
+        "Identifier must contain at least two characters."
+    );
+    let is_odd = beginning.chars().filter(|character| *character != '-').count() % 2 == 1;
+    let mut shorter = beginning.chars();
+    if is_odd {
+        shorter.next_back();
+    }
+    Ok(shorter.as_str())
+}
+
+/// The one of those found that begins so. Those that only begin with what the server was asked for are no match.
+fn choose<T>(kind: &Kind<T>, beginning: &str, mut found: Vec<T>) -> anyhow::Result<String> {
+    let begins = |id: &String| id.starts_with(&beginning.to_lowercase());
+    found.retain(|one| (kind.id)(one).is_some_and(begins));
+    match found.as_slice() {
+        [] => anyhow::bail!("{}", kind.none.replace("{}", beginning)),
+        [one] => Ok((kind.id)(one).cloned().unwrap_or_default()),
+        several => {
+            anyhow::bail!(
+                "Prefix matched multiple {}\n\n{}",
+                kind.many,
+                (kind.table)(several).to_string().trim_end()
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_asked_for_whole_bytes() {
+        let asked = |beginning| asked(beginning).map_err(|error| error.to_string());
+        assert_eq!(asked("abc"), Ok("ab"));
+        assert_eq!(asked("abcd"), Ok("abcd"));
+        assert_eq!(asked("0a1b2c3d-0"), Ok("0a1b2c3d-"));
+        assert_eq!(asked("0a1b2c3d-00"), Ok("0a1b2c3d-00"));
+        assert_eq!(asked("äöü"), Ok("äö"));
+        assert_eq!(asked("a"), Err("Identifier must contain at least two characters.".to_owned()));
+    }
+
+    #[test]
+    fn one_that_begins_so_is_it_and_several_are_named() {
+        let kind = Kind::<String> {
+            list: "",
+            many: "things",
+            none: "No thing(s) with prefix or id \"{}\" found",
+            id: |id| Some(id),
+            table: |ids| {
+                let mut page = Page::default();
+                page.table(&["ID"], ids.iter().map(|id| [id.clone()]));
+                page
+            },
+        };
+        let found = || vec!["abc1".to_owned(), "abc2".to_owned(), "abd1".to_owned()];
+        let choose = |beginning| choose(&kind, beginning, found()).map_err(|error| error.to_string());
+        assert_eq!(choose("ABD"), Ok("abd1".to_owned()));
+        assert_eq!(choose("abe"), Err("No thing(s) with prefix or id \"abe\" found".to_owned()));
+        assert_eq!(choose("abc"), Err("Prefix matched multiple things\n\nID\nabc1\nabc2".to_owned()));
+    }
+}

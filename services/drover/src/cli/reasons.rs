@@ -1,0 +1,36 @@
+//! Why an evaluation could place nothing, in sentences.
+
+use api_types::AllocMetric;
+
+/// Why no node would do, each reason in a sentence.
+pub(crate) fn reasons(metric: &AllocMetric) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if metric.nodes_evaluated.unwrap_or(0) == 0 {
+        reasons.push("No nodes were eligible for evaluation".to_owned());
+    }
+    for (datacenter, available) in metric.nodes_available.iter().flatten() {
+        if *available == 0 {
+            reasons.push(format!("No nodes are available in datacenter \"{datacenter}\""));
+        }
+    }
+    for (class, count) in metric.class_filtered.iter().flatten() {
+        reasons.push(format!("Class \"{class}\": {count} nodes excluded by filter"));
+    }
+    for (constraint, count) in metric.constraint_filtered.iter().flatten() {
+        reasons.push(format!("Constraint \"{constraint}\": {count} nodes excluded by filter"));
+    }
+    let exhausted = metric.nodes_exhausted.unwrap_or(0);
+    if exhausted > 0 {
+        reasons.push(format!("Resources exhausted on {exhausted} nodes"));
+    }
+    for (class, count) in metric.class_exhausted.iter().flatten() {
+        reasons.push(format!("Class \"{class}\" exhausted on {count} nodes"));
+    }
+    for (dimension, count) in metric.dimension_exhausted.iter().flatten() {
+        reasons.push(format!("Dimension \"{dimension}\" exhausted on {count} nodes"));
+    }
+    for dimension in metric.quota_exhausted.iter().flatten() {
+        reasons.push(format!("Quota limit hit \"{dimension}\""));
+    }
+    reasons
+}

@@ -1,0 +1,162 @@
+//! What is said to arguments that are not understood, and the exit code for it (`spec/cli.md` §3): help where a command
+//! is missing, and *not built yet* where Nomad has the command and this program has not.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use crate::args::Cli;
+
+/// The exit code for commands that there are not.
+const EXIT_UNKNOWN_COMMAND: u8 = 127;
+
+/// Every command of `spec/cli.md` §15 that may be missing here, a group a line. Aliases of them are at the end.
+const DOCUMENTED: &str = "
+acl auth-method create|delete|info|list|update
+acl binding-rule create|delete|info|list|update
+acl bootstrap
+acl policy apply|delete|info|list|self
+acl role create|delete|info|list|update
+acl token create|update|delete|info|list|self
+alloc exec|signal|pause|stop|fs|restart|checks
+agent-info
+check
+config validate
+deployment fail|list|pause|promote|resume|status|unblock
+eval delete|list
+fmt
+job action|allocs|restart|deployments|dispatch|eval|history|init|inspect
+job periodic force
+job plan|promote|revert|scale|scaling-events|start
+job tag apply|unset
+job validate
+license get
+login
+monitor export
+namespace apply|delete|inspect|list|status
+node config|drain|eligibility
+node identity get|renew
+node intro create
+node meta apply|read
+node pool apply|delete|info|init|jobs|list|nodes
+operator api|client-state|debug|metrics|utilization
+operator autopilot get-config|set-config|health
+operator gossip keyring install|use|list|remove|generate
+operator raft list-peers|remove-peer|transfer-leadership|info|logs|state|migrate-backend
+operator scheduler get-config|set-config
+operator root keyring list|remove|rotate
+operator snapshot save|inspect|state|restore|redact
+plugin status
+quota apply|delete|init|inspect|list|status
+recommendation apply|dismiss|info|list
+scaling policy info|list
+sentinel list|apply|delete|read
+server force-leave|join|members
+service list|info|delete
+setup consul|vault
+system gc
+system reconcile summaries
+tls ca create|info
+tls cert create|info
+ui
+var purge|init|list|put|lock|get
+volume init|status|register|deregister|detach|create|delete
+volume snapshot create|delete|list
+volume claim list|delete
+windows service install|uninstall
+action|exec|fs|init|inspect|plan|start|validate
+node-drain|server-join|server-force-leave|server-members|client-config|debug
+";
+
+/// Says what is wrong with the arguments, or gives the help or version that was asked for.
+pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
+    let kind = error.kind();
+    if kind == ErrorKind::DisplayVersion {
+        return super::version();
+    }
+    let words = words(arguments);
+    let is_unknown = kind == ErrorKind::InvalidSubcommand;
+    // If nobody reads it, there is nobody to tell.
+    if let Some(command) = documented(&words).filter(|_| is_unknown) {
+        let _ = writeln!(std::io::stderr(), "not built yet: {command}");
+        return ExitCode::FAILURE;
+    }
+    let _ = error.print();
+    if is_unknown {
+        let _ = writeln!(std::io::stderr(), "\n{}", Cli::command().render_help());
+    }
+    let is_bare = kind == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand && words.is_empty();
+    if is_unknown || is_bare {
+        ExitCode::from(EXIT_UNKNOWN_COMMAND)
+    } else if kind == ErrorKind::DisplayHelp {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// What comes after the program's name and before the first flag.
+fn words(arguments: &[OsString]) -> Vec<&str> {
+    let words = arguments.iter().skip(1).map_while(|argument| argument.to_str());
+    words.take_while(|word| !word.starts_with('-')).collect()
+}
+
+/// The command or group of commands that these words begin with, if it is documented.
+fn documented(words: &[&str]) -> Option<String> {
+    let whole = DOCUMENTED.lines().filter_map(|line| {
+        let depth = matching(line, words);
+        let is_command = depth == line.split_whitespace().count();
+        (depth > 0 && (is_command || depth == words.len())).then_some(depth)
+    });
+    whole.max().map(|depth| words[..depth].join(" "))
+}
+
+/// How many of the words a line of the list has in common with them, from the beginning.
+fn matching(line: &str, words: &[&str]) -> usize {
+    let same = |(part, word): &(&str, &&str)| part.split('|').any(|name| name == **word);
+    line.split_whitespace().zip(words).take_while(same).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(line: &str) -> Option<String> {
+        documented(&line.split_whitespace().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn documented_commands_are_known_by_their_words() {
+        assert_eq!(found("job plan a.nomad.hcl").as_deref(), Some("job plan"));
+        assert_eq!(found("job periodic force x").as_deref(), Some("job periodic force"));
+        assert_eq!(found("acl").as_deref(), Some("acl"));
+        assert_eq!(found("acl token").as_deref(), Some("acl token"));
+        assert_eq!(found("plan x").as_deref(), Some("plan"));
+        assert_eq!(found("job frobnicate"), None);
+        assert_eq!(found("acl token frobnicate"), None);
+        assert_eq!(found("frobnicate"), None);
+        assert_eq!(found(""), None);
+    }
+
+    #[test]
+    fn what_is_built_is_not_in_the_list() {
+        for line in DOCUMENTED.lines().filter(|line| !line.is_empty()) {
+            let (group, names) = line.rsplit_once(' ').unwrap_or(("", line));
+            for name in names.split('|') {
+                let mut command = Cli::command();
+                let path: Vec<&str> = group.split_whitespace().chain([name]).collect();
+                let built = path.iter().all(|word| match command.find_subcommand(word).cloned() {
+                    Some(found) => {
+                        command = found;
+                        true
+                    }
+                    None => false,
+                });
+                assert!(!built, "{group} {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The one binary: starts the services, alone or several in a process, and is the command line for people.
+
+mod agent_command;
+mod args;
+mod cli;
+mod cluster;
+mod dev;
+mod log;
+mod process;
+mod services;
+mod sim_nodes;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::args::{Cli, Command};
+
+/// Does what the process's arguments say.
+pub fn main() -> ExitCode {
+    let mut tree = Cli::command();
+    let arguments = cli::flags::normalised(&tree, std::env::args_os());
+    let parsed = tree.try_get_matches_from_mut(&arguments).and_then(|matches| {
+        let agent = tree.find_subcommand("agent").zip(matches.subcommand_matches("agent"));
+        if let Some(Err(text)) = agent.map(|(command, matches)| agent_command::check(command, matches)) {
+            return Err(tree.error(ErrorKind::ArgumentConflict, text));
+        }
+        Cli::from_arg_matches(&matches)
+    });
+    match parsed {
+        Ok(cli) => run(cli.command),
+        Err(error) => cli::usage::explain(&error, &arguments),
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    use cli::{alloc, eval, job, node};
+    match command {
+        Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
+            cli::run(args.api.clone(), |session| job::run::run(session, args))
+        }
+        Command::Job { command: job::Command::Stop(args) } | Command::Stop(args) => {
+            cli::run(args.api.clone(), |session| job::stop::run(session, args))
+        }
+        Command::Job { command: job::Command::Status(args) } | Command::Status(args) => {
+            cli::run(args.api.clone(), |session| job::status::run(session, args))
+        }
+        Command::Alloc { command: alloc::Command::Status(args) } | Command::AllocStatus(args) => {
+            cli::run(args.api.clone(), |session| alloc::status::run(session, args))
+        }
+        Command::Alloc { command: alloc::Command::Logs(args) } | Command::Logs(args) => {
+            cli::run(args.api.clone(), |session| alloc::logs::run(session, args))
+        }
+        Command::Eval { command: eval::Command::Status(args) } | Command::EvalStatus(args) => {
+            cli::run(args.api.clone(), |session| eval::run(session, args))
+        }
+        Command::Node { command: node::Command::Status(args) } | Command::NodeStatus(args) => {
+            cli::run(args.api.clone(), |session| node::run(session, args))
+        }
+        Command::Version => cli::version(),
+
+        Command::Api(args) => {
+            process::run("api", args.infra.telemetry.clone(), |process| services::api(process, args))
+        }
+        Command::EvalBroker(args) => process::run("eval-broker", args.infra.telemetry.clone(), |process| {
+            services::eval_broker(process, args)
+        }),
+        Command::Scheduler(args) => process::run("scheduler", args.infra.telemetry.clone(), |process| {
+            services::scheduler(process, args)
+        }),
+        Command::PlanApplier(infra) => process::run("plan-applier", infra.telemetry.clone(), |process| {
+            services::plan_applier(process, infra)
+        }),
+        Command::Agent(args) => agent_command::main(*args),
+        Command::Dev(args) => process::run("dev", args.telemetry.clone(), |process| dev::run(process, args)),
+        Command::Executor(args) => agent::executor::main(&args),
+        Command::SimNodes(args) => {
+            process::run("sim-nodes", args.telemetry.clone(), |process| sim_nodes::run(process, args))
+        }
+        Command::NodeTracker(args) => process::run("node-tracker", args.infra.telemetry.clone(), |process| {
+            services::node_tracker(process, args)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_are_taken_as_people_write_them() {
+        for line in [
+            "drover plan-applier -database-url postgres://host/db -nats-url nats://one,nats://two",
+            "drover api --database-url postgres://host/db -http-addr 127.0.0.1:0",
+            "drover agent -agent-data-dir /tmp/agent -raw-exec",
+            "drover agent -config a.hcl -config=conf.d -log-level debug",
+            "drover agent -dev",
+            "drover job run -detach -check-index=4 -var count=2 -hcl2-strict=false a.nomad.hcl",
+            "drover alloc logs -f -stderr 1a2b",
+            "drover alloc-status -json=true 1a2b",
+            "drover node-status",
+            "drover eval-status 1a2b",
+            "drover dev -ephemeral",
+        ] {
+            let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));
+            let parsed = Cli::command().try_get_matches_from(arguments);
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn settings_that_a_configuration_brings_are_not_flags_as_well() {
+        let refusal = |line: &str| {
+            let tree = Cli::command();
+            let matches = tree.clone().try_get_matches_from(line.split(' ')).unwrap();
+            let agent = tree.find_subcommand("agent").unwrap();
+            agent_command::check(agent, matches.subcommand_matches("agent").unwrap()).err()
+        };
+        assert_eq!(refusal("drover agent --config a.hcl --log-level debug"), None);
+        assert_eq!(refusal("drover agent --node-class a"), None);
+        let expected = "-node-class cannot be said beside -config".to_owned();
+        assert_eq!(refusal("drover agent --config a.hcl --node-class a"), Some(expected));
+    }
+}

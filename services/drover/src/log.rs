@@ -1,0 +1,28 @@
+//! The log that replicas are repaired from: the feed of `bus` over the database of `store`.
+
+use bus::feed::{Loaded, Log, LogError, LogPage};
+use model::Index;
+use store::{Database, Tail};
+
+/// Bytes of change sets that are read at once.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// The database as the feed sees it.
+pub(crate) struct DatabaseLog(pub(crate) Database);
+
+impl Log for DatabaseLog {
+    async fn load(&self) -> Result<Loaded, LogError> {
+        let loaded = self.0.load().await?;
+        Ok(Loaded { state: loaded.state, history: loaded.head.history })
+    }
+
+    async fn after(&self, index: Index) -> Result<LogPage, LogError> {
+        match self.0.changes_after(index, PAGE_BYTES).await? {
+            Tail::Page { rows, head } => {
+                let sets = rows.into_iter().map(|row| row.bytes).collect();
+                Ok(LogPage::Sets { history: head.history, sets })
+            }
+            Tail::Trimmed => Ok(LogPage::Trimmed),
+        }
+    }
+}

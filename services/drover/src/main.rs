@@ -1,0 +1,5 @@
+//! The `drover` binary.
+
+fn main() -> std::process::ExitCode {
+    drover::main()
+}

@@ -1,0 +1,188 @@
+//! One process: its runtime, its connection, its one replica, and how it ends.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bus::Bus;
+use model::ProcessId;
+use state::{Replica, State};
+use store::Database;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::log::DatabaseLog;
+
+/// How long services have to end in order.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// It was to stop before it had begun, which is no failure.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped before the state was loaded")]
+struct StoppedEarly;
+
+/// What the services of a process share.
+pub(crate) struct Process {
+    pub(crate) id: ProcessId,
+    pub(crate) stop: CancellationToken,
+    services: JoinSet<(&'static str, anyhow::Result<()>)>,
+}
+
+/// A process's connection and its replica of the state.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    pub(crate) bus: Bus,
+    pub(crate) replica: Arc<Replica>,
+}
+
+impl Process {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: ProcessId::from_bytes(telemetry::clock::random_bytes()),
+            stop: CancellationToken::new(),
+            services: JoinSet::new(),
+        }
+    }
+
+    /// Connects, with a replica that is empty until [`Self::follow`].
+    pub(crate) async fn connect(&self, args: &bus::Args, name: &str) -> anyhow::Result<Cluster> {
+        let bus = Bus::connect(args, name).await.context("cannot connect to NATS")?;
+        Ok(Cluster { bus, replica: Arc::new(Replica::new(State::default())) })
+    }
+
+    /// Keeps the replica up to date from here on; waits until it is loaded.
+    pub(crate) async fn follow(&mut self, cluster: &Cluster, args: &store::Args) -> anyhow::Result<()> {
+        let database = tokio::select! {
+            database = Database::connect(args) => database.context("cannot use the database")?,
+            ended = self.ended() => return ended.and(Err(StoppedEarly.into())),
+        };
+        let Cluster { bus, replica } = cluster.clone();
+        let contact = bus.contact();
+        let follow =
+            bus::feed::follow(bus, replica, DatabaseLog(database), contact.clone(), self.stop.clone());
+        self.start("feed", async {
+            follow.await;
+            Ok(())
+        });
+        tokio::select! {
+            () = contact.loaded() => Ok(()),
+            ended = self.ended() => ended.and(Err(StoppedEarly.into())),
+        }
+    }
+
+    /// Starts a service; the process ends when one of them does.
+    pub(crate) fn start(
+        &mut self,
+        name: &'static str,
+        service: impl Future<Output = anyhow::Result<()>> + 'static,
+    ) {
+        self.services.spawn_local(async move { (name, service.await) });
+    }
+
+    /// Waits until the process is to stop, or one of its services ends.
+    async fn ended(&mut self) -> anyhow::Result<()> {
+        let stopped = self.stop.clone();
+        tokio::select! {
+            () = stopped.cancelled() => Ok(()),
+            Some(ended) = self.services.join_next() => outcome(ended),
+        }
+    }
+
+    /// Waits until the process is to stop or a service fails, and until all have ended.
+    pub(crate) async fn wait(mut self) -> anyhow::Result<()> {
+        let result = self.ended().await;
+        self.stop.cancel();
+        let ending = async {
+            while let Some(ended) = self.services.join_next().await {
+                if let Err(error) = outcome(ended) {
+                    tracing::warn!(error = format!("{error:#}"), "a service did not end in order");
+                }
+            }
+        };
+        if tokio::time::timeout(ENDING, ending).await.is_err() {
+            tracing::warn!(seconds = ENDING.as_secs(), "services did not end in time");
+        }
+        result
+    }
+}
+
+fn outcome(ended: Result<(&'static str, anyhow::Result<()>), tokio::task::JoinError>) -> anyhow::Result<()> {
+    let (name, result) = ended.context("a service panicked")?;
+    result.with_context(|| format!("{name} failed"))
+}
+
+/// Runs a process that calls itself `name`: sets up logs and the runtime, and sees to it that signals end it.
+pub(crate) fn run<F: Future<Output = anyhow::Result<()>>>(
+    name: &'static str,
+    telemetry: telemetry::Args,
+    main: impl FnOnce(Process) -> F,
+) -> ExitCode {
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .expect("the system has threads to give")
+    };
+    let system = actix::System::with_tokio_rt(runtime);
+    system.block_on(async {
+        let _telemetry = match telemetry::init(&telemetry, name) {
+            Ok(guard) => guard,
+            Err(error) => return fail(&error.into()),
+        };
+        let process = Process::new();
+        stop_on_signals(process.stop.clone());
+        match main(process).await {
+            Err(error) if !error.is::<StoppedEarly>() => fail(&error),
+            Ok(()) | Err(_) => ExitCode::SUCCESS,
+        }
+    })
+}
+
+/// Says what the process dies of, also where nobody reads its logs.
+pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+    ExitCode::FAILURE
+}
+
+/// Stops the process in order on an interrupt, a termination, or when its terminal goes; at once on a second interrupt.
+fn stop_on_signals(stop: CancellationToken) {
+    let listen = |kind| signal(kind).expect("signals can be listened for");
+    let mut interrupts = listen(SignalKind::interrupt());
+    let mut terminations = listen(SignalKind::terminate());
+    // Under `nohup` it is to stay.
+    let mut hangups = (!ignores_hangups()).then(|| listen(SignalKind::hangup()));
+    tokio::spawn(async move {
+        loop {
+            let hangup = async {
+                match &mut hangups {
+                    Some(hangups) => hangups.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = interrupts.recv() => {
+                    if stop.is_cancelled() {
+                        std::process::exit(EXIT_IMPATIENT);
+                    }
+                }
+                _ = terminations.recv() => {}
+                _ = hangup => {}
+            }
+            stop.cancel();
+        }
+    });
+}
+
+/// Whether whoever started the process had it ignore the end of its terminal.
+fn ignores_hangups() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    ignored.is_some_and(|bits| bits & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
+}
+
+/// The exit code after a second interrupt, as a shell gives it for one that was not caught.
+const EXIT_IMPATIENT: i32 = 130;

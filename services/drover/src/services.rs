@@ -1,0 +1,57 @@
+//! One service in a process of its own.
+
+use bus::Bus;
+
+use crate::args::{Infra, Service};
+use crate::process::Process;
+
+/// The one writer; it makes the schema that the feed waits for.
+pub(crate) async fn plan_applier(mut process: Process, infra: Infra) -> anyhow::Result<()> {
+    let cluster = process.connect(&infra.bus, "plan-applier").await?;
+    let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
+    let run = plan_applier::run(infra.store.clone(), bus, replica, process.id, process.stop.clone());
+    process.start("plan-applier", run);
+    process.follow(&cluster, &infra.store).await?;
+    process.wait().await
+}
+
+macro_rules! followers {
+    ($($service:ident, $name:literal;)+) => {$(
+        pub(crate) async fn $service(
+            mut process: Process,
+            args: Service<$service::Args>,
+        ) -> anyhow::Result<()> {
+            let cluster = process.connect(&args.infra.bus, $name).await?;
+            process.follow(&cluster, &args.infra.store).await?;
+            let run = $service::run(args.own, cluster.bus, cluster.replica, process.id, process.stop.clone());
+            process.start($name, run);
+            process.wait().await
+        }
+    )+};
+}
+
+followers! {
+    eval_broker, "eval-broker";
+    scheduler, "scheduler";
+    node_tracker, "node-tracker";
+}
+
+/// The HTTP API; it listens before anything else, so that an address in use is said at once.
+pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyhow::Result<()> {
+    let server = api::Server::bind(args.own)?;
+    let cluster = process.connect(&args.infra.bus, "api").await?;
+    process.follow(&cluster, &args.infra.store).await?;
+    let contact = cluster.bus.contact();
+    let run = server.run(cluster.bus, cluster.replica, contact, process.id, process.stop.clone());
+    process.start("api", run);
+    process.wait().await
+}
+
+/// The agent needs nothing but NATS, and runs what it ran before also without that.
+pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Args) -> anyhow::Result<()> {
+    let node = agent::node_id(&args)?;
+    let connecting = async move { Bus::connect_agent(&nats, "agent", node).await };
+    let run = agent::run_connecting(args, connecting, process.stop.clone());
+    process.start("agent", run);
+    process.wait().await
+}

@@ -1,0 +1,342 @@
+//! What one simulated node has, and what it has to say when. Pure.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use model::alloc::{
+    ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
+};
+use model::{AllocId, Index, Nanos, Text, Timestamp};
+use wire::node::{AllocReport, Work, WorkAlloc, WorkAllocs};
+
+/// A node's allocations.
+#[derive(Debug)]
+pub(super) struct SimNode {
+    start: Nanos,
+    index: Index,
+    allocs: HashMap<AllocId, SimAlloc>,
+    due: BTreeSet<(Timestamp, AllocId)>,
+    /// Listed, and not yet told of.
+    missing: HashSet<AllocId>,
+}
+
+/// An allocation that pretends.
+#[derive(Debug)]
+struct SimAlloc {
+    tasks: Vec<Text>,
+    known_at: Timestamp,
+    status: ClientStatus,
+    reports: u32,
+}
+
+/// Whether a node knows all of its work.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// These are still to be asked for.
+    More(Vec<AllocId>),
+    /// It knows.
+    All,
+}
+
+impl SimNode {
+    /// One whose allocations run so long after it heard of them.
+    pub(super) fn new(start: Nanos) -> Self {
+        Self {
+            start,
+            index: Index::ZERO,
+            allocs: HashMap::new(),
+            due: BTreeSet::new(),
+            missing: HashSet::new(),
+        }
+    }
+
+    /// The index of the work that it knows.
+    pub(super) fn index(&self) -> Index {
+        self.index
+    }
+
+    /// It knows all work up to here.
+    pub(super) fn reached(&mut self, index: Index) {
+        self.index = self.index.max(index);
+    }
+
+    /// Takes in its work: what is not listed any more is gone.
+    pub(super) fn take(&mut self, work: &Work, now: Timestamp) -> Asked {
+        let listed: HashSet<AllocId> = work.allocs.iter().map(|(id, _)| *id).collect();
+        self.allocs.retain(|id, _| listed.contains(id));
+        self.due.retain(|(_, id)| listed.contains(id));
+        let news = work.allocs.iter().filter(|(_, index)| *index > self.index).map(|(id, _)| *id);
+        self.missing = if work.changed.more { news.collect() } else { HashSet::new() };
+        self.take_more(&work.changed, now)
+    }
+
+    /// Takes in more of it.
+    pub(super) fn take_more(&mut self, more: &WorkAllocs, now: Timestamp) -> Asked {
+        for alloc in &more.allocs {
+            self.missing.remove(&alloc.id);
+            self.hear(more, alloc, now);
+        }
+        // What is asked for and does not come is gone.
+        if !more.more || more.allocs.is_empty() || self.missing.is_empty() {
+            return Asked::All;
+        }
+        Asked::More(self.missing.iter().copied().collect())
+    }
+
+    fn hear(&mut self, work: &WorkAllocs, alloc: &WorkAlloc, now: Timestamp) {
+        let ended =
+            |status| matches!(status, ClientStatus::Complete | ClientStatus::Failed | ClientStatus::Lost);
+        if ended(alloc.client_status) {
+            return;
+        }
+        let runs = alloc.desired_status == DesiredStatus::Run;
+        if let Some(known) = self.allocs.get_mut(&alloc.id) {
+            if !runs && !ended(known.status) {
+                known.status = ClientStatus::Complete;
+                self.due.insert((now, alloc.id));
+            } else if alloc.client_status == ClientStatus::Unknown {
+                self.due.insert((now, alloc.id));
+            }
+            return;
+        }
+        let Some((common, job)) = work.shared(alloc) else { return };
+        let group = job.spec.task_groups.iter().find(|group| group.name == common.task_group);
+        let tasks = group.into_iter().flat_map(|group| &group.tasks).map(|task| task.name.clone()).collect();
+        let status = if runs { ClientStatus::Running } else { ClientStatus::Complete };
+        self.allocs.insert(alloc.id, SimAlloc { tasks, known_at: now, status, reports: 0 });
+        self.due.insert((if runs { now + self.start } else { now }, alloc.id));
+    }
+
+    /// When there is next something to report.
+    pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// What is to be reported by now; with `all`, of all allocations that are not at their end.
+    pub(super) fn due(&mut self, now: Timestamp, all: bool) -> Vec<AllocReport> {
+        let is_live = |alloc: &SimAlloc| {
+            alloc.status == ClientStatus::Running && now.0 - alloc.known_at.0 >= self.start.0
+        };
+        let live = self.allocs.iter().filter(|(_, alloc)| all && is_live(alloc));
+        let mut ids: BTreeSet<AllocId> = live.map(|(id, _)| *id).collect();
+        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, id));
+            ids.insert(id);
+        }
+        let report = |id| {
+            let alloc = self.allocs.get_mut(&id)?;
+            alloc.reports += 1;
+            Some(alloc.report(id, now))
+        };
+        ids.into_iter().filter_map(report).collect()
+    }
+
+    /// What was said did not arrive.
+    pub(super) fn again(&mut self, ids: &[AllocId], at: Timestamp) {
+        self.due.extend(ids.iter().filter(|id| self.allocs.contains_key(id)).map(|id| (at, *id)));
+    }
+}
+
+impl SimAlloc {
+    fn report(&self, id: AllocId, now: Timestamp) -> AllocReport {
+        let running = self.status == ClientStatus::Running;
+        let event = |time, kind| TaskEvent { time, fails_task: false, kind };
+        let states = self.tasks.iter().map(|task| TaskState {
+            state: if running { TaskRunState::Running } else { TaskRunState::Dead },
+            started_at: self.known_at,
+            finished_at: if running { Timestamp::UNSET } else { now },
+            events: vec![
+                event(self.known_at, TaskEventKind::Received),
+                event(self.known_at, TaskEventKind::TaskSetup { message: "Building Task Directory".into() }),
+                event(now, TaskEventKind::Started),
+            ],
+            ..TaskState::pending(task.clone())
+        });
+        AllocReport {
+            id,
+            count: self.reports,
+            status: self.status,
+            description: if running { "Tasks are running" } else { "All tasks have completed" }.into(),
+            task_states: PackedTaskStates::pack(&states.collect::<Vec<_>>()),
+            network: None,
+            health: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::EvalId;
+    use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, DesiredTransition, PackedAssigned};
+    use model::job::{Job, JobSpec, Task, TaskGroup};
+    use wire::node::WorkCommon;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000);
+    const RUN: (DesiredStatus, ClientStatus) = (DesiredStatus::Run, ClientStatus::Pending);
+    const STOP: (DesiredStatus, ClientStatus) = (DesiredStatus::Stop, ClientStatus::Running);
+
+    fn id(number: u8) -> AllocId {
+        AllocId::from_bytes([number; 16])
+    }
+
+    fn after(millis: i64) -> Timestamp {
+        NOW + Nanos(millis * Nanos::MILLISECOND.0)
+    }
+
+    /// One whose allocations run after a second.
+    fn sim_node() -> SimNode {
+        SimNode::new(Nanos::SECOND)
+    }
+
+    /// Allocations of a group with two tasks.
+    fn told(allocs: &[(u8, (DesiredStatus, ClientStatus))], more: bool) -> WorkAllocs {
+        let task = |name: &str| Task { name: name.into(), ..Task::default() };
+        let tasks = vec![task("web"), task("log")];
+        let group = TaskGroup { name: "group".into(), tasks, ..TaskGroup::default() };
+        let spec = Arc::new(JobSpec { task_groups: vec![group], ..JobSpec::default() });
+        let job = Job { spec, ..Job::default() };
+        let common = AllocCommon {
+            name_stem: "job.group".into(),
+            job: job.version_key(),
+            task_group: "group".into(),
+            eval_id: EvalId::from_bytes([1; 16]),
+            deployment_id: None,
+            resources: AllocatedResources::default(),
+            metrics: AllocMetric::default(),
+            trace: None,
+        };
+        let alloc = |(number, (desired_status, client_status)): &(u8, _)| WorkAlloc {
+            id: id(*number),
+            common: 0,
+            name_index: None,
+            assigned: PackedAssigned::default(),
+            desired_status: *desired_status,
+            desired_transition: DesiredTransition::default(),
+            client_status: *client_status,
+            canary: false,
+            healthy: None,
+            previous: None,
+            migrate_token: None,
+            preempted: Vec::new(),
+            alloc_modify_index: Index(1),
+            create_time: NOW,
+        };
+        WorkAllocs {
+            allocs: allocs.iter().map(alloc).collect(),
+            jobs: vec![Arc::new(job)],
+            commons: vec![WorkCommon { job: 0, common: Arc::new(common) }],
+            more,
+        }
+    }
+
+    /// The node's work at an index at which all of it changed.
+    fn work(index: u64, listed: &[u8], changed: WorkAllocs) -> Work {
+        let allocs = listed.iter().map(|number| (id(*number), Index(index))).collect();
+        Work { index: Index(index), allocs, changed }
+    }
+
+    fn reported(node: &mut SimNode, now: Timestamp) -> Vec<(AllocId, ClientStatus)> {
+        node.due(now, false).into_iter().map(|report| (report.id, report.status)).collect()
+    }
+
+    #[test]
+    fn an_allocation_runs_after_a_moment() {
+        let mut node = sim_node();
+        assert_eq!(node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW), Asked::All);
+        assert_eq!(reported(&mut node, after(999)), []);
+        assert_eq!(node.poll_timeout(), Some(after(1_000)));
+        let reports = node.due(after(1_000), false);
+        let [AllocReport { count: 1, status: ClientStatus::Running, task_states, .. }] = &reports[..] else {
+            panic!("{reports:?}")
+        };
+        let states = task_states.unpack().unwrap();
+        assert_eq!(states.iter().map(|task| &*task.task).collect::<Vec<_>>(), ["web", "log"]);
+        assert!(states.iter().all(|task| task.state == TaskRunState::Running && task.events.len() == 3));
+        assert_eq!(node.poll_timeout(), None, "it is said once");
+    }
+
+    #[test]
+    fn one_that_is_to_stop_does_so_at_once() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, STOP)], false)), NOW);
+        assert_eq!(reported(&mut node, NOW), [(id(2), ClientStatus::Complete)], "it had not begun");
+        reported(&mut node, after(1_000));
+        node.take(&work(6, &[1, 2], told(&[(1, STOP)], false)), after(2_000));
+        assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Complete)]);
+        node.take(&work(7, &[1, 2], told(&[(1, STOP)], false)), after(3_000));
+        assert_eq!(reported(&mut node, after(3_000)), []);
+    }
+
+    #[test]
+    fn one_that_is_not_listed_is_gone_and_one_that_has_ended_is_let_be() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
+        node.take(&work(6, &[2], told(&[(2, (DesiredStatus::Run, ClientStatus::Failed))], false)), NOW);
+        assert_eq!((node.poll_timeout(), reported(&mut node, after(5_000))), (None, vec![]));
+    }
+
+    #[test]
+    fn one_that_the_servers_lost_sight_of_is_reported_again() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
+        reported(&mut node, after(1_000));
+        let unknown = (DesiredStatus::Run, ClientStatus::Unknown);
+        node.take(&work(6, &[1], told(&[(1, unknown)], false)), after(2_000));
+        assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)]);
+    }
+
+    #[test]
+    fn the_rest_is_asked_for_until_it_is_told_or_gone() {
+        let mut node = sim_node();
+        let Asked::More(mut rest) = node.take(&work(5, &[1, 2, 3, 4], told(&[(1, RUN)], true)), NOW) else {
+            panic!("three are missing")
+        };
+        rest.sort_unstable();
+        assert_eq!(rest, [2, 3, 4].map(id));
+        let Asked::More(mut rest) = node.take_more(&told(&[(2, RUN)], true), NOW) else {
+            panic!("two are missing")
+        };
+        rest.sort_unstable();
+        assert_eq!(rest, [3, 4].map(id));
+        assert_eq!(node.take_more(&told(&[(3, RUN)], false), NOW), Asked::All, "4 is gone");
+        assert_eq!(node.take_more(&told(&[], true), NOW), Asked::All, "asking on would lead nowhere");
+        node.reached(Index(5));
+        node.reached(Index(4));
+        assert_eq!((node.index(), reported(&mut node, after(1_000)).len()), (Index(5), 3));
+    }
+
+    #[test]
+    fn what_was_known_before_is_not_asked_for() {
+        let mut node = sim_node();
+        node.reached(Index(4));
+        let mut work = work(5, &[1, 2], told(&[], true));
+        work.allocs[0].1 = Index(4);
+        work.changed.allocs = told(&[(2, RUN)], true).allocs;
+        assert_eq!(node.take(&work, NOW), Asked::All);
+    }
+
+    #[test]
+    fn all_that_run_are_reported_where_that_is_asked() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, RUN)], false)), NOW);
+        reported(&mut node, after(1_000));
+        node.take(&work(6, &[1, 2, 3], told(&[(2, STOP), (3, RUN)], false)), after(1_500));
+        // 3 has not begun; 2 ends, which is said once.
+        let reports = node.due(after(1_500), true);
+        let told: Vec<_> = reports.iter().map(|report| (report.id, report.status, report.count)).collect();
+        assert_eq!(told, [(id(1), ClientStatus::Running, 2), (id(2), ClientStatus::Complete, 2)]);
+    }
+
+    #[test]
+    fn what_did_not_arrive_is_said_again_unless_it_is_gone() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
+        reported(&mut node, after(1_000));
+        node.again(&[id(1), id(9)], after(2_000));
+        assert_eq!(node.poll_timeout(), Some(after(2_000)));
+        assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)]);
+    }
+}

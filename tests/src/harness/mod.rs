@@ -1,0 +1,258 @@
+//! A whole Drover in real processes: a database and a nats-server of its own, each service in a process of its own, and an
+//! agent. Everything is gone when it is dropped, tasks included.
+
+pub mod api;
+pub mod jobs;
+pub mod otlp;
+pub mod processes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use private_servers::{Nats, Postgres};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::api::{Api, array, text};
+
+/// How long a condition may take to come true before the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(25);
+/// The control services: all but the agent.
+pub const SERVICES: [&str; 5] = ["plan-applier", "eval-broker", "node-tracker", "scheduler", "api"];
+/// The one agent of a cluster.
+pub const AGENT: &str = "agent";
+/// Ports of APIs. Below those that servers and tasks are given, and below those of outgoing connections: one must stay
+/// free while its API is down.
+const PORTS: std::ops::Range<u16> = 10_000..20_000;
+/// Lines of each process's log that a failed test shows.
+const LAST_WORDS: usize = 15;
+
+/// A running cluster: a process for each service, and an agent.
+pub struct Cluster {
+    /// Its API.
+    pub api: Api,
+    /// Its database.
+    pub postgres: Postgres,
+    /// Its NATS.
+    pub nats: Nats,
+    binary: PathBuf,
+    environment: Vec<(String, String)>,
+    processes: BTreeMap<String, Child>,
+    dir: TempDir,
+}
+
+impl Cluster {
+    /// Starts a cluster of `binary`, with this in the environment of every process, and waits until its node is ready.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn start(binary: &str, environment: &[(&str, String)]) -> Self {
+        let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
+        let mut cluster = Self {
+            api: Api::new(format!("127.0.0.1:{}", free_port())),
+            postgres: postgres.expect("PostgreSQL starts"),
+            nats: nats.expect("nats-server starts"),
+            binary: binary.into(),
+            environment: environment
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            processes: BTreeMap::new(),
+            dir: tempfile::tempdir().expect("there is room for temporary files"),
+        };
+        for name in SERVICES.into_iter().chain([AGENT]) {
+            cluster.spawn(name);
+        }
+        cluster
+            .until("the node is ready", async |cluster| {
+                let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
+                array(&nodes).iter().any(|node| text(node, "Status") == "ready").then_some(())
+            })
+            .await;
+        cluster
+    }
+
+    /// Starts a process, or starts it again. Its name is a sub-command, with `@` and more where there are several.
+    ///
+    /// # Panics
+    /// If there is no such program.
+    pub fn spawn(&mut self, name: &str) {
+        let service = name.split('@').next().expect("a text has a first part");
+        let mut command = Command::new(&self.binary);
+        command.arg(service).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+        command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
+        match service {
+            "api" => drop(command.args(["--http-addr", self.api.host()])),
+            AGENT => {
+                command.arg("--agent-data-dir").arg(self.path(name));
+                command.args(["--raw-exec", "--mock-driver", "--first-heartbeat-within-ms", "1"]);
+            }
+            _ => {}
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let log = File::options().create(true).append(true).open(self.log(name));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log can be written"));
+        let child = command.spawn().expect("the binary is there");
+        let before = self.processes.insert(name.to_owned(), child);
+        assert!(before.is_none(), "{name} runs already");
+    }
+
+    /// Starts a second process of a service, and waits until it is there to stand by, or to help. Answers its name.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn spawn_second(&mut self, service: &str) -> String {
+        let name = format!("{service}@2");
+        self.spawn(&name);
+        self.until("the second process has connected", async |cluster| {
+            let log = std::fs::read_to_string(cluster.log(&name)).unwrap_or_default();
+            log.contains("connected to NATS").then_some(())
+        })
+        .await;
+        name
+    }
+
+    /// Kills a process without warning, and waits until it is dead.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn kill9(&mut self, name: &str) {
+        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
+        child.kill().expect("one's own children can be killed");
+        child.wait().expect("and waited for");
+    }
+
+    /// Asserts that no process has ended that nobody killed.
+    ///
+    /// # Panics
+    /// If one has.
+    pub fn assert_alive(&mut self) {
+        for (name, child) in &mut self.processes {
+            let ended = child.try_wait().expect("one's own children can be looked at");
+            assert!(ended.is_none(), "{name} has ended: {ended:?}");
+        }
+    }
+
+    /// A file of this cluster that goes with it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.path(&format!("{name}.log"))
+    }
+
+    /// What the database answers, a line a row, columns parted by `|`.
+    ///
+    /// # Panics
+    /// If it refuses.
+    pub fn sql(&self, query: &str) -> Vec<String> {
+        let output = Command::new("psql")
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &self.postgres.url()])
+            .output()
+            .expect("psql comes with PostgreSQL");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// The allocations of a job, as the API lists them.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn allocs(&self, job: &str) -> Vec<Value> {
+        let allocs = self.api.get(&format!("/v1/job/{job}/allocations")).await;
+        allocs.as_array().expect("a list").clone()
+    }
+
+    /// Waits until a job has one allocation and that has a client status; answers it whole.
+    ///
+    /// # Panics
+    /// If it does not come to that.
+    pub async fn until_alloc(&self, job: &str, status: &str) -> Value {
+        self.until(&format!("the allocation of {job} is {status}"), async |cluster| {
+            let path = format!("/v1/job/{job}/allocations");
+            let allocs = cluster.api.try_get(&path).await.ok()?;
+            let [alloc] = array(&allocs) else { return None };
+            let alloc = cluster.api.try_get(&format!("/v1/allocation/{}", text(alloc, "ID"))).await.ok()?;
+            (text(&alloc, "ClientStatus") == status).then_some(alloc)
+        })
+        .await
+    }
+
+    /// Waits until something is there.
+    ///
+    /// # Panics
+    /// If it does not come in time; then with what the processes logged last.
+    pub async fn until<T>(&self, what: &str, look: impl AsyncFn(&Self) -> Option<T>) -> T {
+        until(what, async || look(self).await, || self.last_words()).await
+    }
+
+    fn last_words(&self) -> String {
+        let files = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
+        let logs: BTreeSet<PathBuf> = files
+            .map(|file| file.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "log"))
+            .collect();
+        let words = logs.iter().map(|path| {
+            let log = std::fs::read_to_string(path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("--- {name}\n{}\n", lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n"))
+        });
+        words.collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.processes.values_mut() {
+            // One that has ended by itself cannot be killed.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        // Tasks outlive their agent on purpose; those of a test end with it.
+        processes::kill_all_of(self.dir.path());
+    }
+}
+
+/// Waits until something is there.
+///
+/// # Panics
+/// If it does not come in time; then with what `explain` says.
+pub async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>, explain: impl Fn() -> String) -> T {
+    let begun = now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(now() - begun < PATIENCE, "in vain waited until {what}\n{}", explain());
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Lets a little time pass before something that failed is tried again.
+pub async fn pause() {
+    tokio::time::sleep(LOOK).await;
+}
+
+fn free_port() -> u16 {
+    static TRIED: AtomicU16 = AtomicU16::new(0);
+    let [high, low, ..] = telemetry::clock::random_bytes();
+    let first = u16::from_be_bytes([high, low]);
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| {
+        let next = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        PORTS.start + next % (PORTS.end - PORTS.start)
+    });
+    ports.find(is_free).expect("the sequence does not end")
+}
+
+fn now() -> Instant {
+    telemetry::clock::monotonic()
+}

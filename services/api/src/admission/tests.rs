@@ -133,7 +133,10 @@ fn a_job_with_every_number_out_of_bounds_is_refused() {
 #[test]
 fn ids_and_names_that_could_lead_elsewhere_are_refused() {
     let long = "a".repeat(1_025);
-    assert_eq!(status(&format!(r#"{{"ID": "{long}", "TaskGroups": [{{"Name": "g", "Tasks": [TASK]}}]}}"#)), 500);
+    assert_eq!(
+        status(&format!(r#"{{"ID": "{long}", "TaskGroups": [{{"Name": "g", "Tasks": [TASK]}}]}}"#)),
+        500
+    );
     assert_eq!(status(r#"{"ID": "a\u0000b", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#), 500);
     for name in ["alloc", "a/b", "..", "a\\\\b", "a\\u0000"] {
         let text = format!(

@@ -1,5 +1,6 @@
 //! The applier against a real PostgreSQL and nats-server: what it acknowledges is durable, once, and published; another
 //! one takes over where it ended.
+#![allow(clippy::unwrap_used, reason = "what a test cannot set up fails it")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use model::alloc::{ClientStatus, DesiredStatus, DesiredTransition};
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::eval::EvalStatus;
 use model::job::{Constraint, NetworkResource, Port};
-use model::node::{Eligibility, NodeStatus};
+use model::node::{Eligibility, NodeSpec, NodeStatus};
 
 use crate::scene::{NOW, Scene};
 
@@ -125,6 +125,18 @@ fn a_static_port_is_free_once_a_node() {
       web: of 2 nodes 0 filtered {}, 2 exhausted {"network: reserved port collision http=80": 2}, 0 more not tried
     create: blocked, queued-allocs, created to place remaining allocations, classes {"v1:1": true}, escaped false
     "#);
+}
+
+#[test]
+fn a_node_whose_list_of_ports_cannot_be_read_takes_nothing() {
+    // R-6.12
+    let scene = two_nodes().node_with(3, |spec| spec.reserved.ports = "22,x".into()).count(40);
+    let addresses = |spec: &mut NodeSpec| {
+        spec.resources.node_networks[0].addresses[0].reserved_ports = "80-".into();
+    };
+    let scene = scene.node_with(4, addresses).describe();
+    assert!(scene.contains("on node-1") && scene.contains(r#""network: invalid node": 2"#), "{scene}");
+    assert!(!scene.contains("on node-3") && !scene.contains("on node-4"), "{scene}");
 }
 
 #[test]

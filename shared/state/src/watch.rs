@@ -36,6 +36,17 @@ pub enum WatchKey {
     Prefix(Table, Text),
 }
 
+impl WatchKey {
+    /// Whether it is about some of the allocations, which are looked up one by one.
+    fn is_of_allocs(&self) -> bool {
+        match self {
+            Self::Job(table, _) | Self::Prefix(table, _) => *table == Table::Allocs,
+            Self::Alloc(_) | Self::NodeAllocs(_) | Self::NodeWork(_) => true,
+            Self::Table(_) | Self::Eval(_) | Self::Deployment(_) | Self::Node(_) => false,
+        }
+    }
+}
+
 /// Waits for changes. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch {
@@ -72,6 +83,8 @@ struct Waiting {
     by_key: HashMap<WatchKey, BTreeMap<u64, Arc<Notify>>>,
     /// How many prefixes of each length are watched, so that only those lengths are cut off ids and looked up.
     prefixes: BTreeMap<(Table, usize), usize>,
+    /// How many keys are about some of the allocations; without any, none needs to be looked up.
+    of_allocs: usize,
     /// Who waits for an index, the lowest first; the number tells apart those who wait for the same.
     by_index: BTreeMap<(Index, u64), Arc<Notify>>,
     last_number: u64,
@@ -86,6 +99,7 @@ impl Watches {
             if let WatchKey::Prefix(table, prefix) = key {
                 *waiting.prefixes.entry((*table, prefix.len())).or_default() += 1;
             }
+            waiting.of_allocs += usize::from(key.is_of_allocs());
             waiting.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
         }
         Watch { keys, number, waiter, watches: Arc::downgrade(self) }
@@ -168,6 +182,7 @@ impl Waiting {
                     }
                 }
             }
+            self.of_allocs -= usize::from(key.is_of_allocs());
             if let Some(waiters) = self.by_key.get_mut(key) {
                 waiters.remove(&watch.number);
                 if waiters.is_empty() {
@@ -251,6 +266,11 @@ impl Touched<'_> {
             Change::NodeServerSide { id, .. } => self.node(*id),
             Change::NodesChanged(change) => change.ids.iter().for_each(|id| self.node(*id)),
             Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.node(*id)),
+            Change::AllocsPlaced(_)
+            | Change::AllocsChanged(_)
+            | Change::Alloc(_)
+            | Change::AllocsDeleted(_)
+                if self.waiting.of_allocs == 0 => {}
             Change::AllocsPlaced(placements) => {
                 self.work(&placements.ids.0, self.after);
                 // Those that are replaced learn of their successors.

@@ -206,7 +206,7 @@ fn assert_kinds(state: &State, naive: &Naive) {
 
 /// One place of a page against the node that stands there; `None` where none is known.
 fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
-    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining];
+    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.reserves_ports];
     let bits = sets.map(|set| set >> place & 1 == 1);
     let capacity = Demand {
         cpu_mhz: page.cpu_mhz[place],
@@ -216,14 +216,15 @@ fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<
     let (id, max_allocs) = (page.ids[place], page.max_allocs[place]);
     let numbers = [page.class[place], page.datacenter[place], page.pool[place]];
     let Some(node) = node else {
-        assert_eq!((bits, id), ([false; 5], NodeId::from_bytes([0; 16])));
+        assert_eq!((bits, id), ([false; 6], NodeId::from_bytes([0; 16])));
         assert_eq!((capacity, max_allocs, numbers), (Demand::default(), 0, [0; 3]));
         assert_eq!(page.kind[place], 0);
         return;
     };
     let status = node.server.status;
     let (down, disconnected) = (status == NodeStatus::Down, status == NodeStatus::Disconnected);
-    assert_eq!(bits, [true, node.is_ready(), down, disconnected, node.server.drain.is_some()], "{id}");
+    let (draining, reserves_ports) = (node.server.drain.is_some(), !node.spec.reserved.ports.is_empty());
+    assert_eq!(bits, [true, node.is_ready(), down, disconnected, draining, reserves_ports], "{id}");
     assert_eq!((id, capacity, max_allocs), (node.id, node.spec.capacity(), node.spec.max_allocs));
     let named = [
         (state.classes(), &node.spec.computed_class),

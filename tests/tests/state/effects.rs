@@ -162,7 +162,12 @@ fn registered_node(node: u8, shape: u8, naive: &Naive) -> Node {
             disk_mb: 100_000,
             ..NodeResources::default()
         },
-        reserved: NodeReserved { cpu_mhz: 100, memory_mb: 256, ..NodeReserved::default() },
+        reserved: NodeReserved {
+            cpu_mhz: 100,
+            memory_mb: 256,
+            ports: if shape.is_multiple_of(5) { "22" } else { "" }.into(),
+            ..NodeReserved::default()
+        },
         max_allocs: u32::from(shape % 3),
         ..NodeSpec::default()
     };

@@ -29,6 +29,11 @@ pub(crate) struct NoPorts(pub(crate) String);
 /// Why nothing at all can be placed on a node, whether it asks for ports or not: its own list of reserved ports
 /// cannot be read, or allocations on it have the same port.
 pub(crate) fn unusable(node: NodeRef<'_>, book: Option<&PortBook>) -> Option<NoPorts> {
+    let (page, place) = node.page();
+    if book.is_none() && (page.reserves_ports | page.special) >> place & 1 == 0 {
+        // Nearly every node: asked for each placement, its registration would be fetched from far away each time.
+        return None;
+    }
     let spec = node.spec();
     let addresses = spec.resources.node_networks.iter().flat_map(|network| &network.addresses);
     let mut lists = addresses.map(|address| &address.reserved_ports).chain([&spec.reserved.ports]);

@@ -1,7 +1,7 @@
 //! Nodes in columns, 64 to a page: what a scheduler scans.
 
 use model::alloc::Demand;
-use model::node::{Node, NodeStatus};
+use model::node::{Node, NodeSpec, NodeStatus};
 use model::{Index, NodeId};
 
 use super::View;
@@ -42,6 +42,8 @@ pub struct NodePage {
     pub draining: u64,
     /// Which of them have allocations with ports, devices or cores of their own.
     pub special: u64,
+    /// Which of them keep ports for themselves, as their agents wrote it down.
+    pub reserves_ports: u64,
     /// Their ids.
     pub ids: [NodeId; PAGE],
     /// Compute for tasks, in MHz.
@@ -86,6 +88,7 @@ impl Default for NodePage {
             disconnected: 0,
             draining: 0,
             special: 0,
+            reserves_ports: 0,
             ids: [NodeId::from_bytes([0; 16]); PAGE],
             cpu_mhz: [0; PAGE],
             memory_mb: [0; PAGE],
@@ -116,6 +119,7 @@ impl NodePage {
         let capacity = node.spec.capacity();
         self.known |= 1 << place;
         self.set_state(place, node);
+        set_bit(&mut self.reserves_ports, place, reserves_ports(&node.spec));
         self.max_allocs[place] = node.spec.max_allocs;
         self.ids[place] = node.id;
         self.cpu_mhz[place] = capacity.cpu_mhz;
@@ -136,16 +140,21 @@ impl NodePage {
             (&mut self.disconnected, status == NodeStatus::Disconnected),
             (&mut self.draining, node.server.drain.is_some()),
         ] {
-            *set = *set & !(1 << place) | u64::from(is) << place;
+            set_bit(set, place, is);
         }
     }
 
     /// Forgets the node. What is still allocated on it stays counted, for it may come back.
     pub(super) fn clear(&mut self, place: usize) {
-        for set in
-            [&mut self.known, &mut self.ready, &mut self.down, &mut self.disconnected, &mut self.draining]
-        {
-            *set &= !(1 << place);
+        for set in [
+            &mut self.known,
+            &mut self.ready,
+            &mut self.down,
+            &mut self.disconnected,
+            &mut self.draining,
+            &mut self.reserves_ports,
+        ] {
+            set_bit(set, place, false);
         }
         self.ids[place] = NodeId::from_bytes([0; 16]);
         for column in [
@@ -166,8 +175,17 @@ impl NodePage {
         let specials = &mut self.specials[place];
         *specials = if more { *specials + 1 } else { *specials - 1 };
         let any = *specials > 0;
-        self.special = self.special & !(1 << place) | u64::from(any) << place;
+        set_bit(&mut self.special, place, any);
     }
+}
+
+fn set_bit(set: &mut u64, place: usize, is: bool) {
+    *set = *set & !(1 << place) | u64::from(is) << place;
+}
+
+fn reserves_ports(spec: &NodeSpec) -> bool {
+    let mut addresses = spec.resources.node_networks.iter().flat_map(|network| &network.addresses);
+    !spec.reserved.ports.is_empty() || addresses.any(|address| !address.reserved_ports.is_empty())
 }
 
 impl Usage {

@@ -3,9 +3,11 @@
 //!
 //! Every service is a process of its own; PostgreSQL and NATS are private and on the same machine, commits go to the
 //! disk. Whoever is told of a change set on the feed knows that it is durable: an observer that follows from the first
-//! one takes the times. `NODES`, `COUNT`, `ROUNDS` and `SMALL` change the sizes.
+//! one takes the times. A small job is two commits, so what the disk takes for one is shown beside it. `NODES`, `COUNT`,
+//! `ROUNDS` and `SMALL` change the sizes, `BINARY` measures another build.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +39,8 @@ async fn run() {
         });
     let mut cluster = Cluster::start().await;
     println!("burst: {nodes} simulated nodes, each service a process of its own, durable commits\n");
-    println!("{:<44} {:>9} {:>9} {:>9} {:>9} {:>9}", "", "median", "min", "max", "hold", "aim");
+    header();
+    line("8 KB written and flushed to the disk (ms)", flushes(), "", "");
 
     let began = Instant::now();
     cluster.spawn(&["sim-nodes", "--count", &nodes.to_string()]);
@@ -51,15 +54,12 @@ async fn run() {
     let small: Vec<Placed> = placed(&mut cluster, "small", small, 1).await;
     let large: Vec<Placed> = placed(&mut cluster, "large", rounds, count).await;
     line("a small job: registered (ms)", small.iter().map(|job| job.registered).collect(), "", "");
-    line("  placed", small.iter().map(|job| job.placed).collect(), "5", "1.5");
-    line(
-        &format!("one job of {count}: registered (ms)"),
-        large.iter().map(|job| job.registered).collect(),
-        "",
-        "",
-    );
-    // A release must keep 100 ms.
-    line("  placed, all of it", large.iter().map(|job| job.placed).collect(), "200", "10");
+    // Half of them in 5 ms, all but a hundredth in 20 ms.
+    line("  placed", small.iter().map(|job| job.placed).collect(), "5, 20", "1.5");
+    let what = format!("one job of {count}: registered (ms)");
+    line(&what, large.iter().map(|job| job.registered).collect(), "", "");
+    // 200 ms are the first goal, 100 ms what a release must keep.
+    line("  placed, all of it", large.iter().map(|job| job.placed).collect(), "200, 100", "10");
     line("  reported running, all of it", large.iter().map(|job| job.running).collect(), "", "");
 }
 
@@ -135,13 +135,13 @@ impl Cluster {
         let key = JobKey::new("default", id);
         let request = self.client.put(format!("{}/v1/jobs", self.api)).json(&job(id, count));
         let sent = Instant::now();
-        let answer = tokio::spawn(request.send());
-        let registered =
-            self.observer.until("the job is registered", |state| state.job(&key).is_some()).await;
+        let mut answer = tokio::spawn(answered(request));
+        let registered = tokio::select! {
+            registered = self.observer.until("the job is registered", |state| state.job(&key).is_some()) => registered,
+            Ok(Err(refused)) = &mut answer => panic!("the job is refused: {refused}"),
+        };
         let all = |state: &State| state.live_alloc_count(&key) as u64 == count;
         let placed = self.observer.until("it is placed", all).await;
-        let answer = answer.await.expect("sending does not panic").expect("the API answers");
-        assert!(answer.status().is_success(), "{}", answer.text().await.unwrap_or_default());
         let all_run = |state: &State| {
             let summary = state.job_summary(&key);
             summary
@@ -161,8 +161,16 @@ impl Drop for Cluster {
     }
 }
 
+async fn answered(request: reqwest::RequestBuilder) -> Result<(), String> {
+    let answer = request.send().await.map_err(|error| error.to_string())?;
+    let is_good = answer.status().is_success();
+    let text = answer.text().await.map_err(|error| error.to_string())?;
+    if is_good { Ok(()) } else { Err(text) }
+}
+
 fn process(nats: &Nats, postgres: &Postgres, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drover-under-test"));
+    let binary = std::env::var("BINARY");
+    let mut command = Command::new(binary.as_deref().unwrap_or(env!("CARGO_BIN_EXE_drover-under-test")));
     command.args(arguments).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT").env("DROVER_LOG_LEVEL", "warn");
     command.env("DROVER_NATS_URL", nats.url()).env("DROVER_DATABASE_URL", postgres.url());
     command.stdin(Stdio::null()).spawn().expect("the binary is there")
@@ -175,8 +183,7 @@ fn job(id: &str, count: u64) -> Value {
         "Config": { "run_for": "1h" },
         "Resources": { "CPU": 100, "MemoryMB": 64 },
     });
-    let group =
-        json!({ "Name": "group", "Count": count, "Tasks": [task], "EphemeralDisk": { "SizeMB": 10 } });
+    let group = json!({ "Name": "group", "Count": count, "Tasks": [task] });
     json!({ "Job": { "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group] } })
 }
 
@@ -229,12 +236,29 @@ impl Observer {
     }
 }
 
+/// How long the disk takes for what a small commit asks of it.
+fn flushes() -> Vec<Duration> {
+    const TIMES: usize = 50;
+    let mut file = tempfile::tempfile().expect("there is room for temporary files");
+    let flush = |_| {
+        let began = Instant::now();
+        file.write_all(&[0; 8192]).and_then(|()| file.sync_data()).expect("the disk takes it");
+        began.elapsed()
+    };
+    (0..TIMES).map(flush).collect()
+}
+
+fn header() {
+    let [median, min, p99, max, hold, aim] = ["median", "min", "p99", "max", "hold", "aim"];
+    println!("{:<44} {median:>8} {min:>8} {p99:>8} {max:>8} {hold:>9} {aim:>5}", "");
+}
+
 fn line(what: &str, mut times: Vec<Duration>, hold: &str, aim: &str) {
     times.sort_unstable();
+    let at = |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
     let millis = |time: Option<&Duration>| {
         time.map_or_else(String::new, |time| format!("{:.1}", time.as_secs_f64() * 1e3))
     };
-    let (median, min, max) = (times.get(times.len() / 2), times.first(), times.last());
-    let [median, min, max] = [median, min, max].map(millis);
-    println!("{what:<44} {median:>9} {min:>9} {max:>9} {hold:>9} {aim:>9}");
+    let [median, min, p99, max] = [at(50), at(0), at(99), at(100)].map(millis);
+    println!("{what:<44} {median:>8} {min:>8} {p99:>8} {max:>8} {hold:>9} {aim:>5}");
 }

@@ -1,70 +1,66 @@
-//! The text of a file: its syntax tree, and lines and columns for offsets in it.
+//! The text of a file, and lines and columns for offsets in it.
 
-use std::ops::Range;
+use std::borrow::Cow;
 
-use hcl_edit::{Span, structure::Body};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
-    DEFINITIONS_MAX, SOURCE_BYTES_MAX,
-    error::{Diagnostic, Error},
+    SOURCE_BYTES_MAX,
+    error::{Fault, Place},
+    syntax::At,
 };
+
+/// The longest excerpt in bytes; what a machine wrote on one line nobody reads.
+const EXCERPT_BYTES_MAX: usize = 1024;
 
 /// A file with its name.
 pub(crate) struct Source<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: Cow<'a, str>,
     pub(crate) text: &'a str,
-    line_starts: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(name: &'a str, text: &'a str) -> Result<Source<'a>, Error> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        let source = Source { name, text, line_starts: std::iter::once(0).chain(ends).collect() };
-        if text.len() > SOURCE_BYTES_MAX {
-            let detail = format!("it has {} bytes, and at most {SOURCE_BYTES_MAX} are read", text.len());
-            return Err(source.refused(0, 0, "File too large", detail));
-        }
-        let definitions = text.bytes().filter(|byte| matches!(byte, b'=' | b':')).count();
-        if definitions > DEFINITIONS_MAX {
-            let detail = format!(
-                "it has {definitions} signs that define something, and at most {DEFINITIONS_MAX} are read"
-            );
-            return Err(source.refused(0, 0, "File too large", detail));
-        }
-        Ok(source)
+    /// Without the mark that some editors put before the text.
+    pub(crate) fn new(name: impl Into<Cow<'a, str>>, text: &'a str) -> Source<'a> {
+        Source { name: name.into(), text: text.strip_prefix('\u{feff}').unwrap_or(text) }
     }
 
-    pub(crate) fn parse(&self) -> Result<Body, Error> {
-        if self.text.trim_start_matches(' ').starts_with('{') {
-            let detail = "job files in JSON syntax cannot be read yet".to_owned();
-            return Err(self.refused(1, 1, "Not built yet", detail));
-        }
-        hcl_edit::parser::parse_body(self.text).map_err(|error| {
-            let (line, column) = self.position(error.location().offset());
-            self.refused(line, column, "Invalid syntax", error.message().replace('\n', "; "))
-        })
+    /// What is wrong with its size, if something is.
+    pub(crate) fn oversize(&self) -> Option<Fault> {
+        let detail = format!("it has {} bytes, and at most {SOURCE_BYTES_MAX} are read", self.text.len());
+        let fault = Fault { at: None, ..Fault::new(0..0, "File too large", detail) };
+        (self.text.len() > SOURCE_BYTES_MAX).then_some(fault)
     }
 
-    fn refused(&self, line: usize, column: usize, summary: &str, detail: String) -> Error {
-        let file = self.name.to_owned();
-        Error { diagnostics: vec![Diagnostic { file, line, column, summary: summary.to_owned(), detail }] }
+    /// Lines and columns of a part of the text.
+    pub(crate) fn place(&self, at: At) -> Place {
+        let start = self.floor(at.start);
+        let end = self.floor(at.end.max(start));
+        let (line, column) = self.position(start);
+        let (end_line, end_column) = self.position(end);
+        let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = &self.text[line_start..];
+        let length = rest.find('\n').unwrap_or(rest.len()).min(EXCERPT_BYTES_MAX);
+        let excerpt = rest[..floor(rest, length)].trim_end_matches('\r').to_owned();
+        let marked_start = (start - line_start).min(excerpt.len());
+        let marked = marked_start..(end - line_start).clamp(marked_start, excerpt.len());
+        Place { line, column, end_line, end_column, excerpt, marked }
     }
 
-    /// Line and column of an offset in bytes, both from 1, the column in characters.
-    pub(crate) fn position(&self, offset: usize) -> (usize, usize) {
-        let line = self.line_starts.partition_point(|start| *start <= offset);
-        let start = self.line_starts[line - 1];
-        let before = self.text.get(start..offset).unwrap_or_default();
-        (line, before.chars().count() + 1)
+    /// Line and column of an offset, both from 1.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let before = &self.text[..offset];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        (line, before[line_start..].graphemes(true).count() + 1)
     }
 
-    pub(crate) fn slice(&self, span: Range<usize>) -> &'a str {
-        self.text.get(span).unwrap_or_default()
+    fn floor(&self, offset: usize) -> usize {
+        floor(self.text, offset)
     }
 }
 
-/// Where in its source something is that the parser made.
-pub(crate) fn span(of: &impl Span) -> Range<usize> {
-    of.span().unwrap_or_default()
+/// The last boundary of characters up to an offset.
+fn floor(text: &str, offset: usize) -> usize {
+    text.floor_char_boundary(offset.min(text.len()))
 }

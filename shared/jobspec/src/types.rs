@@ -1,12 +1,15 @@
-//! Types of input variables, and values converted to them (§5, §8).
+//! Types of values, and values converted to them (§5, §8).
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
-use hcl_edit::expr::Expression;
+use crate::{
+    error::Fault,
+    eval::Evaluated,
+    syntax::{Expression, Kind},
+    value::{Mapping, Sequence, Value},
+};
 
-use crate::{error::Fault, eval::Evaluated, source::span, value::Value};
-
-/// The type of a variable.
+/// The type of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
     Any,
@@ -21,40 +24,52 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Reads a type expression.
-    pub(crate) fn parse(expression: &Expression) -> Evaluated<Type> {
-        let invalid =
-            |detail| Err(Box::new(Fault::new(span(expression), "Invalid type specification", detail)));
+    /// Reads a type expression. `any` is a type where values are converted, not where they are declared.
+    pub(crate) fn parse(expression: &Expression, any: bool) -> Evaluated<Type> {
+        let invalid = |detail: &str| {
+            Err(Box::new(Fault::new(expression.at.clone(), "Invalid type specification", detail)))
+        };
         let unknown =
             || invalid("types are string, number, bool, list(…), set(…), map(…), tuple([…]), object({…})");
-        if let Expression::Variable(name) = expression {
-            return match name.value().as_str() {
+        // JSON has texts in place of expressions, in templates or as they are.
+        if let Kind::Decoded(inner) = &expression.kind {
+            return Type::parse(inner, any);
+        }
+        if let Kind::Name(name) = &expression.kind {
+            return match name.as_str() {
                 "string" => Ok(Type::Text),
                 "number" => Ok(Type::Number),
                 "bool" => Ok(Type::Bool),
+                "any" if any => Ok(Type::Any),
+                "any" => invalid("an exact type is required: the values may not be of any type"),
+                "list" | "set" | "map" => invalid("such a type names that of its elements: list(string)"),
+                "tuple" => invalid("the type names those of its elements: tuple([string, number])"),
+                "object" => invalid("the type names those of its attributes: object({ name = string })"),
                 _ => unknown(),
             };
         }
-        let Expression::FuncCall(call) = expression else { return unknown() };
-        let arguments: Vec<&Expression> = call.args.iter().collect();
-        let [argument] = arguments[..] else { return invalid("such a type has one argument") };
-        let inner = || Type::parse(argument).map(Box::new);
-        match (call.name.name.value().as_str(), argument) {
+        let Kind::Call(call) = &expression.kind else { return unknown() };
+        let [argument] = &call.arguments[..] else { return invalid("such a type has one argument") };
+        let inner = || Type::parse(argument, any).map(Box::new);
+        match (call.name.as_str(), &argument.kind) {
             ("list", _) => inner().map(Type::List),
             ("set", _) => inner().map(Type::Set),
             ("map", _) => inner().map(Type::Map),
-            ("tuple", Expression::Array(items)) => {
-                items.iter().map(Type::parse).collect::<Result<_, _>>().map(Type::Tuple)
+            ("tuple", Kind::Tuple(items)) => {
+                items.iter().map(|item| Type::parse(item, any)).collect::<Result<_, _>>().map(Type::Tuple)
             }
-            ("object", Expression::Object(members)) => {
+            ("object", Kind::Object(members)) => {
                 let mut types = BTreeMap::new();
                 for (key, value) in members {
-                    let Some(name) = key.as_ident() else {
+                    let (Kind::Name(name) | Kind::Text(name)) = &key.kind else {
                         return invalid("attributes of an object are bare names");
                     };
-                    types.insert(name.as_str().to_owned(), Type::parse(value.expr())?);
+                    types.insert(name.clone(), Type::parse(value, any)?);
                 }
                 Ok(Type::Object(types))
+            }
+            ("optional", _) => {
+                invalid("attributes are not optional in a job file; give the variable a default")
             }
             _ => unknown(),
         }
@@ -62,15 +77,59 @@ impl Type {
 
     /// The exact type of a value.
     pub(crate) fn of(value: &Value) -> Type {
+        let element = |values: &mut dyn Iterator<Item = &Value>| {
+            Box::new(
+                values.map(Type::of).reduce(|a, b| a.unified(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
+            )
+        };
         match value {
             Value::Null => Type::Any,
             Value::Bool(_) => Type::Bool,
             Value::Number(_) => Type::Number,
             Value::Text(_) => Type::Text,
-            Value::List(values) => Type::Tuple(values.iter().map(Type::of).collect()),
-            Value::Object(members) => {
+            Value::List(Sequence::Tuple, values) => Type::Tuple(values.iter().map(Type::of).collect()),
+            Value::List(Sequence::List, values) => Type::List(element(&mut values.iter())),
+            Value::List(Sequence::Set, values) => Type::Set(element(&mut values.iter())),
+            Value::Map(Mapping::Object, members) => {
                 Type::Object(members.iter().map(|(name, value)| (name.clone(), Type::of(value))).collect())
             }
+            Value::Map(Mapping::Map, members) => Type::Map(element(&mut members.values())),
+        }
+    }
+
+    /// The type that values of both types convert to, if there is one.
+    pub(crate) fn unified(&self, other: &Type) -> Option<Type> {
+        match (self, other) {
+            (a, b) if a == b => Some(a.clone()),
+            (Type::Any, known) | (known, Type::Any) => Some(known.clone()),
+            (Type::Text, Type::Number | Type::Bool) | (Type::Number | Type::Bool, Type::Text) => {
+                Some(Type::Text)
+            }
+            (Type::List(a), Type::List(b)) => a.unified(b).map(|inner| Type::List(Box::new(inner))),
+            (Type::Set(a), Type::Set(b)) => a.unified(b).map(|inner| Type::Set(Box::new(inner))),
+            (Type::Set(a), Type::List(b)) | (Type::List(a), Type::Set(b)) => {
+                a.unified(b).map(|inner| Type::List(Box::new(inner)))
+            }
+            (Type::Map(a), Type::Map(b)) => a.unified(b).map(|inner| Type::Map(Box::new(inner))),
+            (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
+                a.iter().zip(b).map(|(a, b)| a.unified(b)).collect::<Option<_>>().map(Type::Tuple)
+            }
+            (Type::Tuple(a), Type::Tuple(b)) => common(a.iter().chain(b)).map(Type::List),
+            (Type::Tuple(items), Type::List(inner)) | (Type::List(inner), Type::Tuple(items)) => {
+                common(items.iter().chain([&**inner])).map(Type::List)
+            }
+            (Type::Tuple(items), Type::Set(inner)) | (Type::Set(inner), Type::Tuple(items)) => {
+                common(items.iter().chain([&**inner])).map(Type::Set)
+            }
+            (Type::Object(a), Type::Object(b)) if a.keys().eq(b.keys()) => {
+                let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unified(&b[name])?));
+                a.iter().map(member).collect::<Option<_>>().map(Type::Object)
+            }
+            (Type::Object(a), Type::Object(b)) => common(a.values().chain(b.values())).map(Type::Map),
+            (Type::Object(members), Type::Map(inner)) | (Type::Map(inner), Type::Object(members)) => {
+                common(members.values().chain([&**inner])).map(Type::Map)
+            }
+            _ => None,
         }
     }
 
@@ -82,39 +141,45 @@ impl Type {
             (Type::Any, value) => Ok(value),
             (_, Value::Null) => Ok(Value::Null),
             (Type::Text, value) => value.to_text().map(Value::Text).ok_or_else(|| wanted("string")),
-            (Type::Number, value) => value.to_number().map(Value::Number).ok_or_else(|| wanted("number")),
+            (Type::Number, value) => {
+                let given = if let Value::Text(text) = &value { format!(" {text:?}") } else { String::new() };
+                value.to_number().map(Value::Number).ok_or_else(|| wanted("number") + &given)
+            }
             (Type::Bool, value) => value.to_bool().map(Value::Bool).ok_or_else(|| wanted("bool")),
-            (Type::List(inner), Value::List(values)) => values
-                .into_iter()
-                .map(|value| inner.convert(value))
-                .collect::<Result<_, _>>()
-                .map(Value::List),
-            (Type::Set(inner), Value::List(values)) => {
-                let mut set: Vec<Value> = Vec::new();
-                for value in values {
-                    set.push(inner.convert(value)?);
-                }
-                set.sort_by_key(|value| (value.to_number(), value.to_text()));
-                set.dedup();
-                Ok(Value::List(set))
+            (Type::List(inner), Value::List(_, values)) => {
+                Ok(Value::List(Sequence::List, inner.convert_all(values)?))
             }
-            (Type::Map(inner), Value::Object(members)) => {
+            (Type::Set(inner), Value::List(_, values)) => Ok(set(inner.convert_all(values)?)),
+            (Type::Map(inner), Value::Map(_, members)) => {
+                let inner = if **inner == Type::Any {
+                    &members
+                        .values()
+                        .map(Type::of)
+                        .reduce(|a, b| a.unified(&b).unwrap_or(Type::Any))
+                        .unwrap_or(Type::Any)
+                } else {
+                    inner
+                };
                 let member = |(name, value)| Ok((name, inner.convert(value)?));
-                members.into_iter().map(member).collect::<Result<_, String>>().map(Value::Object)
+                let members = members.into_iter().map(member).collect::<Result<_, String>>()?;
+                Ok(Value::Map(Mapping::Map, members))
             }
-            (Type::Tuple(types), Value::List(values)) if types.len() == values.len() => {
+            (Type::Tuple(types), Value::List(_, values)) if types.len() == values.len() => {
                 let pairs = types.iter().zip(values);
-                pairs.map(|(inner, value)| inner.convert(value)).collect::<Result<_, _>>().map(Value::List)
+                pairs.map(|(inner, value)| inner.convert(value)).collect::<Result<_, _>>().map(Value::tuple)
             }
-            (Type::Tuple(types), Value::List(_)) => {
+            (Type::Tuple(types), Value::List(..)) => {
                 Err(format!("a list of {} elements is required", types.len()))
             }
-            (Type::Object(types), Value::Object(mut members)) => {
+            (Type::Object(types), Value::Map(_, mut members)) => {
                 let member = |(name, inner): (&String, &Type)| match members.remove(name) {
-                    Some(value) => Ok((name.clone(), inner.convert(value)?)),
+                    Some(value) => Ok((
+                        name.clone(),
+                        inner.convert(value).map_err(|detail| format!("attribute {name:?}: {detail}"))?,
+                    )),
                     None => Err(format!("attribute {name:?} is required")),
                 };
-                types.iter().map(member).collect::<Result<_, _>>().map(Value::Object)
+                types.iter().map(member).collect::<Result<_, _>>().map(Value::object)
             }
             (Type::List(_), _) => Err(wanted("list")),
             (Type::Set(_), _) => Err(wanted("set")),
@@ -122,5 +187,57 @@ impl Type {
             (Type::Tuple(_), _) => Err(wanted("tuple")),
             (Type::Object(_), _) => Err(wanted("object")),
         }
+    }
+
+    /// All as values of this type; where that is any, of one that they all have.
+    fn convert_all(&self, values: Vec<Value>) -> Result<Vec<Value>, String> {
+        let common = if *self == Type::Any {
+            common_of(&values).ok_or("all elements of a list must be of one type")?
+        } else {
+            self.clone()
+        };
+        values.into_iter().map(|value| common.convert(value)).collect()
+    }
+}
+
+fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Box<Type>> {
+    types.try_fold(Type::Any, |common, next| common.unified(next)).map(Box::new)
+}
+
+/// The type that all values convert to, if there is one.
+pub(crate) fn common_of(values: &[Value]) -> Option<Type> {
+    values.iter().try_fold(Type::Any, |common, value| common.unified(&Type::of(value)))
+}
+
+/// Each value once, in order.
+pub(crate) fn set(mut values: Vec<Value>) -> Value {
+    values.sort_by(compare);
+    values.dedup();
+    Value::List(Sequence::Set, values)
+}
+
+/// The order of values in a set: false before true, numbers by size, texts by their bytes.
+pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    let rank = |value: &Value| match value {
+        Value::Null => 5,
+        Value::Bool(_) => 0,
+        Value::Number(_) => 1,
+        Value::Text(_) => 2,
+        Value::List(..) => 3,
+        Value::Map(..) => 4,
+    };
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Number(a), Value::Number(b)) => a.cmp(b),
+        (Value::Text(a), Value::Text(b)) => a.cmp(b),
+        (Value::List(_, a), Value::List(_, b)) => {
+            let elements = a.iter().zip(b).map(|(a, b)| compare(a, b));
+            elements.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+        }
+        (Value::Map(_, a), Value::Map(_, b)) => {
+            let members = a.iter().zip(b).map(|(a, b)| a.0.cmp(b.0).then_with(|| compare(a.1, b.1)));
+            members.fold(Ordering::Equal, Ordering::then).then(a.len().cmp(&b.len()))
+        }
+        _ => rank(a).cmp(&rank(b)),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
 use crate::number::Number;
 
@@ -12,12 +13,49 @@ pub(crate) enum Value {
     Null,
     Bool(bool),
     Number(Number),
+    /// In the normal form NFC, as [`Value::text`] makes it.
     Text(String),
-    List(Vec<Value>),
-    Object(BTreeMap<String, Value>),
+    List(Sequence, Vec<Value>),
+    Map(Mapping, BTreeMap<String, Value>),
+}
+
+/// Kinds of sequences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// Of any kinds: what is written in brackets.
+    Tuple,
+    /// Of one kind.
+    List,
+    /// Of one kind, each once, in order.
+    Set,
+}
+
+/// Kinds of what has names for its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mapping {
+    /// Of any kinds: what is written in braces.
+    Object,
+    /// Of one kind.
+    Map,
 }
 
 impl Value {
+    /// A text in normal form.
+    pub(crate) fn text(text: impl Into<String>) -> Value {
+        let text = text.into();
+        if text.is_ascii() || is_nfc(&text) { Value::Text(text) } else { Value::Text(text.nfc().collect()) }
+    }
+
+    /// What is written in brackets.
+    pub(crate) fn tuple(values: Vec<Value>) -> Value {
+        Value::List(Sequence::Tuple, values)
+    }
+
+    /// What is written in braces.
+    pub(crate) fn object(members: BTreeMap<String, Value>) -> Value {
+        Value::Map(Mapping::Object, members)
+    }
+
     /// What messages call values like it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -25,8 +63,11 @@ impl Value {
             Value::Bool(_) => "bool",
             Value::Number(_) => "number",
             Value::Text(_) => "string",
-            Value::List(_) => "tuple",
-            Value::Object(_) => "object",
+            Value::List(Sequence::Tuple, _) => "tuple",
+            Value::List(Sequence::List, _) => "list",
+            Value::List(Sequence::Set, _) => "set",
+            Value::Map(Mapping::Object, _) => "object",
+            Value::Map(Mapping::Map, _) => "map",
         }
     }
 
@@ -35,15 +76,15 @@ impl Value {
             Value::Text(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
             Value::Bool(flag) => Some(flag.to_string()),
-            Value::Null | Value::List(_) | Value::Object(_) => None,
+            Value::Null | Value::List(..) | Value::Map(..) => None,
         }
     }
 
     pub(crate) fn to_number(&self) -> Option<Number> {
         match self {
-            Value::Number(number) => Some(*number),
+            Value::Number(number) => Some(number.clone()),
             Value::Text(text) => Number::parse(text),
-            Value::Null | Value::Bool(_) | Value::List(_) | Value::Object(_) => None,
+            Value::Null | Value::Bool(_) | Value::List(..) | Value::Map(..) => None,
         }
     }
 
@@ -55,23 +96,29 @@ impl Value {
                 "false" | "0" => Some(false),
                 _ => None,
             },
-            Value::Null | Value::Number(_) | Value::List(_) | Value::Object(_) => None,
+            Value::Null | Value::Number(_) | Value::List(..) | Value::Map(..) => None,
         }
     }
 
-    /// What free-form blocks hold: numbers are whole ones of 64 bits or doubles.
+    /// Whether there is a number without end in it, which JSON has no form for.
+    pub(crate) fn has_infinity(&self) -> bool {
+        match self {
+            Value::Number(number) => number.is_infinite(),
+            Value::List(_, values) => values.iter().any(Value::has_infinity),
+            Value::Map(_, members) => members.values().any(Value::has_infinity),
+            Value::Null | Value::Bool(_) | Value::Text(_) => false,
+        }
+    }
+
+    /// What free-form blocks hold: numbers are whole ones of 64 bits with a sign, or doubles.
     pub(crate) fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
             Value::Bool(flag) => Json::from(*flag),
-            Value::Number(number) => match (number.to_i64(), number.to_u64()) {
-                (Some(whole), _) => Json::from(whole),
-                (None, Some(whole)) => Json::from(whole),
-                (None, None) => Json::from(number.to_f64()),
-            },
+            Value::Number(number) => number.to_i64().map_or_else(|| Json::from(number.to_f64()), Json::from),
             Value::Text(text) => Json::from(text.as_str()),
-            Value::List(values) => values.iter().map(Value::to_json).collect(),
-            Value::Object(members) => {
+            Value::List(_, values) => values.iter().map(Value::to_json).collect(),
+            Value::Map(_, members) => {
                 members.iter().map(|(name, value)| (name.clone(), value.to_json())).collect()
             }
         }
@@ -83,8 +130,8 @@ impl Value {
         match self {
             Value::Null | Value::Bool(_) | Value::Number(_) => own,
             Value::Text(text) => own + text.len(),
-            Value::List(values) => own + values.iter().map(Value::weight).sum::<usize>(),
-            Value::Object(members) => {
+            Value::List(_, values) => own + values.iter().map(Value::weight).sum::<usize>(),
+            Value::Map(_, members) => {
                 own + members.iter().map(|(name, value)| own + name.len() + value.weight()).sum::<usize>()
             }
         }

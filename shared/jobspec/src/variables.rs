@@ -1,306 +1,350 @@
 //! What a job file declares for itself: input variables (§5) and locals (§6).
 
-use std::{collections::BTreeMap, ops::Range};
+mod given;
+mod locals;
 
-use hcl_edit::{
-    expr::{Expression, ObjectKey},
-    structure::{Attribute, Block, Body},
-};
+use std::collections::BTreeMap;
 
+pub use given::{VARIABLE_PREFIX, Variables};
+
+use self::given::{Given, Origin};
 use crate::{
+    Options,
+    decode::{Block, Decoder},
     error::{Error, Fault, Faults},
     eval::{Evaluated, Evaluator, Scope},
-    source::{Source, span},
+    source::Source,
+    syntax::{At, Attribute, Body, Expression, Kind, Part, Step},
     types::Type,
     value::Value,
 };
 
-/// The scope of the job's expressions: `var` and `local`. `given` are values for variables, with their source.
-pub(crate) fn scope(
+/// The scope of the job's expressions: `var` and `local`. Adds the sources that values for variables come from.
+pub(crate) fn scope<'o>(
     body: &Body,
-    source: &Source<'_>,
-    given: (&Body, &Source<'_>),
+    options: &'o Options,
     evaluator: &Evaluator<'_>,
     faults: &Faults,
+    sources: &mut Vec<Source<'o>>,
 ) -> Result<Scope, Error> {
-    let given = given_values(given.0, given.1)?;
-    let mut variables = BTreeMap::new();
-    for block in body.blocks() {
-        match block.ident.value().as_str() {
-            "variables" => short_variables(block, &given, &mut variables, evaluator, faults),
-            "variable" => {
-                let Some(name) = faults.noted(variable_name(block)) else { continue };
-                let value = variable(name, block, &given, evaluator, faults);
-                declare(&mut variables, name, value, block, faults);
-            }
-            _ => {}
+    let given = given::collect(&options.variables, evaluator, sources)?;
+    let decoder = Decoder { evaluator, faults };
+    let mut declared = Declared { values: BTreeMap::new(), evaluator, faults, decoder: &decoder };
+    let mut blocks = Block::top(&decoder, body, "variables", 0);
+    blocks.extend(Block::top(&decoder, body, "variable", 1));
+    blocks.sort_by_key(|block| block.at().start);
+    for block in blocks {
+        let is_short = block.kind() == "variables";
+        block.read(|block| match is_short {
+            true => declared.short_variables(block, &given, sources),
+            false => declared.variable(block, &given, sources),
+        });
+    }
+    let variables = declared.values;
+    for (name, given) in given.iter().filter(|(name, _)| !variables.contains_key(*name)) {
+        if options.strict && given.origin != Origin::Environment {
+            let detail = format!(
+                "a value was given for {name:?}, which the job file does not declare: variable \"{name}\" {{}}"
+            );
+            let summary = match given.origin {
+                Origin::Flag => "Undefined -var variable",
+                Origin::File | Origin::Environment | Origin::Default => "Undefined variable",
+            };
+            faults.note(Fault { at: None, ..Fault::new(0..0, summary, detail) });
         }
     }
     // What follows would only repeat what is wrong with the variables.
-    faults.settle(source)?;
-    let scope = Scope::default().with("var", Value::Object(variables));
-    let scope = locals(body, scope, evaluator, faults);
-    faults.settle(source)?;
+    faults.settle(sources)?;
+    let scope = Scope::default().with("var", Value::object(variables));
+    let scope = locals::with_locals(body, scope, &decoder);
+    faults.settle(sources)?;
     Ok(scope)
 }
 
-/// Variables with nothing but a default.
-fn short_variables(
-    block: &Block,
-    given: &BTreeMap<String, Value>,
-    variables: &mut BTreeMap<String, Value>,
-    evaluator: &Evaluator<'_>,
-    faults: &Faults,
-) {
-    for attribute in block.body.attributes() {
-        let name = attribute.key.value().as_str();
-        let value = literal(&attribute.value, evaluator).and_then(|default| {
-            let kind = Type::of(&default);
-            chosen(name, Some((default, &attribute.value)), &kind, given, block)
-        });
-        declare(variables, name, faults.noted(value).map(|(value, _)| value), &attribute.key, faults);
-    }
-    for inner in block.body.blocks() {
-        faults.note(unexpected_block(inner));
-    }
+/// The variables that a file declares, as far as it was read.
+struct Declared<'e> {
+    values: BTreeMap<String, Value>,
+    evaluator: &'e Evaluator<'e>,
+    faults: &'e Faults,
+    decoder: &'e Decoder<'e>,
 }
 
-/// One whose value could not be had counts as declared, too.
-fn declare(
-    variables: &mut BTreeMap<String, Value>,
-    name: &str,
-    value: Option<Value>,
-    at: &impl hcl_edit::Span,
-    faults: &Faults,
-) {
-    if variables.insert(name.to_owned(), value.unwrap_or(Value::Null)).is_some() {
-        let detail = format!("a variable {name:?} is declared already");
-        faults.note(Fault::new(span(at), "Duplicate variable", detail));
-    }
+/// A value in its type, with where it came from.
+struct Chosen {
+    value: Value,
+    origin: Origin,
+    source: usize,
+    at: Option<At>,
 }
 
-/// Values given for variables: attributes whose values refer to nothing.
-fn given_values(body: &Body, source: &Source<'_>) -> Result<BTreeMap<String, Value>, Error> {
-    let (evaluator, faults) = (Evaluator::new(source), Faults::default());
-    for block in body.blocks() {
-        faults.note(unexpected_block(block));
-    }
-    let mut values = BTreeMap::new();
-    for attribute in body.attributes() {
-        match literal(&attribute.value, &evaluator) {
-            Ok(value) => {
-                values.insert(attribute.key.value().as_str().to_owned(), value);
-            }
-            Err(fault) => faults.note(*fault),
+impl<'e> Declared<'e> {
+    /// Variables with nothing but a default.
+    fn short_variables<'o>(
+        &mut self,
+        block: &mut Block<'_>,
+        given: &BTreeMap<String, Given<'o>>,
+        sources: &mut Vec<Source<'o>>,
+    ) {
+        for attribute in block.just_attributes() {
+            let default = self.faults.noted(literal(&attribute.value, self.evaluator));
+            let chosen = default.and_then(|value| {
+                let default = Some((value, attribute.value.at.clone()));
+                self.chosen((&attribute.name, &attribute.name_at), default, None, given, sources)
+            });
+            self.declare(&attribute.name, chosen.map(|chosen| chosen.value), attribute.name_at.clone());
         }
     }
-    faults.settle(source)?;
-    Ok(values)
+
+    /// One whose value could not be had counts as declared, too.
+    fn declare(&mut self, name: &str, value: Option<Value>, at: At) {
+        if self.values.insert(name.to_owned(), value.unwrap_or(Value::Null)).is_some() {
+            let detail = format!("a variable {name:?} is declared already");
+            self.faults.note(Fault::new(at, "Duplicate variable", detail));
+        }
+    }
+
+    fn variable<'o>(
+        &mut self,
+        block: &mut Block<'_>,
+        given: &BTreeMap<String, Given<'o>>,
+        sources: &mut Vec<Source<'o>>,
+    ) {
+        let at = block.at();
+        let Some(name) = block.label() else { return block.ignore() };
+        if crate::syntax::name_length(&name) != name.len() {
+            let detail = format!("{name:?} is no name: letters, digits, _ and -, and no digit first");
+            self.faults.note(Fault::new(at.clone(), "Invalid variable name", detail));
+        }
+        let (type_attribute, default_attribute) = (block.attribute("type"), block.attribute("default"));
+        let declared_type = type_attribute.as_ref().map(|Attribute { value, .. }| {
+            if let Kind::Text(text) = &value.kind
+                && block.is_json()
+            {
+                return Type::parse(&in_text(text, &value.at)?, false);
+            }
+            Type::parse(value, false)
+        });
+        let declared_type = declared_type.map(|declared_type| self.faults.noted(declared_type));
+        let default = default_attribute.map(|attribute| {
+            let value = self.faults.noted(literal(&attribute.value, self.evaluator))?;
+            Some((value, attribute.value.at.clone()))
+        });
+        block.text("description");
+        let validations = block.syntax_blocks("validation");
+        // What is wrong with the type or the default has been noted; a value would only lead to more of it.
+        let is_sound = !matches!(declared_type, Some(None)) && !matches!(default, Some(None));
+        let chosen = is_sound
+            .then(|| self.chosen((&name, &at), default.flatten(), declared_type.flatten(), given, sources))
+            .flatten();
+        if let Some(chosen) = &chosen {
+            for syntax in validations {
+                let validation = Block::of(self.decoder, syntax, Scope::default());
+                validation.read(|block| self.validate(&name, chosen, block));
+            }
+        }
+        self.declare(&name, chosen.map(|chosen| chosen.value), at);
+    }
+
+    /// The value given for a variable, else its default, in its type.
+    fn chosen<'o>(
+        &self,
+        (name, name_at): (&str, &At),
+        default: Option<(Value, At)>,
+        declared_type: Option<Type>,
+        given: &BTreeMap<String, Given<'o>>,
+        sources: &mut Vec<Source<'o>>,
+    ) -> Option<Chosen> {
+        let of_default = || default.as_ref().map(|(default, _)| Type::of(default));
+        let kind = declared_type.clone().or_else(of_default).unwrap_or(Type::Text);
+        let converted = |value: Value, source: usize, at: At| match kind.convert(value) {
+            Ok(value) => Some(value),
+            Err(detail) => {
+                let detail = format!("the value of {name:?}: {detail}");
+                self.faults.note(Fault::new(at, "Invalid value for variable", detail).in_source(source));
+                None
+            }
+        };
+        let default = match default {
+            Some((value, at)) => Some((converted(value, 0, at.clone())?, at)),
+            None => None,
+        };
+        if let Some(given) = given.get(name) {
+            let takes_text = matches!(declared_type, None | Some(Type::Text | Type::Number));
+            let (value, source, at) =
+                self.faults.noted(given.value(name, takes_text, self.evaluator, sources))?;
+            let value = converted(value, source, at.clone())?;
+            return Some(Chosen { value, origin: given.origin, source, at: Some(at) });
+        }
+        let Some((value, at)) = default else {
+            let detail =
+                "it has no default, so a value for it is to be given: -var, -var-file or NOMAD_VAR_…";
+            self.faults.note(Fault::about(name_at.clone(), "Unset variable \"{}\"", name, detail));
+            return None;
+        };
+        Some(Chosen { value, origin: Origin::Default, source: 0, at: Some(at) })
+    }
+
+    fn validate(&self, name: &str, chosen: &Chosen, block: &mut Block<'_>) {
+        let condition = block.required("condition").attribute("condition");
+        let message = block.required("error_message").attribute("error_message");
+        let (Some(condition), Some(message)) = (condition, message) else { return };
+        if !self.refers_only_to(name, &condition) {
+            return;
+        }
+        let only = BTreeMap::from([(name.to_owned(), chosen.value.clone())]);
+        let scope = Scope::default().with("var", Value::object(only));
+        let holds = self.faults.noted(self.evaluator.value(&condition.value, &scope));
+        let told = self.faults.noted(self.evaluator.value(&message.value, &scope));
+        let (Some(holds), Some(told)) = (holds, told) else { return };
+        let told = told.to_text().unwrap_or_default();
+        if told.trim().is_empty() {
+            let detail = "it says what is wrong with a value";
+            let at = message.value.at.clone();
+            self.faults.note(Fault::new(at, "Invalid validation error message", detail));
+        }
+        match holds.to_bool() {
+            Some(true) => {}
+            Some(false) => {
+                let fault = Fault::about(0..0, "Invalid value for {} variable", chosen.origin.name(), told);
+                self.faults.note(Fault { at: chosen.at.clone(), ..fault }.in_source(chosen.source));
+            }
+            None => {
+                let detail = format!("the condition is true or false, and this is {}", holds.kind());
+                let at = condition.value.at.clone();
+                self.faults.note(Fault::new(at, "Invalid variable validation result", detail));
+            }
+        }
+    }
+
+    /// A condition is about the variable, and about nothing else.
+    fn refers_only_to(&self, name: &str, condition: &Attribute) -> bool {
+        let mut references = Vec::new();
+        references_in(&condition.value, &mut references);
+        let mut refers = false;
+        for (root, member, at) in references {
+            if root == "var" && member == Some(name) {
+                refers = true;
+            } else if root == "var" || root == "local" {
+                let detail = format!("the condition for {name:?} can only refer to var.{name}");
+                self.faults.note(Fault::new(at, "Invalid reference in variable validation", detail));
+                return false;
+            }
+        }
+        if !refers {
+            let detail = format!("the condition for {name:?} must refer to var.{name}");
+            let at = condition.value.at.clone();
+            self.faults.note(Fault::new(at, "Invalid variable validation condition", detail));
+        }
+        refers
+    }
 }
 
-/// The value of an expression that refers to nothing.
+/// The expression that a text of JSON holds.
+fn in_text(text: &str, at: &At) -> Evaluated<Expression> {
+    let moved = |mut fault: Box<Fault>| {
+        fault.at = Some(at.clone());
+        fault
+    };
+    Ok(Expression { at: at.clone(), ..crate::syntax::expression(text).map_err(moved)? })
+}
+
+/// The value of an expression that refers to nothing and calls nothing.
 fn literal(expression: &Expression, evaluator: &Evaluator<'_>) -> Evaluated {
-    if let Some(reference) = first_reference(expression) {
+    if let Some((call, at)) = first_call(expression) {
+        let detail = format!("a value here is a plain one; {call}(…) can be called in locals");
+        return Err(Box::new(Fault::new(at, "Function calls not allowed", detail)));
+    }
+    let mut references = Vec::new();
+    references_in(expression, &mut references);
+    if let Some((_, _, at)) = references.into_iter().next() {
         let detail = "a value here refers to nothing else; put text in quotes";
-        return Err(Box::new(Fault::new(span(reference), "Variables not allowed", detail)));
+        return Err(Box::new(Fault::new(at, "Variables not allowed", detail)));
     }
     evaluator.value(expression, &Scope::default())
 }
 
-/// The first reference among literals and collections of them.
-fn first_reference(expression: &Expression) -> Option<&Expression> {
-    match expression {
-        Expression::Variable(_) => Some(expression),
-        Expression::Traversal(traversal) => first_reference(&traversal.expr),
-        Expression::Array(items) => items.iter().find_map(first_reference),
-        Expression::Object(object) => object.iter().find_map(|(key, value)| {
-            let in_key = match key {
-                ObjectKey::Ident(_) => None,
-                ObjectKey::Expression(key) => first_reference(key),
-            };
-            in_key.or_else(|| first_reference(value.expr()))
-        }),
-        Expression::Parenthesis(inner) => first_reference(inner.inner()),
-        Expression::UnaryOp(operation) => first_reference(&operation.expr),
-        Expression::BinaryOp(operation) => {
-            first_reference(&operation.lhs_expr).or_else(|| first_reference(&operation.rhs_expr))
+type Reference<'x> = (&'x str, Option<&'x str>, At);
+
+/// The names that an expression refers to, each with the first step from it.
+fn references_in<'x>(expression: &'x Expression, found: &mut Vec<Reference<'x>>) {
+    walk(expression, &mut |expression| {
+        if let Kind::Name(name) = &expression.kind {
+            found.push((name, None, expression.at.clone()));
+        } else if let Kind::Traversal(from, steps, _) = &expression.kind
+            && let (Kind::Name(name), Some(Step::Attribute(member))) = (&from.kind, steps.first())
+        {
+            found.retain(|(_, _, at)| *at != from.at);
+            found.push((name, Some(member), expression.at.clone()));
         }
-        Expression::StringTemplate(template) => {
-            template.iter().find_map(|element| first_reference(&element.as_interpolation()?.expr))
-        }
-        Expression::HeredocTemplate(heredoc) => {
-            heredoc.template.iter().find_map(|element| first_reference(&element.as_interpolation()?.expr))
-        }
-        Expression::Null(_)
-        | Expression::Bool(_)
-        | Expression::Number(_)
-        | Expression::String(_)
-        | Expression::Conditional(_)
-        | Expression::FuncCall(_)
-        | Expression::ForExpr(_) => None,
-    }
+    });
 }
 
-fn variable_name(block: &Block) -> Evaluated<&str> {
-    match &block.labels[..] {
-        [name] => Ok(name.as_str()),
-        [] => Err(Box::new(Fault::about(
-            span(&block.ident),
-            "Missing name for {}",
-            "variable",
-            "a variable block has one label, its name",
-        ))),
-        [_, second, ..] => Err(Box::new(Fault::about(
-            span(second),
-            "Extraneous label for {}",
-            "variable",
-            "a variable block has one label, its name",
-        ))),
-    }
+fn first_call(expression: &Expression) -> Option<(&str, At)> {
+    let mut found = None;
+    walk(expression, &mut |expression| {
+        if let (Kind::Call(call), None) = (&expression.kind, &found) {
+            found = Some((call.name.as_str(), call.name_at.clone()));
+        }
+    });
+    found
 }
 
-fn variable(
-    name: &str,
-    block: &Block,
-    given: &BTreeMap<String, Value>,
-    evaluator: &Evaluator<'_>,
-    faults: &Faults,
-) -> Option<Value> {
-    let (mut kind, mut default) = (None, None);
-    for attribute in block.body.attributes() {
-        match attribute.key.value().as_str() {
-            "type" => kind = Some(faults.noted(Type::parse(&attribute.value))?),
-            "default" => {
-                default = Some((faults.noted(literal(&attribute.value, evaluator))?, &attribute.value));
-            }
-            "description" => {}
-            other => {
-                let detail =
-                    format!("a variable has no {other:?}; it has type, default, description, validation");
-                faults.note(Fault::new(span(&attribute.key), "Unsupported argument", detail));
+/// Visits an expression and all that it consists of, the parts first. Bare keys of objects are no expressions.
+fn walk<'x>(expression: &'x Expression, visit: &mut dyn FnMut(&'x Expression)) {
+    match &expression.kind {
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Name(_) => {}
+        Kind::Template(parts) => walk_parts(parts, visit),
+        Kind::Wrapped(interpolation) => walk(&interpolation.expression, visit),
+        Kind::Tuple(items) => items.iter().for_each(|item| walk(item, visit)),
+        Kind::Object(members) => {
+            for (key, value) in members {
+                if !matches!(key.kind, Kind::Name(_)) {
+                    walk(key, visit);
+                }
+                walk(value, visit);
             }
         }
-    }
-    let kind = kind.or_else(|| default.as_ref().map(|(default, _)| Type::of(default)));
-    let (value, at) = faults.noted(chosen(name, default, &kind.unwrap_or(Type::Text), given, block))?;
-    for inner in block.body.blocks() {
-        match inner.ident.value().as_str() {
-            "validation" => validate((name, &value, at.clone()), inner, evaluator, faults),
-            _ => faults.note(unexpected_block(inner)),
+        Kind::Parenthesis(inner) | Kind::Unary(_, inner) | Kind::Decoded(inner) => walk(inner, visit),
+        Kind::Traversal(from, steps, _) => {
+            walk(from, visit);
+            walk_steps(steps, visit);
+        }
+        Kind::Call(call) => call.arguments.iter().for_each(|argument| walk(argument, visit)),
+        Kind::Conditional(parts) => parts.iter().for_each(|part| walk(part, visit)),
+        Kind::Binary(_, operands) => operands.iter().for_each(|operand| walk(operand, visit)),
+        Kind::For(parts) => {
+            walk(&parts.collection, visit);
+            parts.key_result.iter().chain(&parts.condition).for_each(|part| walk(part, visit));
+            walk(&parts.result, visit);
         }
     }
-    Some(value)
+    visit(expression);
 }
 
-/// The value given for a variable, else its default, in its type; and where a fault of it is to be shown.
-fn chosen(
-    name: &str,
-    default: Option<(Value, &Expression)>,
-    kind: &Type,
-    given: &BTreeMap<String, Value>,
-    block: &Block,
-) -> Evaluated<(Value, Range<usize>)> {
-    let converted = |value: Value, at: Range<usize>| match kind.convert(value) {
-        Ok(value) => Ok((value, at)),
-        Err(detail) => {
-            let detail = format!("the value of {name:?}: {detail}");
-            Err(Box::new(Fault::new(at, "Invalid value for variable", detail)))
-        }
-    };
-    let default = match default {
-        Some((default, expression)) => Some(converted(default, span(expression))?),
-        None => None,
-    };
-    match given.get(name) {
-        Some(value) => converted(value.clone(), span(block)),
-        None => default.ok_or_else(|| {
-            let detail = "it has no default, so a value for it is to be given";
-            Box::new(Fault::about(span(block), "Unset variable \"{}\"", name, detail))
-        }),
-    }
-}
-
-fn validate(
-    (name, value, value_at): (&str, &Value, Range<usize>),
-    block: &Block,
-    evaluator: &Evaluator<'_>,
-    faults: &Faults,
-) {
-    let required = |argument| {
-        let attribute = block.body.get_attribute(argument);
-        if attribute.is_none() {
-            let detail = "a validation has a condition and an error_message";
-            faults.note(Fault::new(span(block), "Missing required argument", detail));
-        }
-        attribute.map(|attribute| &attribute.value)
-    };
-    let (Some(condition), Some(message)) = (required("condition"), required("error_message")) else { return };
-    let only = BTreeMap::from([(name.to_owned(), value.clone())]);
-    let scope = Scope::default().with("var", Value::Object(only));
-    let holds = faults.noted(evaluator.value(condition, &scope));
-    let told = faults.noted(evaluator.value(message, &scope));
-    let (Some(holds), Some(told)) = (holds, told) else { return };
-    let told = told.to_text().unwrap_or_default();
-    if told.trim().is_empty() {
-        let detail = "it says what is wrong with a value";
-        faults.note(Fault::new(span(message), "Invalid validation error message", detail));
-    }
-    if !evaluator.source.slice(span(condition)).contains(&format!("var.{name}")) {
-        let detail = format!("the condition for {name:?} must refer to var.{name}");
-        faults.note(Fault::new(span(condition), "Invalid variable validation condition", detail));
-    }
-    match holds.to_bool() {
-        Some(true) => {}
-        Some(false) => faults.note(Fault::about(value_at, "Invalid value for {} variable", name, told)),
-        None => {
-            faults.note(Fault::new(span(condition), "Incorrect condition type", "the condition is a bool"))
+fn walk_steps<'x>(steps: &'x [Step], visit: &mut dyn FnMut(&'x Expression)) {
+    for step in steps {
+        match step {
+            Step::Attribute(..) | Step::LegacyIndex(..) => {}
+            Step::Index(index, _) => walk(index, visit),
+            Step::Splat(inner, _) => walk_steps(inner, visit),
         }
     }
 }
 
-fn unexpected_block(block: &Block) -> Fault {
-    let detail = format!("blocks of type {:?} are not expected here", block.ident.value().as_str());
-    Fault::new(span(&block.ident), "Unsupported block type", detail)
-}
-
-/// Adds `local` to the scope. Locals may refer to one another in any order, so those that cannot be evaluated are tried
-/// again for as long as others can.
-fn locals(body: &Body, scope: Scope, evaluator: &Evaluator<'_>, faults: &Faults) -> Scope {
-    let mut waiting: BTreeMap<&str, &Attribute> = BTreeMap::new();
-    for block in body.get_blocks("locals") {
-        if let Some(label) = block.labels.first() {
-            let detail = "locals blocks have no label";
-            faults.note(Fault::about(span(label), "Extraneous label for {}", "locals", detail));
-        }
-        waiting.extend(block.body.attributes().map(|attribute| (attribute.key.value().as_str(), attribute)));
-        for inner in block.body.blocks() {
-            faults.note(unexpected_block(inner));
-        }
-    }
-    let mut values = BTreeMap::new();
-    loop {
-        let with_locals = scope.with("local", Value::Object(values.clone()));
-        let mut failed = Vec::new();
-        let before = values.len();
-        waiting.retain(|name, attribute| match evaluator.value(&attribute.value, &with_locals) {
-            Ok(value) => {
-                values.insert((*name).to_owned(), value);
-                false
+fn walk_parts<'x>(parts: &'x [Part], visit: &mut dyn FnMut(&'x Expression)) {
+    for part in parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Interpolation(interpolation) => walk(&interpolation.expression, visit),
+            Part::If(condition, chosen, other) => {
+                walk(condition, visit);
+                walk_parts(chosen, visit);
+                walk_parts(other, visit);
             }
-            Err(fault) => {
-                failed.push(*fault);
-                true
+            Part::For(part) => {
+                walk(&part.collection, visit);
+                walk_parts(&part.parts, visit);
             }
-        });
-        if waiting.is_empty() || values.len() == before {
-            // That others could not be evaluated either is no news.
-            let is_cause = |fault: &Fault| fault.summary != "Unsupported attribute";
-            let has_cause = failed.iter().any(is_cause);
-            failed
-                .into_iter()
-                .filter(|fault| !has_cause || is_cause(fault))
-                .for_each(|fault| faults.note(fault));
-            return scope.with("local", Value::Object(values));
         }
     }
 }

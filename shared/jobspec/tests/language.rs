@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use jobspec::{DEFINITIONS_MAX, Options, SOURCE_BYTES_MAX, parse};
+use jobspec::{Options, SOURCE_BYTES_MAX, Variables, parse};
 use proptest::{collection::vec, prelude::*, sample};
 
 fn errors(source: &str) -> String {
@@ -45,25 +45,24 @@ job "web" {
 }
 "#;
     insta::assert_snapshot!(errors(source), @r#"
-    input.hcl:3,3: Unsupported argument; an argument named "datacentres" is not expected here. Did you mean "datacenters"?
-    input.hcl:4,17: Unsuitable value type; number required, but have string
-    input.hcl:6,13: Unsuitable value type; value must be a whole number, between -9223372036854775808 and 9223372036854775807
-    input.hcl:8,16: Not built yet; a call of a function, such as upper(…), cannot be read yet
-    input.hcl:10,9: Unsupported argument; an argument named "cpus" is not expected here. Did you mean "cpu"?
-    input.hcl:12,14: Extraneous label for config; config blocks have no label
-    input.hcl:13,7: Missing required argument; the argument "hook" is required, but no definition was found
-    input.hcl:16,15: Unsuitable value type; invalid duration "soon": want numbers with units, such as 90s or 1h30m
-    input.hcl:18,5: Duplicate restart block; only one restart block is allowed
-    input.hcl:20,3: Missing name for group; group blocks have one label, their name
-    input.hcl:21,3: Unsupported block type; blocks of type "services" are not expected here
+    input.hcl:3,3-14: Unsupported argument; an argument named "datacentres" is not expected here. Did you mean "datacenters"?
+    input.hcl:4,17-23: Unsuitable value type; priority: number required, but have string "high"
+    input.hcl:6,13-16: Unsuitable value type; count: a whole number between -9223372036854775808 and 9223372036854775807 is required, not 1.5
+    input.hcl:10,9-13: Unsupported argument; an argument named "cpus" is not expected here. Did you mean "cpu"?
+    input.hcl:12,14-22: Extraneous label for config; config blocks have no label
+    input.hcl:13,7-16: Missing required argument; lifecycle blocks need the argument "hook"
+    input.hcl:16,15-21: Unsuitable value type; delay: invalid duration "soon": want numbers with units, such as 90s or 1h30m
+    input.hcl:18,5-12: Duplicate restart block; there is one restart block at most
+    input.hcl:20,3-8: Missing name for group; group blocks have one label, their name: group "name" {
+    input.hcl:21,3-11: Unsupported block type; blocks of type "services" are not expected here
     "#);
 }
 
 #[test]
 fn a_file_has_one_job() {
-    insta::assert_snapshot!(errors("variable \"x\" { default = 1 }"), @r#"input.hcl: Missing job block; a file has one job block"#);
-    insta::assert_snapshot!(errors("job \"a\" {}\njob \"b\" {}"), @r#"input.hcl:2,1: Duplicate job block; a file has one job block"#);
-    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9: Invalid syntax; invalid block body; expected `}`, newline or identifier"#);
+    insta::assert_snapshot!(errors("variable \"x\" { default = 1 }"), @r#"input.hcl: Missing job block; a file has one job block: job "name" {"#);
+    insta::assert_snapshot!(errors("job \"a\" {}\njob \"b\" {}"), @r#"input.hcl:2,1-4: Duplicate job block; a file has one job block"#);
+    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9-10: Unclosed configuration block; the closing brace of this block is missing, or a brace in the block closes too little or too much"#);
 }
 
 #[test]
@@ -97,12 +96,16 @@ job "e" {
   priority = var.count
 }
 "#;
-    let options = Options { variables: "count = \"70\"\nother = 1".to_owned(), ..Options::default() };
+    let with = |text: &str| {
+        let file = Variables::File { name: "v.hcl".to_owned(), text: text.to_owned() };
+        Options { variables: vec![file], ..Options::default() }
+    };
+    let options = with("count = \"70\"\nother = 1");
     let job = parse(source, &options).unwrap();
     assert_eq!((job.name.as_deref(), job.priority), (Some("web-x"), Some(70)));
-    insta::assert_snapshot!(errors(source), @r#"input.hcl:2,1: Unset variable "count"; it has no default, so a value for it is to be given"#);
-    let options = Options { variables: "count = [1]".to_owned(), ..Options::default() };
-    insta::assert_snapshot!(parse(source, &options).unwrap_err(), @r#"input.hcl:2,1: Invalid value for variable; the value of "count": number required, but have tuple"#);
+    insta::assert_snapshot!(errors(source), @r#"input.hcl:2,1-9: Unset variable "count"; it has no default, so a value for it is to be given: -var, -var-file or NOMAD_VAR_…"#);
+    let options = with("count = [1]");
+    insta::assert_snapshot!(parse(source, &options).unwrap_err(), @r#"v.hcl:1,9-12: Invalid value for variable; the value of "count": number required, but have tuple"#);
 }
 
 #[test]
@@ -112,9 +115,36 @@ fn small_files_do_not_grow_without_bound() {
     let source = format!("locals {{\n{doubled}a60 = \"x\"\n}}\njob \"e\" {{}}");
     assert!(errors(&source).contains("Too much to evaluate"));
     let deep = format!("job \"e\" {{\n name = {}1{}\n}}", "(".repeat(10_000), ")".repeat(10_000));
-    assert!(errors(&deep).contains("nest"));
+    assert!(errors(&deep).contains("Nested too deeply"));
     assert!(errors(&" ".repeat(SOURCE_BYTES_MAX + 1)).contains("File too large"));
-    assert!(errors(&"a=1\n".repeat(DEFINITIONS_MAX + 1)).contains("File too large"));
+}
+
+#[test]
+fn whatever_nests_within_bounds_is_read_or_refused() {
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("{ a = ", " }"),
+        ("-", ""),
+        ("upper(", ")"),
+        ("true ? 1 : ", ""),
+        ("\"${", "}\""),
+        ("[for x in [1] : ", "]"),
+        ("1 + ", ""),
+        ("[1][", "]"),
+        ("\"%{ if true }${", "}%{ endif }\""),
+    ] {
+        for levels in [10, 60, 95, 190, 5_000] {
+            let source =
+                format!("job \"e\" {{\n name = {}0{}\n}}", open.repeat(levels), close.repeat(levels));
+            let _ = parse(&source, &Options::default());
+        }
+    }
+    let deep = |levels: usize| format!("job \"e\" {{\n{}{}}}", "a {\n".repeat(levels), "}\n".repeat(levels));
+    assert!(errors(&deep(150)).contains("Unsupported block type"));
+    assert!(errors(&deep(5_000)).contains("Nested too deeply"));
+    let json = |levels: usize| format!("{{\"job\": {}{}}}", "{\"a\": ".repeat(levels), "}".repeat(levels));
+    assert!(errors(&json(5_000)).contains("levels deep"));
 }
 
 /// The job files of the recorded cases.
@@ -157,7 +187,8 @@ proptest! {
         if let Err(error) = parse(&source, &Options::default()) {
             let lines = source.lines().count() + 1;
             prop_assert!(!error.diagnostics.is_empty());
-            prop_assert!(error.diagnostics.iter().all(|diagnostic| diagnostic.line <= lines), "{error}");
+            let places = error.diagnostics.iter().flat_map(|diagnostic| &diagnostic.place);
+            prop_assert!(places.clone().all(|place| place.line <= lines && place.end_line <= lines), "{error}");
         }
     }
 }

@@ -1,70 +1,89 @@
 //! One block as it is read: attributes in the kind that is wanted, inner blocks, labels, and in the end what is left
 //! over. The functions a block read what there is by asking for it.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use api_types::duration;
-use hcl_edit::{
-    expr::Expression,
-    structure::{self, Attribute, Structure},
+
+use super::Decoder;
+use crate::{
+    error::Fault,
+    eval::{ITERATION_OVER_NULL, ITERATION_OVER_SCALAR, Scope},
+    suggest::nearest,
+    syntax::{self, At, Attribute, Body, Expression, Kind},
+    value::Value,
 };
 
-use super::{Decoder, suggest::nearest};
-use crate::{error::Fault, eval::Scope, source::span, value::Value};
-
-/// Of all `dynamic` blocks that one block holds together.
-const DYNAMIC_BLOCKS_MAX: usize = 100_000;
+/// What a block that a `dynamic` block makes costs of all that a file's values may take: some 60,000 can be made.
+const MADE_BLOCK_BYTES: usize = 1024;
 
 /// A block that is being read.
-pub(super) struct Block<'a> {
-    pub(super) decoder: &'a Decoder<'a>,
-    pub(super) syntax: &'a structure::Block,
+pub(crate) struct Block<'d> {
+    pub(super) decoder: &'d Decoder<'d>,
+    pub(super) syntax: syntax::Block,
     pub(super) scope: Scope,
-    kind: &'a str,
-    /// Where the block's name is, or that of the `dynamic` block that made it.
-    at: Range<usize>,
-    labels: Vec<(String, Range<usize>)>,
     label_wanted: bool,
     attributes: Vec<&'static str>,
     blocks: Vec<&'static str>,
+    /// Whether whatever it holds is known.
+    takes_all: bool,
 }
 
-impl<'a> Block<'a> {
-    pub(super) fn new(decoder: &'a Decoder<'a>, syntax: &'a structure::Block, scope: Scope) -> Block<'a> {
-        let labels = syntax.labels.iter().map(|label| (label.as_str().to_owned(), span(label))).collect();
-        let (kind, at) = (syntax.ident.value().as_str(), span(&syntax.ident));
+impl<'d> Block<'d> {
+    pub(crate) fn of(decoder: &'d Decoder<'d>, syntax: syntax::Block, scope: Scope) -> Block<'d> {
         Block {
             decoder,
             syntax,
             scope,
-            kind,
-            at,
-            labels,
             label_wanted: false,
             attributes: Vec::new(),
             blocks: Vec::new(),
+            takes_all: false,
         }
     }
 
+    /// The blocks of a type that stand in a file itself.
+    pub(crate) fn top(decoder: &'d Decoder<'d>, body: &Body, kind: &str, labels: usize) -> Vec<Block<'d>> {
+        let blocks = decoder.faults.noted(body.blocks(kind, labels)).unwrap_or_default();
+        blocks.into_iter().map(|syntax| Block::of(decoder, syntax, Scope::default())).collect()
+    }
+
     /// Reads the block, and notes what nobody asked for.
-    pub(super) fn read<T>(mut self, with: impl FnOnce(&mut Block<'a>) -> T) -> T {
+    pub(crate) fn read<T>(mut self, with: impl FnOnce(&mut Block<'d>) -> T) -> T {
         let result = with(&mut self);
-        self.note_left_over();
+        self.note_labels();
+        if !self.takes_all {
+            self.note_left_over();
+        }
         result
     }
 
+    /// Whatever the block holds is known.
+    pub(crate) fn ignore(&mut self) {
+        self.takes_all = true;
+    }
+
     /// The one label of the block.
-    pub(super) fn label(&mut self) -> Option<String> {
+    pub(crate) fn label(&mut self) -> Option<String> {
         self.label_wanted = true;
-        self.labels.first().map(|(label, _)| label.clone())
+        self.syntax.labels.first().map(|(label, _)| label.clone())
+    }
+
+    /// Whether it is written in JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.syntax.body, Body::Json(_))
+    }
+
+    pub(crate) fn kind(&self) -> &str {
+        &self.syntax.kind
     }
 
     /// Where the block's name is.
-    pub(super) fn at(&self) -> Range<usize> {
-        self.at.clone()
+    pub(crate) fn at(&self) -> At {
+        self.syntax.kind_at.clone()
     }
 
-    pub(super) fn note(&self, fault: Fault) {
+    pub(crate) fn note(&self, fault: Fault) {
         self.decoder.faults.note(fault);
     }
 
@@ -72,15 +91,15 @@ impl<'a> Block<'a> {
         self.decoder.faults.noted(self.decoder.evaluator.value(expression, &self.scope))
     }
 
-    pub(super) fn attribute(&mut self, name: &'static str) -> Option<&'a Attribute> {
+    pub(crate) fn attribute(&mut self, name: &'static str) -> Option<Attribute> {
         self.attributes.push(name);
-        self.syntax.body.get_attribute(name)
+        self.decoder.faults.noted(self.syntax.body.attribute(name)).flatten()
     }
 
     /// An attribute that must be there.
-    pub(super) fn required(&mut self, name: &'static str) -> &mut Block<'a> {
-        if self.syntax.body.get_attribute(name).is_none() {
-            let detail = format!("the argument {name:?} is required, but no definition was found");
+    pub(crate) fn required(&mut self, name: &'static str) -> &mut Block<'d> {
+        if let Ok(None) = self.syntax.body.attribute(name) {
+            let detail = format!("{} blocks need the argument {name:?}", self.syntax.kind);
             self.note(Fault::new(self.at(), "Missing required argument", detail));
         }
         self
@@ -94,16 +113,19 @@ impl<'a> Block<'a> {
     ) -> Option<T> {
         let attribute = self.attribute(name)?;
         let value = self.evaluated(&attribute.value).filter(|value| *value != Value::Null)?;
-        self.fitting(&attribute.value, convert(value))
+        self.fitting(&attribute, convert(value))
     }
 
     /// The value, or nothing and a note that the expression's is not of the kind that is wanted.
-    pub(super) fn fitting<T>(&self, expression: &Expression, result: Result<T, String>) -> Option<T> {
-        let unsuitable = |detail| Fault::new(span(expression), "Unsuitable value type", detail);
+    pub(super) fn fitting<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
+        let unsuitable = |detail| {
+            let detail = format!("{}: {detail}", attribute.name);
+            Fault::new(attribute.value.at.clone(), "Unsuitable value type", detail)
+        };
         result.map_err(|detail| self.note(unsuitable(detail))).ok()
     }
 
-    pub(super) fn text(&mut self, name: &'static str) -> Option<String> {
+    pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
         self.converted(name, text)
     }
 
@@ -113,12 +135,7 @@ impl<'a> Block<'a> {
 
     /// A whole number of 64 bits.
     pub(super) fn int(&mut self, name: &'static str) -> Option<i64> {
-        self.converted(name, |value| {
-            let number = value.to_number().ok_or_else(|| wanted("number", &value))?;
-            number
-                .to_i64()
-                .ok_or_else(|| format!("value must be a whole number, between {} and {}", i64::MIN, i64::MAX))
-        })
+        self.int_within(name, i64::MIN..=i64::MAX)
     }
 
     /// A whole number within bounds.
@@ -130,7 +147,8 @@ impl<'a> Block<'a> {
         self.converted(name, |value| {
             let number = value.to_number().ok_or_else(|| wanted("number", &value))?;
             number.to_i64().filter(|number| bounds.contains(number)).ok_or_else(|| {
-                format!("value must be a whole number, between {} and {}", bounds.start(), bounds.end())
+                let (least, most) = (bounds.start(), bounds.end());
+                format!("a whole number between {least} and {most} is required, not {number}")
             })
         })
     }
@@ -139,7 +157,9 @@ impl<'a> Block<'a> {
     pub(super) fn uint(&mut self, name: &'static str) -> Option<u64> {
         self.converted(name, |value| {
             let number = value.to_number().ok_or_else(|| wanted("number", &value))?;
-            number.to_u64().ok_or_else(|| format!("value must be a whole number, between 0 and {}", u64::MAX))
+            number
+                .to_u64()
+                .ok_or_else(|| format!("a whole number between 0 and {} is required, not {number}", u64::MAX))
         })
     }
 
@@ -152,12 +172,12 @@ impl<'a> Block<'a> {
                 number.to_i64().ok_or_else(|| "a duration is a whole number of nanoseconds".to_owned())
             }
             Value::Text(text) => duration::parse(text).map_err(|error| error.to_string()),
-            Value::Null | Value::Bool(_) | Value::List(_) | Value::Object(_) => Err(format!(
+            Value::Null | Value::Bool(_) | Value::List(..) | Value::Map(..) => Err(format!(
                 "a duration such as \"1h30m\" or a number of nanoseconds is required, but have {}",
                 value.kind()
             )),
         };
-        self.fitting(&attribute.value, result)
+        self.fitting(&attribute, result)
     }
 
     // What the API's own clients cannot leave out: unset is the same as zero.
@@ -184,7 +204,7 @@ impl<'a> Block<'a> {
 
     pub(super) fn uints(&mut self, name: &'static str) -> Option<Vec<u64>> {
         self.converted(name, |value| {
-            let Value::List(values) = value else { return Err(wanted("list of number", &value)) };
+            let Value::List(_, values) = value else { return Err(wanted("list of number", &value)) };
             let number = |value: Value| value.to_number().and_then(|number| number.to_u64());
             values
                 .into_iter()
@@ -204,143 +224,181 @@ impl<'a> Block<'a> {
         self.one(name, |block| block.members(text))
     }
 
-    /// A map of strings given as an attribute or as a block.
+    /// A map of strings given as an attribute or as a block. In JSON there is no telling which it is.
     pub(super) fn text_map(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
+        if let Body::Json(body) = &self.syntax.body {
+            return if body.is_expression(name) {
+                self.text_map_attribute(name)
+            } else {
+                self.text_map_block(name)
+            };
+        }
         let as_attribute = self.text_map_attribute(name);
         let as_block = self.text_map_block(name);
-        let attribute = self.syntax.body.get_attribute(name);
-        if let (Some(attribute), Some(_)) = (attribute, &as_block) {
+        if let (Ok(Some(attribute)), Some(_)) = (self.syntax.body.attribute(name), &as_block) {
             let detail = format!("{name} is a block or an attribute, not both");
-            self.note(Fault::about(span(&attribute.key), "Duplicate {} block", name, detail));
+            self.note(Fault::about(attribute.name_at, "Duplicate {} block", name, detail));
         }
         as_attribute.or(as_block)
     }
 
-    /// All attributes of a block that has any.
+    /// All attributes of a block that has nothing else.
+    pub(crate) fn just_attributes(&mut self) -> Vec<Attribute> {
+        self.takes_all = true;
+        match &self.syntax.body {
+            Body::Native(body) => {
+                for block in &body.blocks {
+                    self.note(unexpected_block(block, &[], &[]));
+                }
+                body.attributes.clone()
+            }
+            Body::Json(body) => self.decoder.faults.noted(body.attributes()).unwrap_or_default(),
+        }
+    }
+
+    /// The values of all attributes.
     pub(super) fn members<T>(&mut self, convert: impl Fn(Value) -> Result<T, String>) -> BTreeMap<String, T> {
         let mut members = BTreeMap::new();
-        let body = &self.syntax.body;
-        for attribute in body.attributes() {
+        for attribute in self.just_attributes() {
             let Some(value) = self.evaluated(&attribute.value) else { continue };
-            if let Some(value) = self.fitting(&attribute.value, convert(value)) {
-                members.insert(attribute.key.value().as_str().to_owned(), value);
+            if let Some(value) = self.fitting(&attribute, convert(value)) {
+                members.insert(attribute.name, value);
             }
         }
-        for block in body.blocks() {
-            self.note(unexpected_block(block, &[], &[]));
-        }
-        self.attributes_are_all_known();
         members
     }
 
-    /// Keeps [`Self::read`] from looking at attributes and blocks again.
-    pub(super) fn attributes_are_all_known(&mut self) {
-        self.attributes.push(ANY);
-    }
-
-    /// A block that comes at most once.
-    pub(super) fn one<T>(&mut self, name: &'static str, with: impl FnOnce(&mut Block<'a>) -> T) -> Option<T> {
-        let inner = self.inner(name);
+    /// A block that comes at most once, and has no label.
+    pub(super) fn one<T>(&mut self, name: &'static str, with: impl FnOnce(&mut Block<'d>) -> T) -> Option<T> {
+        let inner = self.inner(name, 0);
         if let Some(second) = inner.get(1) {
-            let detail = format!("only one {name} block is allowed");
+            let detail = format!("there is one {name} block at most");
             self.note(Fault::about(second.at(), "Duplicate {} block", name, detail));
         }
         inner.into_iter().next().map(|block| block.read(with))
     }
 
-    /// A block of which there may be many, in order; none if there is none.
+    /// Blocks without labels of which there may be many, in order; none if there is none.
     pub(super) fn many<T>(
         &mut self,
         name: &'static str,
-        mut with: impl FnMut(&mut Block<'a>) -> T,
+        with: impl FnMut(&mut Block<'d>) -> T,
     ) -> Option<Vec<T>> {
-        let inner = self.inner(name);
+        self.all(name, 0, with)
+    }
+
+    /// As [`Self::many`], of blocks with a label.
+    pub(super) fn labelled<T>(
+        &mut self,
+        name: &'static str,
+        with: impl FnMut(&mut Block<'d>) -> T,
+    ) -> Option<Vec<T>> {
+        self.all(name, 1, with)
+    }
+
+    fn all<T>(
+        &mut self,
+        name: &'static str,
+        labels: usize,
+        mut with: impl FnMut(&mut Block<'d>) -> T,
+    ) -> Option<Vec<T>> {
+        let inner = self.inner(name, labels);
         (!inner.is_empty()).then(|| inner.into_iter().map(|block| block.read(&mut with)).collect())
     }
 
-    /// The blocks of a name, those included that `dynamic` blocks make.
-    fn inner(&mut self, name: &'static str) -> Vec<Block<'a>> {
+    /// Blocks that are known here, unread.
+    pub(crate) fn syntax_blocks(&mut self, name: &'static str) -> Vec<syntax::Block> {
+        self.blocks.push(name);
+        self.decoder.faults.noted(self.syntax.body.blocks(name, 0)).unwrap_or_default()
+    }
+
+    /// The blocks of a name, those included that `dynamic` blocks make, in the order of the file.
+    fn inner(&mut self, name: &'static str, labels: usize) -> Vec<Block<'d>> {
         self.blocks.push(name);
         let mut found = Vec::new();
-        for block in self.syntax.body.blocks() {
-            match block.ident.value().as_str() {
-                "dynamic" if block.labels.first().is_some_and(|label| label.as_str() == name) => {
-                    self.expand(block, name, &mut found);
+        match &self.syntax.body {
+            Body::Native(body) => {
+                let is_meant = |block: &&syntax::Block| block.kind == name || makes(block, name);
+                for block in body.blocks.iter().filter(is_meant) {
+                    self.unfold(block.clone(), name, &mut found);
                 }
-                ident if ident == name => found.push(Block::new(self.decoder, block, self.scope.clone())),
-                _ => {}
+            }
+            Body::Json(body) => {
+                let faults = self.decoder.faults;
+                for block in faults.noted(body.blocks(name, labels)).unwrap_or_default() {
+                    self.unfold(block, name, &mut found);
+                }
+                let dynamic = faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
+                for block in dynamic.into_iter().filter(|block| makes(block, name)) {
+                    self.unfold(block, name, &mut found);
+                }
             }
         }
         found
     }
 
-    /// The blocks that a `dynamic` block stands for (§7).
-    fn expand(&self, dynamic: &'a structure::Block, name: &'static str, found: &mut Vec<Block<'a>>) {
-        let body = &dynamic.body;
-        let missing = |what: &str| {
-            let detail = format!("a dynamic block has {what}");
-            self.note(Fault::new(span(&dynamic.ident), "Missing required argument", detail));
-        };
-        let mut contents = body.get_blocks("content");
-        let content = match (contents.next(), contents.next()) {
-            (Some(content), None) => content,
-            (_, second) => {
-                let at = span(second.map_or(&dynamic.ident, |second| &second.ident));
-                self.note(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
-                return;
-            }
-        };
-        for structure in body {
-            let (at, what) = match structure {
-                Structure::Attribute(attribute) => (span(&attribute.key), attribute.key.value().as_str()),
-                Structure::Block(block) => (span(&block.ident), block.ident.value().as_str()),
-            };
-            if !["for_each", "iterator", "labels", "content"].contains(&what) {
-                let detail = format!(
-                    "{what:?} is not expected here; a dynamic block has for_each, iterator, labels, content"
-                );
-                self.note(Fault::new(at, "Unsupported argument", detail));
-            }
-        }
-        let Some(for_each) = body.get_attribute("for_each") else { return missing("a for_each") };
-        let iterator = match body.get_attribute("iterator").map(|attribute| &attribute.value) {
-            None => name,
-            Some(Expression::Variable(iterator)) => iterator.value().as_str(),
-            Some(other) => {
-                self.note(Fault::new(span(other), "Invalid expression", "the iterator is a bare name"));
-                return;
-            }
-        };
-        let items =
-            self.decoder.evaluator.items(&for_each.value, &self.scope).map_err(|fault| match fault.summary {
-                "Iteration over non-iterable value" => {
-                    Box::new(Fault { summary: "Invalid dynamic for_each value", ..*fault })
-                }
-                _ => fault,
-            });
-        let Some(items) = self.decoder.faults.noted(items) else { return };
-        for (key, value) in items {
-            if found.len() >= DYNAMIC_BLOCKS_MAX {
-                let detail = format!("one block holds at most {DYNAMIC_BLOCKS_MAX} of them");
-                self.note(Fault::new(span(&for_each.value), "Too many dynamic blocks", detail));
-                return;
-            }
-            let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
-            let scope = self.scope.with(iterator, Value::Object(element));
-            let Some(labels) = self.dynamic_labels(body.get_attribute("labels"), &scope) else { return };
-            let made = Block::new(self.decoder, content, scope);
-            found.push(Block { kind: name, at: span(&dynamic.ident), labels, ..made });
+    /// The block itself, or those that it stands for.
+    fn unfold(&self, block: syntax::Block, name: &'static str, found: &mut Vec<Block<'d>>) {
+        if block.kind == name {
+            found.push(Block::of(self.decoder, block, self.scope.clone()));
+        } else {
+            let dynamic = Block::of(self.decoder, block, self.scope.clone());
+            dynamic.read(|dynamic| dynamic.expand(name, found));
         }
     }
 
-    fn dynamic_labels(
-        &self,
-        labels: Option<&Attribute>,
-        scope: &Scope,
-    ) -> Option<Vec<(String, Range<usize>)>> {
+    /// Makes the blocks that this one, a `dynamic` block, stands for (§7).
+    fn expand(&mut self, name: &'static str, found: &mut Vec<Block<'d>>) -> Option<()> {
+        self.label_wanted = true;
+        let for_each = self.required("for_each").attribute("for_each");
+        let (iterator, labels) = (self.attribute("iterator"), self.attribute("labels"));
+        let mut contents = self.syntax_blocks("content").into_iter();
+        let content = match (contents.next(), contents.next()) {
+            (Some(content), None) => content,
+            (_, second) => {
+                let at = second.map_or(self.at(), |second| second.kind_at);
+                self.note(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
+                return None;
+            }
+        };
+        let for_each = for_each?;
+        let iterator = match iterator.as_ref().map(|attribute| &attribute.value.kind) {
+            None => name,
+            Some(Kind::Name(iterator)) => iterator,
+            // JSON has no bare names.
+            Some(Kind::Text(iterator)) if self.is_json() => iterator,
+            Some(_) => {
+                let at = iterator?.value.at.clone();
+                self.note(Fault::new(at, "Invalid expression", "the iterator is a bare name"));
+                return None;
+            }
+        };
+        let Decoder { evaluator, faults } = self.decoder;
+        let items = evaluator.items(&for_each.value, &self.scope).map_err(|fault| match fault.summary {
+            ITERATION_OVER_NULL | ITERATION_OVER_SCALAR => {
+                Box::new(Fault { summary: "Invalid dynamic for_each value", ..*fault })
+            }
+            _ => fault,
+        });
+        for (key, value) in faults.noted(items)? {
+            faults.noted(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
+            let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
+            let scope = self.scope.with(iterator, Value::object(element));
+            let made = syntax::Block {
+                kind: name.to_owned(),
+                kind_at: self.at(),
+                labels: self.dynamic_labels(labels.as_ref(), &scope)?,
+                body: content.body.clone(),
+            };
+            found.push(Block::of(self.decoder, made, scope));
+        }
+        Some(())
+    }
+
+    fn dynamic_labels(&self, labels: Option<&Attribute>, scope: &Scope) -> Option<Vec<(String, At)>> {
         let Some(labels) = labels else { return Some(Vec::new()) };
         let value = self.decoder.faults.noted(self.decoder.evaluator.value(&labels.value, scope))?;
-        let labels_at = span(&labels.value);
+        let labels_at = labels.value.at.clone();
         match texts(value) {
             Ok(texts) => Some(texts.into_iter().map(|label| (label, labels_at.clone())).collect()),
             Err(detail) => {
@@ -351,84 +409,123 @@ impl<'a> Block<'a> {
     }
 
     fn note_left_over(&self) {
-        self.note_labels();
-        if self.attributes.contains(&ANY) {
-            return;
-        }
-        for structure in &self.syntax.body {
-            match structure {
-                Structure::Attribute(attribute)
-                    if !self.attributes.contains(&attribute.key.value().as_str()) =>
-                {
-                    self.note(unexpected_attribute(attribute, &self.attributes, &self.blocks));
-                }
-                Structure::Block(block) => self.note_unknown_block(block),
-                Structure::Attribute(_) => {}
+        match &self.syntax.body {
+            Body::Native(body) => {
+                note_unknown(self.decoder, body, &self.attributes, &self.blocks);
+                self.note_unknown_dynamic(&body.blocks);
+            }
+            Body::Json(body) => {
+                note_unknown_members(self.decoder, body, &self.attributes, &self.blocks);
+                let dynamic = self.decoder.faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
+                self.note_unknown_dynamic(&dynamic);
             }
         }
     }
 
-    fn note_unknown_block(&self, block: &structure::Block) {
-        let (name, labels) = (block.ident.value().as_str(), &block.labels[..]);
-        match (name, labels) {
-            ("dynamic", [kind]) if self.blocks.contains(&kind.as_str()) => {}
-            ("dynamic", []) => {
-                let detail = "a dynamic block has one label, the type of the blocks that it makes";
-                self.note(Fault::about(span(&block.ident), "Missing type for {}", "dynamic", detail));
+    fn note_unknown_dynamic(&self, blocks: &[syntax::Block]) {
+        for block in blocks.iter().filter(|block| block.kind == "dynamic") {
+            match &block.labels[..] {
+                [(kind, _)] if self.blocks.contains(&kind.as_str()) => {}
+                [] => {
+                    let detail = "a dynamic block has one label, the type of the blocks that it makes";
+                    let at = block.kind_at.clone();
+                    self.note(Fault::about(at, "Missing type for {}", "dynamic", detail));
+                }
+                [(kind, at)] => {
+                    let detail = format!(
+                        "blocks of type {kind:?} are not expected here{}",
+                        did_you_mean(kind, &self.blocks)
+                    );
+                    self.note(Fault::new(at.clone(), "Unsupported block type", detail));
+                }
+                [_, (_, second), ..] => {
+                    let detail = "a dynamic block has one label; those of the blocks that it makes are its labels argument";
+                    self.note(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
+                }
             }
-            ("dynamic", [kind]) => {
-                let detail = format!("blocks of type {:?} are not expected here", kind.as_str());
-                self.note(Fault::new(span(kind), "Unsupported block type", detail));
-            }
-            ("dynamic", [_, second, ..]) => {
-                let detail = "a dynamic block has one label; those of the blocks that it makes are its labels argument";
-                self.note(Fault::new(span(second), "Extraneous dynamic block label", detail));
-            }
-            (name, _) if self.blocks.contains(&name) => {}
-            _ => self.note(unexpected_block(block, &self.attributes, &self.blocks)),
         }
     }
 
     fn note_labels(&self) {
+        let syntax::Block { kind, labels, .. } = &self.syntax;
         let wanted = usize::from(self.label_wanted);
-        if let Some((_, extra)) = self.labels.get(wanted) {
-            let detail =
-                format!("{} blocks have {} label", self.kind, if wanted == 0 { "no" } else { "one" });
-            self.note(Fault::about(extra.clone(), "Extraneous label for {}", self.kind, detail));
-        } else if self.labels.len() < wanted {
-            let detail = format!("{} blocks have one label, their name", self.kind);
-            self.note(Fault::about(self.at(), "Missing name for {}", self.kind, detail));
+        if let Some((_, extra)) = labels.get(wanted) {
+            let detail = format!("{kind} blocks have {} label", if wanted == 0 { "no" } else { "one" });
+            self.note(Fault::about(extra.clone(), "Extraneous label for {}", kind, detail));
+        } else if labels.len() < wanted {
+            let detail = format!("{kind} blocks have one label, their name: {kind} \"name\" {{");
+            self.note(Fault::about(self.at(), "Missing name for {}", kind, detail));
         }
     }
 }
 
-/// Stands for every attribute and block in the list of known ones; no name looks like it.
-const ANY: &str = "*";
-
-fn unexpected_attribute(attribute: &Attribute, attributes: &[&str], blocks: &[&str]) -> Fault {
-    let name = attribute.key.value().as_str();
-    let suggestion = match (blocks.contains(&name), nearest(name, attributes)) {
-        (true, _) => format!(". Did you mean to define a block of type {name:?}?"),
-        (false, Some(near)) => format!(". Did you mean {near:?}?"),
-        (false, None) => String::new(),
-    };
-    let detail = format!("an argument named {name:?} is not expected here{suggestion}");
-    Fault::new(span(&attribute.key), "Unsupported argument", detail)
+/// Whether a block is a `dynamic` one for blocks of a type.
+fn makes(block: &syntax::Block, name: &str) -> bool {
+    block.kind == "dynamic" && matches!(&block.labels[..], [(label, _)] if label == name)
 }
 
-fn unexpected_block(block: &structure::Block, attributes: &[&str], blocks: &[&str]) -> Fault {
-    let name = block.ident.value().as_str();
-    let suggestion = match (attributes.contains(&name), nearest(name, blocks)) {
-        (true, _) => format!(". Did you mean to define argument {name:?}? If so, use the equals sign"),
-        (false, Some(near)) => format!(". Did you mean {near:?}?"),
-        (false, None) => String::new(),
+/// Notes what a body holds beyond the names that are known; `dynamic` blocks are another's business.
+pub(super) fn note_unknown(
+    decoder: &Decoder<'_>,
+    body: &syntax::NativeBody,
+    attributes: &[&str],
+    blocks: &[&str],
+) {
+    for attribute in body.attributes.iter().filter(|attribute| !attributes.contains(&&*attribute.name)) {
+        decoder.faults.note(unexpected_attribute(attribute, attributes, blocks));
+    }
+    for block in body.blocks.iter().filter(|block| !blocks.contains(&&*block.kind) && block.kind != "dynamic")
+    {
+        decoder.faults.note(unexpected_block(block, attributes, blocks));
+    }
+}
+
+/// As [`note_unknown`], of an object.
+pub(super) fn note_unknown_members(
+    decoder: &Decoder<'_>,
+    body: &syntax::json::Body,
+    attributes: &[&str],
+    blocks: &[&str],
+) {
+    for (name, at) in body.names() {
+        if attributes.contains(&name) || blocks.contains(&name) || name == "dynamic" {
+            continue;
+        }
+        let known: Vec<&str> = attributes.iter().chain(blocks).copied().collect();
+        let detail = format!("no argument or block type is named {name:?}{}", did_you_mean(name, &known));
+        decoder.faults.note(Fault::new(at, "Extraneous JSON object property", detail));
+    }
+}
+
+fn did_you_mean(name: &str, known: &[&str]) -> String {
+    nearest(name, known).map(|near| format!(". Did you mean {near:?}?")).unwrap_or_default()
+}
+
+fn unexpected_attribute(attribute: &Attribute, attributes: &[&str], blocks: &[&str]) -> Fault {
+    let name = attribute.name.as_str();
+    let suggestion = if blocks.contains(&name) {
+        format!(". Did you mean to define a block of type {name:?}? If so, leave out the equals sign")
+    } else {
+        did_you_mean(name, attributes)
+    };
+    let detail = format!("an argument named {name:?} is not expected here{suggestion}");
+    Fault::new(attribute.name_at.clone(), "Unsupported argument", detail)
+}
+
+fn unexpected_block(block: &syntax::Block, attributes: &[&str], blocks: &[&str]) -> Fault {
+    let name = block.kind.as_str();
+    let suggestion = if attributes.contains(&name) {
+        format!(". Did you mean to define argument {name:?}? If so, use the equals sign")
+    } else {
+        did_you_mean(name, blocks)
     };
     let detail = format!("blocks of type {name:?} are not expected here{suggestion}");
-    Fault::new(span(&block.ident), "Unsupported block type", detail)
+    Fault::new(block.kind_at.clone(), "Unsupported block type", detail)
 }
 
 fn wanted(what: &str, value: &Value) -> String {
-    format!("{what} required, but have {}", value.kind())
+    let given = if let Value::Text(text) = value { format!(" {text:?}") } else { String::new() };
+    format!("{what} required, but have {}{given}", value.kind())
 }
 
 pub(super) fn text(value: Value) -> Result<String, String> {
@@ -439,11 +536,11 @@ pub(super) fn text(value: Value) -> Result<String, String> {
 }
 
 pub(super) fn texts(value: Value) -> Result<Vec<String>, String> {
-    let Value::List(values) = value else { return Err(wanted("list of string", &value)) };
+    let Value::List(_, values) = value else { return Err(wanted("list of string", &value)) };
     values.into_iter().map(text).collect()
 }
 
 fn text_map(value: Value) -> Result<BTreeMap<String, String>, String> {
-    let Value::Object(members) = value else { return Err(wanted("map of string", &value)) };
+    let Value::Map(_, members) = value else { return Err(wanted("map of string", &value)) };
     members.into_iter().map(|(name, value)| Ok((name, text(value)?))).collect()
 }

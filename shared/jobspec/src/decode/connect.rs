@@ -109,7 +109,7 @@ fn gateway(block: &mut Block<'_>) -> ConsulGateway {
 }
 
 fn gateway_proxy(block: &mut Block<'_>) -> ConsulGatewayProxy {
-    let addresses = block.many("envoy_gateway_bind_addresses", |block| {
+    let addresses = block.labelled("envoy_gateway_bind_addresses", |block| {
         let address = ConsulGatewayBindAddress {
             address: block.text_or_empty("address"),
             port: block.int_or_zero("port"),

@@ -3,49 +3,55 @@
 
 use std::collections::BTreeMap;
 
-use hcl_edit::{
-    expr::Expression,
-    structure::{Body, Structure},
-};
 use serde_json::{Map, Value as Json};
 
 use super::block::Block;
-use crate::value::Value;
+use crate::{
+    syntax::{Attribute, Body, Kind},
+    value::Value,
+};
 
 impl Block<'_> {
     /// A free-form block that comes at most once.
     pub(super) fn free_form(&mut self, name: &'static str) -> Option<BTreeMap<String, Json>> {
         self.one(name, |block| {
-            block.attributes_are_all_known();
-            let content = free_form(block, &block.syntax.body);
-            content.into_iter().collect()
+            let body = block.syntax.body.clone();
+            block.ignore();
+            content(block, &body).into_iter().collect()
         })
+    }
+
+    /// A value of a free-form block; what JSON has no form for is refused (§3).
+    fn free_value(&self, attribute: &Attribute) -> Option<Json> {
+        let value = self.evaluated(&attribute.value).filter(|value| !matches!(value, Value::Null))?;
+        let finite = if value.has_infinity() { Err("the number has no end".to_owned()) } else { Ok(value) };
+        self.fitting(attribute, finite).map(|value| value.to_json())
     }
 }
 
-fn free_form(block: &Block<'_>, body: &Body) -> Map<String, Json> {
+fn content(block: &mut Block<'_>, body: &Body) -> Map<String, Json> {
     let (mut content, mut blocks) = (Map::new(), BTreeMap::<&str, Vec<Json>>::new());
-    for structure in body {
-        match structure {
-            Structure::Attribute(attribute) => {
-                let Some(value) = block.evaluated(&attribute.value) else { continue };
-                if matches!(value, Value::Null) {
-                    continue;
-                }
-                let json = value.to_json();
-                let is_object = matches!(attribute.value, Expression::Object(_));
-                let json = if is_object { Json::Array(vec![json]) } else { json };
-                content.insert(attribute.key.value().as_str().to_owned(), json);
-            }
-            Structure::Block(inner) => {
-                let mut json = Json::Object(free_form(block, &inner.body));
-                for label in inner.labels.iter().rev() {
-                    json =
-                        Json::Object(Map::from_iter([(label.as_str().to_owned(), Json::Array(vec![json]))]));
-                }
-                blocks.entry(inner.ident.value().as_str()).or_default().push(json);
+    let Body::Native(body) = body else {
+        // Objects stay objects here: JSON says which is which.
+        for attribute in block.just_attributes() {
+            if let Some(json) = block.free_value(&attribute) {
+                content.insert(attribute.name, json);
             }
         }
+        return content;
+    };
+    for attribute in &body.attributes {
+        let Some(json) = block.free_value(attribute) else { continue };
+        let is_object = matches!(attribute.value.kind, Kind::Object(_));
+        let json = if is_object { Json::Array(vec![json]) } else { json };
+        content.insert(attribute.name.clone(), json);
+    }
+    for inner in &body.blocks {
+        let mut json = Json::Object(self::content(block, &inner.body));
+        for (label, _) in inner.labels.iter().rev() {
+            json = Json::Object(Map::from_iter([(label.clone(), Json::Array(vec![json]))]));
+        }
+        blocks.entry(inner.kind.as_str()).or_default().push(json);
     }
     // An attribute of the same name gives way.
     content.extend(blocks.into_iter().map(|(name, blocks)| (name.to_owned(), Json::Array(blocks))));

@@ -5,7 +5,7 @@ use api_types::{Consul, CsiMountOptions, EphemeralDisk, Secret, Task, TaskGroup,
 use super::{block::Block, network, policies, service, task};
 
 pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
-    let volumes = block.many("volume", volume).unwrap_or_default();
+    let volumes = block.labelled("volume", volume).unwrap_or_default();
     let named = |volume: VolumeRequest| Some((volume.name.clone()?, volume));
     let mut group = TaskGroup {
         name: block.label(),
@@ -17,7 +17,7 @@ pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
         prevent_reschedule_on_lost: block.flag("prevent_reschedule_on_lost"),
         constraints: block.many("constraint", policies::constraint),
         affinities: block.many("affinity", policies::affinity),
-        tasks: block.many("task", task::task),
+        tasks: block.labelled("task", task::task),
         spreads: block.many("spread", policies::spread),
         volumes: (!volumes.is_empty()).then(|| volumes.into_iter().filter_map(named).collect()),
         restart_policy: block.one("restart", policies::restart),
@@ -34,7 +34,7 @@ pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
     };
     // Here the last of several vaults counts (§1).
     let vault = block.many("vault", task::vault).and_then(|mut vaults| vaults.pop());
-    let secrets = block.many("secret", task::secret).unwrap_or_default();
+    let secrets = block.labelled("secret", task::secret).unwrap_or_default();
     inherit(&mut group, vault.as_ref(), &secrets);
     group
 }

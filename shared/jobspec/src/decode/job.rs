@@ -35,10 +35,10 @@ pub(super) fn job(block: &mut Block<'_>) -> Job {
         ..Job::default()
     };
     // A task without a group gets one of its own; such groups come first.
-    let tasks = block.many("task", task::task).unwrap_or_default();
+    let tasks = block.labelled("task", task::task).unwrap_or_default();
     let mut groups: Vec<TaskGroup> = tasks.into_iter().map(group::of_one_task).collect();
-    groups.extend(block.many("group", group::group).unwrap_or_default());
-    let (vault, secrets) = (block.one("vault", task::vault), block.many("secret", task::secret));
+    groups.extend(block.labelled("group", group::group).unwrap_or_default());
+    let (vault, secrets) = (block.one("vault", task::vault), block.labelled("secret", task::secret));
     inherit(&mut groups, vault.as_ref(), secrets.as_deref().unwrap_or_default());
     job.task_groups = (!groups.is_empty()).then_some(groups);
     job
@@ -57,7 +57,7 @@ fn multiregion(block: &mut Block<'_>) -> Multiregion {
             max_parallel: block.int("max_parallel"),
             on_failure: block.text("on_failure"),
         }),
-        regions: block.many("region", |block| MultiregionRegion {
+        regions: block.labelled("region", |block| MultiregionRegion {
             name: block.label(),
             count: block.int("count"),
             datacenters: block.texts("datacenters"),

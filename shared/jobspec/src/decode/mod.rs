@@ -10,18 +10,16 @@ mod network;
 mod policies;
 mod resources;
 mod service;
-mod suggest;
 mod task;
 mod template;
 
 use api_types::Job;
-use hcl_edit::structure::{Body, Structure};
 
-use self::block::Block;
+pub(crate) use self::block::Block;
 use crate::{
     error::{Fault, Faults},
     eval::{Evaluator, Scope},
-    source::span,
+    syntax::Body,
 };
 
 /// What every block needs to be read.
@@ -30,34 +28,32 @@ pub(crate) struct Decoder<'a> {
     pub(crate) faults: &'a Faults,
 }
 
+/// What a file itself may hold.
+const TOP_BLOCKS: [&str; 4] = ["job", "variable", "variables", "locals"];
+
 /// The one job of a file; none only if that has been noted as wrong.
 pub(crate) fn job_file(body: &Body, scope: Scope, decoder: &Decoder<'_>) -> Option<Job> {
-    let mut jobs = Vec::new();
-    for structure in body {
-        match structure {
-            Structure::Attribute(attribute) => {
-                let detail =
-                    format!("an argument named {:?} is not expected here", attribute.key.value().as_str());
-                decoder.faults.note(Fault::new(span(&attribute.key), "Unsupported argument", detail));
+    match body {
+        Body::Native(body) => {
+            block::note_unknown(decoder, body, &[], &TOP_BLOCKS);
+            for dynamic in body.blocks.iter().filter(|block| block.kind == "dynamic") {
+                let detail = "blocks are made within the job, not in the file itself";
+                decoder.faults.note(Fault::new(dynamic.kind_at.clone(), "Unsupported block type", detail));
             }
-            Structure::Block(block) => match block.ident.value().as_str() {
-                "job" => jobs.push(block),
-                "variable" | "variables" | "locals" => {}
-                other => {
-                    let detail = format!("blocks of type {other:?} are not expected here");
-                    decoder.faults.note(Fault::new(span(&block.ident), "Unsupported block type", detail));
-                }
-            },
         }
+        Body::Json(body) => block::note_unknown_members(decoder, body, &[], &TOP_BLOCKS),
     }
-    if let Some(second) = jobs.get(1) {
+    let mut jobs = Block::top(decoder, body, "job", 1).into_iter();
+    let first = jobs.next();
+    if let Some(second) = jobs.next() {
         let detail = "a file has one job block";
-        decoder.faults.note(Fault::about(span(&second.ident), "Duplicate {} block", "job", detail));
+        decoder.faults.note(Fault::about(second.at(), "Duplicate {} block", "job", detail));
     }
-    let Some(first) = jobs.first() else {
-        let missing = Fault::new(0..0, "Missing job block", "a file has one job block");
+    let Some(mut first) = first else {
+        let missing = Fault::new(0..0, "Missing job block", "a file has one job block: job \"name\" {");
         decoder.faults.note(Fault { at: None, ..missing });
         return None;
     };
-    Some(Block::new(decoder, first, scope).read(job::job))
+    first.scope = scope;
+    Some(first.read(job::job))
 }

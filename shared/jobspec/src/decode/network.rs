@@ -6,10 +6,10 @@ use super::block::Block;
 
 pub(super) fn network(block: &mut Block<'_>) -> NetworkResource {
     // A port with a number of its own is reserved, others get one when they are placed.
-    let ports = block.many("port", port).unwrap_or_default();
+    let ports = block.labelled("port", port).unwrap_or_default();
     let is_static = |port: &Port| port.value.is_some_and(|value| value > 0);
     let (mut reserved, dynamic): (Vec<Port>, Vec<Port>) = ports.into_iter().partition(is_static);
-    reserved.extend(block.many("reserved_ports", port).unwrap_or_default());
+    reserved.extend(block.labelled("reserved_ports", port).unwrap_or_default());
     NetworkResource {
         mode: block.text_or_empty("mode"),
         device: block.text_or_empty("device"),

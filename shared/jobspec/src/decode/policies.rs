@@ -6,7 +6,7 @@ use api_types::{
 };
 
 use super::block::Block;
-use crate::{error::Fault, source::span};
+use crate::{error::Fault, syntax::At};
 
 pub(super) fn update(block: &mut Block<'_>) -> UpdateStrategy {
     UpdateStrategy {
@@ -113,7 +113,7 @@ pub(super) fn spread(block: &mut Block<'_>) -> Spread {
     Spread {
         attribute: block.text("attribute"),
         weight: block.int_within("weight", 0..=255),
-        spread_target: block.many("target", |target| SpreadTarget {
+        spread_target: block.labelled("target", |target| SpreadTarget {
             value: target.label(),
             percent: Some(target.int_within("percent", 0..=255).map_or(0, i64::unsigned_abs)),
         }),
@@ -122,7 +122,8 @@ pub(super) fn spread(block: &mut Block<'_>) -> Spread {
 
 /// Of a group's count.
 pub(super) fn group_scaling(block: &mut Block<'_>) -> ScalingPolicy {
-    scaling(block.required("max"), Some("horizontal"))
+    let at = block.attribute("type").map_or(block.at(), |attribute| attribute.value.at.clone());
+    scaling(block.required("max"), Some("horizontal"), at)
 }
 
 /// Of a task's resources; the label says which.
@@ -137,18 +138,18 @@ pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
         }
         None => None,
     };
-    scaling(block, kind)
+    let at = block.at();
+    scaling(block, kind, at)
 }
 
 /// Where it stands says of what kind it is; saying so again is allowed, saying something else is not.
-fn scaling(block: &mut Block<'_>, kind: Option<&str>) -> ScalingPolicy {
+fn scaling(block: &mut Block<'_>, kind: Option<&str>, type_at: At) -> ScalingPolicy {
     let given = block.text("type").filter(|given| !given.is_empty());
     if let (Some(kind), Some(given)) = (kind, given)
         && kind != given
     {
         let detail = format!("the type is {kind:?} here, not {given:?}");
-        let at = block.attribute("type").map_or(block.at(), |attribute| span(&attribute.value));
-        block.note(Fault::new(at, "Invalid scaling policy type", detail));
+        block.note(Fault::new(type_at, "Invalid scaling policy type", detail));
     }
     ScalingPolicy {
         id: Some(String::new()),

@@ -13,7 +13,7 @@ pub(super) fn resources(block: &mut Block<'_>) -> Resources {
         disk_mb: block.int("disk"),
         iops: block.int("iops"),
         networks: block.many("network", network::network),
-        devices: block.many("device", device),
+        devices: block.labelled("device", device),
         numa: block.one("numa", |block| Numa {
             affinity: block.text_or_empty("affinity"),
             devices: block.texts("devices"),

@@ -46,10 +46,10 @@ pub(super) fn task(block: &mut Block<'_>) -> Task {
         volume_mounts: block.many("volume_mount", volume_mount),
         csi_plugin_config: block.one("csi_plugin", csi_plugin).map(Box::new),
         scaling_policies: scaling_policies(block),
-        secrets: block.many("secret", secret),
+        secrets: block.labelled("secret", secret),
         identity: default,
         identities: (!identities.is_empty()).then_some(identities),
-        actions: block.many("action", action),
+        actions: block.labelled("action", action),
         schedule: block.one("schedule", schedule).map(Box::new),
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn task(block: &mut Block<'_>) -> Task {
 /// At most one for each of the resources.
 fn scaling_policies(block: &mut Block<'_>) -> Option<Vec<ScalingPolicy>> {
     let mut seen = Vec::new();
-    block.many("scaling", |block| {
+    block.labelled("scaling", |block| {
         let policy = policies::task_scaling(block);
         if policy.r#type.is_some() && seen.contains(&policy.r#type) {
             let detail = "a task has one scaling block for each of cpu and mem";

@@ -1,50 +1,55 @@
 //! Operators: their operands are converted from text, except for equality (§3).
 
-use hcl_edit::expr::{BinaryOp, BinaryOperator, Expression, UnaryOp, UnaryOperator};
-
 use crate::{
     error::Fault,
     eval::{Evaluated, Evaluator, Scope},
     number::Number,
-    source::span,
+    syntax::{At, Binary, Expression, Unary},
     value::Value,
 };
 
 impl Evaluator<'_> {
-    pub(super) fn unary(&self, operation: &UnaryOp, scope: &Scope) -> Evaluated {
-        match operation.operator.value() {
-            UnaryOperator::Neg => Ok(Value::Number(self.number_of(&operation.expr, scope)?.negated())),
-            UnaryOperator::Not => Ok(Value::Bool(!self.bool_of(&operation.expr, scope)?)),
+    pub(super) fn unary(&self, operator: Unary, operand: &Expression, scope: &Scope) -> Evaluated {
+        match operator {
+            Unary::Negate => Ok(Value::Number(self.number_of(operand, scope)?.negated())),
+            Unary::Not => Ok(Value::Bool(!self.bool_of(operand, scope)?)),
         }
     }
 
-    pub(super) fn binary(&self, operation: &BinaryOp, scope: &Scope) -> Evaluated {
-        let BinaryOp { lhs_expr: left, rhs_expr: right, .. } = operation;
+    pub(super) fn binary(
+        &self,
+        operator: Binary,
+        [left, right]: &[Expression; 2],
+        scope: &Scope,
+        at: &At,
+    ) -> Evaluated {
         let bools = |result: fn(bool, bool) -> bool| {
             Ok(Value::Bool(result(self.bool_of(left, scope)?, self.bool_of(right, scope)?)))
         };
         let compared = |result: fn(&Number, &Number) -> bool| {
             Ok(Value::Bool(result(&self.number_of(left, scope)?, &self.number_of(right, scope)?)))
         };
-        let calculated = |result: fn(Number, Number) -> Option<Number>| {
+        let calculated = |result: fn(&Number, &Number) -> Option<Number>| {
             let (a, b) = (self.number_of(left, scope)?, self.number_of(right, scope)?);
-            let number = result(a, b).map(Value::Number);
-            number.ok_or_else(|| Box::new(not_exact(operation, a, b)))
+            result(&a, &b).map(Value::Number).ok_or_else(|| {
+                let detail = format!("the result of this for {a} and {b} is no number, or too large a one");
+                Box::new(Fault::new(at.clone(), "Operation failed", detail))
+            })
         };
-        match operation.operator.value() {
-            BinaryOperator::Eq => Ok(Value::Bool(self.value(left, scope)? == self.value(right, scope)?)),
-            BinaryOperator::NotEq => Ok(Value::Bool(self.value(left, scope)? != self.value(right, scope)?)),
-            BinaryOperator::And => bools(|a, b| a && b),
-            BinaryOperator::Or => bools(|a, b| a || b),
-            BinaryOperator::Less => compared(Number::lt),
-            BinaryOperator::LessEq => compared(Number::le),
-            BinaryOperator::Greater => compared(Number::gt),
-            BinaryOperator::GreaterEq => compared(Number::ge),
-            BinaryOperator::Plus => calculated(Number::plus),
-            BinaryOperator::Minus => calculated(Number::minus),
-            BinaryOperator::Mul => calculated(Number::times),
-            BinaryOperator::Div => calculated(Number::divided_by),
-            BinaryOperator::Mod => calculated(Number::remainder),
+        match operator {
+            Binary::Equal => Ok(Value::Bool(self.value(left, scope)? == self.value(right, scope)?)),
+            Binary::NotEqual => Ok(Value::Bool(self.value(left, scope)? != self.value(right, scope)?)),
+            Binary::And => bools(|a, b| a && b),
+            Binary::Or => bools(|a, b| a || b),
+            Binary::Less => compared(Number::lt),
+            Binary::LessOrEqual => compared(Number::le),
+            Binary::Greater => compared(Number::gt),
+            Binary::GreaterOrEqual => compared(Number::ge),
+            Binary::Plus => calculated(Number::plus),
+            Binary::Minus => calculated(Number::minus),
+            Binary::Times => calculated(Number::times),
+            Binary::Divide => calculated(Number::divided_by),
+            Binary::Remainder => calculated(Number::remainder),
         }
     }
 
@@ -61,14 +66,5 @@ impl Evaluator<'_> {
 
 fn unsuitable(operand: &Expression, wanted: &str, value: &Value) -> Box<Fault> {
     let detail = format!("{wanted}, and this is of the kind {}", value.kind());
-    Box::new(Fault::new(span(operand), "Invalid operand", detail))
-}
-
-fn not_exact(operation: &BinaryOp, a: Number, b: Number) -> Fault {
-    let at = span(operation);
-    let divided = matches!(operation.operator.value(), BinaryOperator::Div);
-    if divided && b.is_zero() {
-        return Fault::new(at, "Division by zero", format!("{a} divided by zero is no number"));
-    }
-    Fault::not_built(at, &format!("a number without an exact decimal form of 37 digits, from {a} and {b},"))
+    Box::new(Fault::new(operand.at.clone(), "Invalid operand", detail))
 }

@@ -4,7 +4,7 @@
 const EDITS_MAX: usize = 2;
 
 /// The nearest of the names there are, if one is near.
-pub(super) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
     let within = |name: &&str| name.len().abs_diff(given.len()) <= EDITS_MAX;
     let distances = names.iter().filter(|name| within(name)).map(|name| (edits(given, name), *name));
     let (distance, name) = distances.min()?;

@@ -1,0 +1,281 @@
+//! Functions of lists and maps.
+
+use std::collections::BTreeMap;
+
+use super::{Answer, Context, elements_of, number_of, refused, text_of, unfit, whole};
+use crate::{
+    eval::indexed,
+    types::{Type, common_of},
+    value::{Mapping, Sequence, Value},
+};
+
+/// Pieces of a list, each of so many elements; 0 is one piece.
+pub(super) fn chunklist(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let size = whole(&arguments, 1)?;
+    let Ok(size) = usize::try_from(size) else { return refused("the size must not be negative") };
+    let values = elements_of(arguments.swap_remove(0));
+    let size = if size == 0 { values.len().max(1) } else { size };
+    let chunks = values.chunks(size).map(|chunk| Value::List(Sequence::List, chunk.to_vec()));
+    Ok(Value::List(Sequence::List, chunks.collect()))
+}
+
+/// The first argument that is not null, in the kind that all have in common.
+pub(super) fn coalesce(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let Some(common) = common_of(&arguments).filter(|_| !arguments.is_empty()) else {
+        return refused("all arguments must be of one kind");
+    };
+    match arguments.into_iter().find(|argument| *argument != Value::Null) {
+        Some(value) => common.convert(value).or_else(refused),
+        None => refused("all arguments are null"),
+    }
+}
+
+/// The first argument that has elements.
+pub(super) fn coalescelist(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    if arguments.is_empty() {
+        return refused("it takes at least one list");
+    }
+    for argument in arguments {
+        match argument {
+            Value::Null => {}
+            Value::List(Sequence::List | Sequence::Tuple, ref values) if values.is_empty() => {}
+            Value::List(Sequence::List | Sequence::Tuple, _) => return Ok(argument),
+            other => {
+                return refused(format!("its arguments are lists, and one is of the kind {}", other.kind()));
+            }
+        }
+    }
+    refused("all lists are null or empty")
+}
+
+/// The strings that are not empty.
+pub(super) fn compact(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let values = elements_of(arguments.swap_remove(0));
+    let has_text = |value: &Value| !matches!(value, Value::Null) && !text_of(value).is_empty();
+    Ok(Value::List(Sequence::List, values.into_iter().filter(has_text).collect()))
+}
+
+/// The elements of all lists, one list after the other.
+pub(super) fn concat(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let (mut all, mut are_lists) = (Vec::new(), true);
+    for (index, argument) in arguments.into_iter().enumerate() {
+        match argument {
+            Value::List(kind @ (Sequence::List | Sequence::Tuple), values) => {
+                are_lists &= kind == Sequence::List;
+                all.extend(values);
+            }
+            other => {
+                return unfit(
+                    index,
+                    format!("it must be a list or a tuple, and is of the kind {}", other.kind()),
+                );
+            }
+        }
+    }
+    let common = common_of(&all).filter(|_| are_lists);
+    match common {
+        Some(common) => Type::List(Box::new(common)).convert(Value::tuple(all)).or_else(refused),
+        None => Ok(Value::tuple(all)),
+    }
+}
+
+pub(super) fn contains(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    match &arguments[0] {
+        Value::List(_, values) => Ok(Value::Bool(values.contains(&arguments[1]))),
+        other => refused(format!("it looks into lists and sets, and this is of the kind {}", other.kind())),
+    }
+}
+
+/// Each element once, in the order of their first.
+pub(super) fn distinct(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let values = elements_of(arguments.swap_remove(0));
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| crate::types::compare(&values[*a], &values[*b]).then(a.cmp(b)));
+    order.dedup_by(|b, a| values[*a] == values[*b]);
+    order.sort_unstable();
+    Ok(Value::List(Sequence::List, order.into_iter().map(|at| values[at].clone()).collect()))
+}
+
+/// The element at an index, which goes round; from the end if it is negative.
+pub(super) fn element(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let Some(index) = number_of(&arguments[1]).to_i64() else {
+        return refused("the index must be a whole number");
+    };
+    match arguments.swap_remove(0) {
+        Value::List(Sequence::List | Sequence::Tuple, mut values) => match i64::try_from(values.len()) {
+            Ok(length) if length > 0 => Ok(values.swap_remove(index.rem_euclid(length) as usize)),
+            _ => refused("an empty list has no elements"),
+        },
+        other => refused(format!("it takes an element of a list, and this is of the kind {}", other.kind())),
+    }
+}
+
+/// All elements of lists in lists.
+pub(super) fn flatten(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    fn append(values: Vec<Value>, flat: &mut Vec<Value>) {
+        for value in values {
+            match value {
+                Value::List(_, inner) => append(inner, flat),
+                other => flat.push(other),
+            }
+        }
+    }
+    match arguments.swap_remove(0) {
+        Value::List(_, values) => {
+            let mut flat = Vec::new();
+            append(values, &mut flat);
+            Ok(Value::tuple(flat))
+        }
+        other => refused(format!("it flattens lists and sets, and this is of the kind {}", other.kind())),
+    }
+}
+
+/// The element of a key: access, not search. Objects are refused (§14).
+pub(super) fn index(context: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let key = arguments.swap_remove(1);
+    let collection = arguments.swap_remove(0);
+    match (&collection, &key) {
+        (Value::List(Sequence::List | Sequence::Tuple, _), Value::Number(_))
+        | (Value::Map(Mapping::Map, _), Value::Text(_)) => {
+            indexed(collection, &key, context.at).or_else(|fault| refused(fault.detail))
+        }
+        (Value::List(Sequence::List | Sequence::Tuple, _), _) => refused("the key of a list is a number"),
+        (Value::Map(Mapping::Map, _), _) => refused("the key of a map is a string"),
+        (other, _) => {
+            let kind = other.kind();
+            refused(format!(
+                "it takes an element of a list, a map or a tuple, and this is of the kind {kind}; an object becomes a map with convert"
+            ))
+        }
+    }
+}
+
+pub(super) fn keys(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    match arguments.swap_remove(0) {
+        Value::Map(kind, members) => {
+            let keys = members.into_keys().map(Value::Text).collect();
+            Ok(Value::List(sequence_of(kind), keys))
+        }
+        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+    }
+}
+
+pub(super) fn values(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    match arguments.swap_remove(0) {
+        Value::Map(kind, members) => Ok(Value::List(sequence_of(kind), members.into_values().collect())),
+        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+    }
+}
+
+fn sequence_of(kind: Mapping) -> Sequence {
+    match kind {
+        Mapping::Object => Sequence::Tuple,
+        Mapping::Map => Sequence::List,
+    }
+}
+
+/// Of lists, sets, maps and tuples; not of strings or objects (§14).
+pub(super) fn length(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    match &arguments[0] {
+        Value::List(_, values) => Ok(Value::Number(values.len().into())),
+        Value::Map(Mapping::Map, members) => Ok(Value::Number(members.len().into())),
+        Value::Text(_) => refused("it counts elements of lists and maps; strlen counts characters"),
+        other => {
+            let kind = other.kind();
+            refused(format!("it counts elements of lists, maps and tuples, and this is of the kind {kind}"))
+        }
+    }
+}
+
+/// The value of a key, or another one if there is none.
+pub(super) fn lookup(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let default = arguments.pop().expect("three arguments");
+    let key = arguments.pop().expect("three arguments");
+    match arguments.swap_remove(0) {
+        Value::Map(kind, mut members) => match (members.remove(text_of(&key)), kind) {
+            (Some(value), _) => Ok(value),
+            (None, Mapping::Object) => Ok(default),
+            (None, Mapping::Map) => {
+                let values: Vec<Value> = members.into_values().collect();
+                let common = common_of(&values).unwrap_or(Type::Any);
+                common.convert(default).or_else(|reason| unfit(2, reason))
+            }
+        },
+        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+    }
+}
+
+/// The members of all, of which later ones win.
+pub(super) fn merge(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let (mut merged, mut kind) = (BTreeMap::new(), Mapping::Map);
+    for argument in arguments {
+        match argument {
+            Value::Null => {}
+            Value::Map(of_argument, members) => {
+                if of_argument == Mapping::Object {
+                    kind = Mapping::Object;
+                }
+                merged.extend(members);
+            }
+            other => {
+                return refused(format!(
+                    "its arguments are maps or objects, and one is of the kind {}",
+                    other.kind()
+                ));
+            }
+        }
+    }
+    Ok(Value::Map(if merged.is_empty() { Mapping::Object } else { kind }, merged))
+}
+
+/// The elements from an index to before another.
+pub(super) fn slice(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let (start, end) = (whole(&arguments, 1)?, whole(&arguments, 2)?);
+    let (kind, values) = match arguments.swap_remove(0) {
+        Value::List(kind @ (Sequence::List | Sequence::Tuple), values) => (kind, values),
+        other => {
+            return unfit(0, format!("it must be a list or a tuple, and is of the kind {}", other.kind()));
+        }
+    };
+    if start < 0 {
+        return unfit(1, "the start index must not be below zero");
+    }
+    if end < 0 {
+        return unfit(2, "the end index must not be below zero");
+    }
+    if start > end {
+        return unfit(1, "the start index must not be above the end index");
+    }
+    match values.get(start as usize..end as usize) {
+        Some(part) => Ok(Value::List(kind, part.to_vec())),
+        None => unfit(2, format!("the end index must not be above the length of the list, {}", values.len())),
+    }
+}
+
+/// The strings in the order of their bytes.
+pub(super) fn sort(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let mut values = elements_of(arguments.swap_remove(0));
+    if let Some(at) = values.iter().position(|value| *value == Value::Null) {
+        return refused(format!("element {at} is null, which has no place in an order"));
+    }
+    values.sort_by(|a, b| text_of(a).cmp(text_of(b)));
+    Ok(Value::List(Sequence::List, values))
+}
+
+/// Keys with the values at their places.
+pub(super) fn zipmap(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
+    let (kind, values) = match arguments.pop() {
+        Some(Value::List(Sequence::List, values)) => (Mapping::Map, values),
+        Some(Value::List(Sequence::Tuple, values)) => (Mapping::Object, values),
+        _ => return unfit(1, "it must be a list or a tuple"),
+    };
+    let keys = elements_of(arguments.swap_remove(0));
+    if keys.len() != values.len() {
+        return refused(format!("there are {} keys and {} values", keys.len(), values.len()));
+    }
+    if let Some(at) = keys.iter().position(|key| *key == Value::Null) {
+        return refused(format!("key {at} is null"));
+    }
+    let pairs = keys.iter().zip(values).map(|(key, value)| (text_of(key).to_owned(), value));
+    Ok(Value::Map(kind, pairs.collect()))
+}

@@ -1,0 +1,128 @@
+//! Functions from and to other notations: base64, CSV, JSON, URLs. YAML has a file of its own.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{Answer, Context, refused, text_of};
+use crate::{
+    syntax::json,
+    value::{Sequence, Value},
+};
+
+/// What stands for itself in a URL's query.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The text whose base64 form, with its padding, is given.
+pub(super) fn base64decode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let given: String = text_of(&arguments[0]).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    match BASE64_STANDARD.decode(given).map(String::from_utf8) {
+        Ok(Ok(text)) => Ok(Value::text(text)),
+        Ok(Err(_)) => refused("the decoded bytes are no UTF-8 text"),
+        Err(error) => refused(format!("the text is not base64: {error}")),
+    }
+}
+
+pub(super) fn base64encode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    Ok(Value::text(BASE64_STANDARD.encode(text_of(&arguments[0]))))
+}
+
+/// An object for each row, with names from the first.
+pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text_of(&arguments[0]).as_bytes());
+    let failed = |error: csv::Error| refused(format!("the text is not CSV: {error}"));
+    let header = reader.headers().cloned().or_else(failed)?;
+    if header.is_empty() {
+        return refused("the first line, with the names of the columns, is missing");
+    }
+    let names: BTreeMap<&str, usize> = header.iter().enumerate().map(|(at, name)| (name, at)).collect();
+    if names.len() < header.len() {
+        return refused("two columns have the same name");
+    }
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.or_else(failed)?;
+        context
+            .room(header.as_slice().len() + record.as_slice().len() + header.len() * size_of::<Value>())?;
+        let row = header.iter().zip(&record);
+        rows.push(Value::object(row.map(|(name, field)| (name.to_owned(), Value::text(field))).collect()));
+    }
+    Ok(Value::List(Sequence::List, rows))
+}
+
+/// A form of a query's value; spaces are plus signs.
+pub(super) fn urlencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let encoded = utf8_percent_encode(text_of(&arguments[0]), QUERY).to_string();
+    Ok(Value::text(encoded.replace("%20", "+")))
+}
+
+pub(super) fn jsondecode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    json::value(text_of(&arguments[0]))
+        .or_else(|fault| refused(format!("the text is not JSON: {}", fault.detail)))
+}
+
+/// On one line, with names in order, fit to stand in HTML.
+pub(super) fn jsonencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    if arguments[0].has_infinity() {
+        return refused("JSON has no form for a number without end");
+    }
+    Ok(Value::text(json_text(&arguments[0])))
+}
+
+/// The JSON of a value. Numbers have all their digits.
+pub(super) fn json_text(value: &Value) -> String {
+    fn write(value: &Value, json: &mut String) {
+        match value {
+            Value::Null => json.push_str("null"),
+            Value::Bool(flag) => json.push_str(if *flag { "true" } else { "false" }),
+            Value::Number(number) => {
+                let _ = write!(json, "{number}");
+            }
+            Value::Text(text) => write_text(text, json),
+            Value::List(_, values) => {
+                json.push('[');
+                for (at, value) in values.iter().enumerate() {
+                    if at > 0 {
+                        json.push(',');
+                    }
+                    write(value, json);
+                }
+                json.push(']');
+            }
+            Value::Map(_, members) => {
+                json.push('{');
+                for (at, (name, value)) in members.iter().enumerate() {
+                    if at > 0 {
+                        json.push(',');
+                    }
+                    write_text(name, json);
+                    json.push(':');
+                    write(value, json);
+                }
+                json.push('}');
+            }
+        }
+    }
+    let mut json = String::new();
+    write(value, &mut json);
+    json
+}
+
+fn write_text(text: &str, json: &mut String) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
+                let _ = write!(json, "\\u{:04x}", u32::from(character));
+            }
+            _ => json.push(character),
+        }
+    }
+    json.push('"');
+}

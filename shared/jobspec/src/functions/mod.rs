@@ -1,0 +1,287 @@
+//! The functions of job files (§14): what each takes, and how one is called. What they do is in the other files here, a
+//! file a subject.
+
+mod collections;
+mod encoding;
+mod files;
+mod format;
+mod hashes;
+mod network;
+mod numbers;
+mod sets;
+mod table;
+mod text;
+mod time;
+mod yaml;
+
+use crate::{
+    error::Fault,
+    eval::{Evaluated, Evaluator, Scope},
+    number::Number,
+    suggest::nearest,
+    syntax::{At, Call, Expression},
+    types::Type,
+    value::Value,
+};
+
+/// A function and what it takes.
+pub(crate) struct Function {
+    name: &'static str,
+    /// What its arguments are, in order.
+    takes: &'static [Takes],
+    /// What further arguments are, if there may be any.
+    rest: Option<Takes>,
+    run: fn(&Context<'_>, Vec<Value>) -> Answer,
+}
+
+/// What an argument is to be; it is converted if it can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Anything but null.
+    Any,
+    /// Anything.
+    Nullable,
+    Text,
+    Number,
+    /// Elements of one kind.
+    List,
+    /// Strings, some of which may be null.
+    Texts,
+    Set,
+}
+
+/// What a function made of its arguments.
+type Answer = Result<Value, Wrong>;
+
+/// Why a function could not do its work.
+enum Wrong {
+    /// The call as a whole.
+    Call(String),
+    /// An argument, by its place.
+    Argument(usize, String),
+    /// Something with a place of its own.
+    Fault(Box<Fault>),
+}
+
+fn refused<T>(reason: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong::Call(reason.into()))
+}
+
+fn unfit<T>(argument: usize, reason: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong::Argument(argument, reason.into()))
+}
+
+/// What a function knows beside its arguments.
+struct Context<'c> {
+    evaluator: &'c Evaluator<'c>,
+    at: &'c At,
+}
+
+impl Context<'_> {
+    /// Counts bytes that an answer is going to take, before it takes them.
+    fn room(&self, bytes: usize) -> Result<(), Wrong> {
+        self.evaluator.spend(self.at, bytes).map_err(Wrong::Fault)
+    }
+
+    /// Bytes that nobody can guess who does not know the seed.
+    fn random(&self) -> [u8; 16] {
+        let drawn = self.evaluator.drawn.get();
+        self.evaluator.drawn.set(drawn + 1);
+        hashes::derived(&self.evaluator.surroundings.seed, drawn)
+    }
+}
+
+/// The value of a call.
+pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+    match call.name.as_str() {
+        "try" => return first_sound(evaluator, call, scope),
+        "can" => return is_sound(evaluator, call, scope, at),
+        "convert" => return converted(evaluator, call, scope, at),
+        _ => {}
+    }
+    let Some(function) = table::find(&call.name) else { return Err(unknown(call)) };
+    let mut arguments = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        arguments.push(evaluator.value(argument, scope)?);
+    }
+    if call.spread {
+        spread(call, &mut arguments)?;
+    }
+    let place = |argument: usize| {
+        let expression = call.arguments.get(argument).or(call.arguments.last());
+        expression.map_or(at.clone(), |expression| expression.at.clone())
+    };
+    let arguments = fitted(function, arguments, call, at, &place)?;
+    let context = Context { evaluator, at };
+    let value = (function.run)(&context, arguments).map_err(|wrong| match wrong {
+        Wrong::Call(reason) => {
+            let detail = format!("{}: {reason}", call.name);
+            Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail))
+        }
+        Wrong::Argument(argument, reason) => {
+            let detail = format!("argument {} of {}: {reason}", argument + 1, call.name);
+            Box::new(Fault::new(place(argument), "Invalid function argument", detail))
+        }
+        Wrong::Fault(fault) => fault,
+    })?;
+    evaluator.spend(at, value.weight())?;
+    Ok(value)
+}
+
+fn unknown(call: &Call) -> Box<Fault> {
+    let name = call.name.as_str();
+    let near = nearest(name, &table::names()).map(|near| format!(". Did you mean {near:?}?"));
+    let detail = format!("there is no function named {name:?}{}", near.unwrap_or_default());
+    Box::new(Fault::new(call.name_at.clone(), "Call to unknown function", detail))
+}
+
+/// Puts the elements of the last argument in its place.
+fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
+    match arguments.pop() {
+        Some(Value::List(_, values)) => {
+            arguments.extend(values);
+            Ok(())
+        }
+        _ => {
+            let at = call.arguments.last().map_or(call.name_at.clone(), |last| last.at.clone());
+            let detail = "only a list can be spread out over arguments with ...";
+            Err(Box::new(Fault::new(at, "Invalid expanding argument value", detail)))
+        }
+    }
+}
+
+/// The arguments as the function takes them.
+fn fitted(
+    function: &Function,
+    arguments: Vec<Value>,
+    call: &Call,
+    at: &At,
+    place: &dyn Fn(usize) -> At,
+) -> Evaluated<Vec<Value>> {
+    let (given, wanted) = (arguments.len(), function.takes.len());
+    let count =
+        |count: usize| if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
+    if given < wanted {
+        let least = if function.rest.is_some() { "at least " } else { "" };
+        let detail = format!("{} takes {least}{}, and {given} were given", call.name, count(wanted));
+        return Err(Box::new(Fault::new(
+            at.end.saturating_sub(1)..at.end,
+            "Not enough function arguments",
+            detail,
+        )));
+    }
+    if given > wanted && function.rest.is_none() {
+        let detail = format!("{} takes {}, and {given} were given", call.name, count(wanted));
+        return Err(Box::new(Fault::new(place(wanted), "Too many function arguments", detail)));
+    }
+    let kinds = function.takes.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Takes::Any)));
+    let pairs = arguments.into_iter().zip(kinds).enumerate();
+    pairs
+        .map(|(index, (value, takes))| {
+            fit(value, takes).map_err(|reason| {
+                let detail = format!("argument {} of {}: {reason}", index + 1, call.name);
+                Box::new(Fault::new(place(index), "Invalid function argument", detail))
+            })
+        })
+        .collect()
+}
+
+fn fit(value: Value, takes: Takes) -> Result<Value, String> {
+    if value == Value::Null && takes != Takes::Nullable {
+        return Err("it must not be null".to_owned());
+    }
+    match takes {
+        Takes::Any | Takes::Nullable => Ok(value),
+        Takes::Text => Type::Text.convert(value),
+        Takes::Number => Type::Number.convert(value),
+        Takes::List => Type::List(Box::new(Type::Any)).convert(value),
+        Takes::Texts => Type::List(Box::new(Type::Text)).convert(value),
+        Takes::Set => Type::Set(Box::new(Type::Any)).convert(value),
+    }
+}
+
+/// The first argument that can be evaluated.
+fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
+    let mut reasons = Vec::new();
+    for argument in &call.arguments {
+        match evaluator.value(argument, scope) {
+            Ok(value) => return Ok(value),
+            Err(fault) if fault.summary == crate::eval::TOO_MUCH => return Err(fault),
+            Err(fault) => reasons.push(format!("{} ({})", fault.summary, fault.detail)),
+        }
+    }
+    let detail = match reasons.is_empty() {
+        true => "try takes at least 1 argument".to_owned(),
+        false => format!("try: none of the expressions can be evaluated: {}", reasons.join(", ")),
+    };
+    Err(Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail)))
+}
+
+/// Whether the argument can be evaluated.
+fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+    let [argument] = &call.arguments[..] else { return Err(miscounted(call, 1, at)) };
+    match evaluator.value(argument, scope) {
+        Err(fault) if fault.summary == crate::eval::TOO_MUCH => Err(fault),
+        result => Ok(Value::Bool(result.is_ok())),
+    }
+}
+
+/// The first argument as a value of the type that the second is.
+fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+    let [value, kind] = &call.arguments[..] else { return Err(miscounted(call, 2, at)) };
+    let kind = Type::parse(kind, true)?;
+    let converted = kind.convert(evaluator.value(value, scope)?);
+    converted.map_err(|reason| {
+        let detail = format!("argument 1 of convert: {reason}");
+        Box::new(Fault::new(value.at.clone(), "Invalid function argument", detail))
+    })
+}
+
+fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
+    let given = call.arguments.len();
+    let detail = format!("{} takes {wanted} arguments, and {given} were given", call.name);
+    let summary =
+        if given < wanted { "Not enough function arguments" } else { "Too many function arguments" };
+    let place = call
+        .arguments
+        .get(wanted)
+        .map_or(at.end.saturating_sub(1)..at.end, |extra: &Expression| extra.at.clone());
+    Box::new(Fault::new(place, summary, detail))
+}
+
+// What functions take out of arguments that have been fitted.
+
+fn text_of(value: &Value) -> &str {
+    match value {
+        Value::Text(text) => text,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(..) | Value::Map(..) => {
+            unreachable!("the argument was converted to a string")
+        }
+    }
+}
+
+fn number_of(value: &Value) -> &Number {
+    match value {
+        Value::Number(number) => number,
+        Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(..) | Value::Map(..) => {
+            unreachable!("the argument was converted to a number")
+        }
+    }
+}
+
+fn elements_of(value: Value) -> Vec<Value> {
+    match value {
+        Value::List(_, values) => values,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(..) => {
+            unreachable!("the argument was converted to a list or a set")
+        }
+    }
+}
+
+/// A whole number of an argument.
+fn whole(arguments: &[Value], index: usize) -> Result<i64, Wrong> {
+    match number_of(&arguments[index]).to_i64() {
+        Some(number) => Ok(number),
+        None => unfit(index, format!("a whole number between {} and {} is required", i64::MIN, i64::MAX)),
+    }
+}

@@ -1,0 +1,60 @@
+//! Functions of sets.
+
+use super::{Answer, Context, Wrong, elements_of, refused, unfit};
+use crate::{
+    types::{Type, common_of, compare, set},
+    value::{Sequence, Value},
+};
+
+/// The values that all sets have.
+pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let mut sets = unified(arguments)?.into_iter();
+    let first = sets.next().unwrap_or_default();
+    let common = sets.fold(first, |common, other| {
+        common.into_iter().filter(|value| other.binary_search_by(|it| compare(it, value)).is_ok()).collect()
+    });
+    Ok(Value::List(Sequence::Set, common))
+}
+
+/// The values that any of the sets has.
+pub(super) fn setunion(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    Ok(set(unified(arguments)?.into_iter().flatten().collect()))
+}
+
+/// The elements of all sets in the kind that they have in common, in order.
+fn unified(arguments: Vec<Value>) -> Result<Vec<Vec<Value>>, Wrong> {
+    let all: Vec<Value> = arguments.iter().cloned().flat_map(elements_of).collect();
+    let Some(common) = common_of(&all) else { return refused("all sets must have elements of one kind") };
+    let kind = Type::Set(Box::new(common));
+    let sets = arguments.into_iter().map(|set| kind.convert(set).map(elements_of));
+    sets.collect::<Result<_, _>>().or_else(refused)
+}
+
+/// All ways to take one element of each.
+pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    if arguments.len() < 2 {
+        return refused("it takes at least two sets or lists");
+    }
+    let (mut lists, mut is_set) = (Vec::new(), false);
+    for (index, argument) in arguments.into_iter().enumerate() {
+        match argument {
+            Value::List(kind, values) => {
+                is_set |= kind == Sequence::Set;
+                lists.push(values);
+            }
+            other => return unfit(index, format!("a set or a list is required, not a {}", other.kind())),
+        }
+    }
+    let count = lists.iter().try_fold(1_usize, |count, list| count.checked_mul(list.len()));
+    let Some(count) = count else { return refused("the product is too large") };
+    let widest = lists.iter().flatten().map(Value::weight).max().unwrap_or_default();
+    context.room(count.saturating_mul(lists.len()).saturating_mul(widest))?;
+    let mut product = vec![Vec::new()];
+    for list in &lists {
+        let longer = |taken: &Vec<Value>, value: &Value| [&taken[..], std::slice::from_ref(value)].concat();
+        product =
+            product.iter().flat_map(|taken| list.iter().map(move |value| longer(taken, value))).collect();
+    }
+    let tuples: Vec<Value> = product.into_iter().map(Value::tuple).collect();
+    Ok(if is_set { set(tuples) } else { Value::List(Sequence::List, tuples) })
+}

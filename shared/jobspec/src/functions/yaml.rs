@@ -1,0 +1,326 @@
+//! YAML: reading what people write by hand, and writing what any reader reads.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+
+use super::{Answer, Context, Wrong, refused, text_of};
+use crate::{number::Number, value::Value};
+
+/// Levels of lists and maps in one another.
+const DEPTH_MAX: usize = 100;
+
+/// The value of a document.
+pub(super) fn yamldecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    // The parser lets this pass.
+    if text_of(&arguments[0]).starts_with('\t') {
+        return refused("the text is not YAML: nothing begins with a tab");
+    }
+    let mut reader =
+        Reader { context, parser: Parser::new_from_str(text_of(&arguments[0])), anchors: BTreeMap::new() };
+    let mut value = None;
+    loop {
+        match reader.next()? {
+            Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
+            Event::DocumentStart(_) if value.is_some() => {
+                return refused("there is more than one document in the text");
+            }
+            Event::DocumentStart(_) => {
+                let event = reader.next()?;
+                value = Some(reader.value(event, 0)?);
+            }
+            Event::StreamEnd => break,
+            _ => return refused("the text is no YAML document"),
+        }
+    }
+    value.map_or_else(|| refused("the text is empty"), Ok)
+}
+
+struct Reader<'a, 'c> {
+    context: &'a Context<'c>,
+    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
+    anchors: BTreeMap<usize, Value>,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn next(&mut self) -> Result<Event<'a>, Wrong> {
+        match self.parser.next_event() {
+            Some(Ok((event, _))) => Ok(event),
+            Some(Err(error)) => refused(format!("the text is not YAML: {error}")),
+            None => Ok(Event::StreamEnd),
+        }
+    }
+
+    /// The value that an event is or begins.
+    fn value(&mut self, event: Event<'a>, depth: usize) -> Answer {
+        if depth > DEPTH_MAX {
+            return refused(format!("lists and maps stand in one another at most {DEPTH_MAX} levels deep"));
+        }
+        self.context.room(size_of::<Value>())?;
+        let (value, anchor) = match event {
+            Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_deref())?, anchor),
+            Event::SequenceStart(anchor, _) => {
+                let mut values = Vec::new();
+                loop {
+                    match self.next()? {
+                        Event::SequenceEnd => break,
+                        event => values.push(self.value(event, depth + 1)?),
+                    }
+                }
+                (Value::tuple(values), anchor)
+            }
+            Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
+            Event::Alias(anchor) => {
+                let Some(value) = self.anchors.get(&anchor).cloned() else {
+                    return refused("a reference is to an anchor that is not there, or not yet");
+                };
+                self.context.room(value.weight())?;
+                return Ok(value);
+            }
+            _ => return refused("a value is missing"),
+        };
+        if anchor > 0 {
+            self.context.room(value.weight())?;
+            self.anchors.insert(anchor, value.clone());
+        }
+        Ok(value)
+    }
+
+    fn mapping(&mut self, depth: usize) -> Answer {
+        let (mut members, mut merged) = (BTreeMap::new(), BTreeMap::new());
+        loop {
+            let key = match self.next()? {
+                Event::MappingEnd => break,
+                event => event,
+            };
+            let is_merge = matches!(&key, Event::Scalar(text, ScalarStyle::Plain, _, None) if text == "<<");
+            let key = self.value(key, depth + 1)?;
+            let event = self.next()?;
+            let value = self.value(event, depth + 1)?;
+            if is_merge {
+                merge(value, &mut merged)?;
+                continue;
+            }
+            let Some(key) = key.to_text() else {
+                return refused(format!("keys are strings, and one is of the kind {}", key.kind()));
+            };
+            members.insert(key, value);
+        }
+        for (name, value) in merged {
+            members.entry(name).or_insert(value);
+        }
+        Ok(Value::object(members))
+    }
+}
+
+/// What a key `<<` brings along.
+fn merge(value: Value, merged: &mut BTreeMap<String, Value>) -> Result<(), Wrong> {
+    match value {
+        Value::Map(_, members) => {
+            for (name, value) in members {
+                merged.entry(name).or_insert(value);
+            }
+            Ok(())
+        }
+        Value::List(_, values) => values.into_iter().try_for_each(|value| merge(value, merged)),
+        _ => refused("what is merged must be a map or a list of maps"),
+    }
+}
+
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Answer {
+    match tag.map(|tag| (tag.is_yaml_core_schema(), tag.suffix.as_str())) {
+        None if style == ScalarStyle::Plain => Ok(plain(text)),
+        None | Some((true, "str")) | Some((false, "")) => Ok(Value::text(text)),
+        Some((true, "int" | "float")) => match Number::parse(text) {
+            Some(number) => Ok(Value::Number(number)),
+            None => refused(format!("{text:?} is no number")),
+        },
+        Some((true, "bool")) => match plain(text) {
+            flag @ Value::Bool(_) => Ok(flag),
+            _ => refused(format!("{text:?} is no bool")),
+        },
+        Some((true, "null")) => Ok(Value::Null),
+        Some((true, "timestamp")) => Ok(date(text).map_or_else(|| Value::text(text), Value::text)),
+        Some((_, other)) => refused(format!("the tag {other:?} is not known")),
+    }
+}
+
+/// What a text without quotes means.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => {
+            return Value::Bool(true);
+        }
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n" | "N" => {
+            return Value::Bool(false);
+        }
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
+            return Value::Number(Number::infinite(false));
+        }
+        "-.inf" | "-.Inf" | "-.INF" => return Value::Number(Number::infinite(true)),
+        _ => {}
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.')) {
+        return Value::text(text);
+    }
+    if let Some(date) = date(text) {
+        return Value::text(date);
+    }
+    match Number::parse(&text.replace('_', "")) {
+        Some(number) => Value::Number(number),
+        None => Value::text(text),
+    }
+}
+
+/// A day as the point in time at which it begins.
+fn date(text: &str) -> Option<String> {
+    let is_day = text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let day: jiff::civil::Date = if is_day { text.parse().ok()? } else { return None };
+    Some(format!("{day}T00:00:00Z"))
+}
+
+/// A document with names in order and all texts in quotes.
+pub(super) fn yamlencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+    let mut yaml = String::new();
+    match &arguments[0] {
+        value @ (Value::List(..) | Value::Map(..)) => block(value, 0, false, &mut yaml),
+        value => {
+            inline(value, 0, &mut yaml);
+            yaml.push('\n');
+            // The end of a bare word is marked, since more of it could follow.
+            if !matches!(value, Value::Text(_)) {
+                yaml.push_str("...\n");
+            }
+        }
+    }
+    Ok(Value::text(yaml))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::List(_, values) => values.is_empty(),
+        Value::Map(_, members) => members.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => false,
+    }
+}
+
+/// A list or a map; its first line has been begun if it `continues` one.
+fn block(value: &Value, indentation: usize, continues: bool, yaml: &mut String) {
+    let margin = " ".repeat(indentation);
+    let mut first = continues;
+    let mut begin = |yaml: &mut String| {
+        if !std::mem::take(&mut first) {
+            yaml.push_str(&margin);
+        }
+    };
+    match value {
+        _ if is_empty(value) => {
+            yaml.push_str(if matches!(value, Value::List(..)) { "[]\n" } else { "{}\n" });
+        }
+        Value::List(_, values) => {
+            for value in values {
+                begin(yaml);
+                yaml.push_str("- ");
+                nested(value, indentation + 2, true, yaml);
+            }
+        }
+        Value::Map(_, members) => {
+            for (name, value) in members {
+                begin(yaml);
+                inline(&Value::text(name.as_str()), 0, yaml);
+                yaml.push(':');
+                match value {
+                    Value::List(..) if !is_empty(value) => {
+                        yaml.push('\n');
+                        block(value, indentation, false, yaml);
+                    }
+                    Value::Map(..) if !is_empty(value) => {
+                        yaml.push('\n');
+                        block(value, indentation + 2, false, yaml);
+                    }
+                    _ => {
+                        yaml.push(' ');
+                        nested(value, indentation + 2, false, yaml);
+                    }
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {}
+    }
+}
+
+fn nested(value: &Value, indentation: usize, continues: bool, yaml: &mut String) {
+    if matches!(value, Value::List(..) | Value::Map(..)) {
+        return block(value, indentation, continues, yaml);
+    }
+    inline(value, indentation, yaml);
+    yaml.push('\n');
+}
+
+/// A value that is neither list nor map. Text of several lines is a block of its own.
+fn inline(value: &Value, indentation: usize, yaml: &mut String) {
+    match value {
+        Value::Text(text) if text.contains('\n') => lines(text, indentation.max(2), yaml),
+        Value::Text(text) => quote(text, yaml),
+        Value::Null => yaml.push_str("null"),
+        other => yaml.push_str(&other.to_text().unwrap_or_default()),
+    }
+}
+
+fn lines(text: &str, indentation: usize, yaml: &mut String) {
+    let is_printable = |c: char| c == '\n' || c == '\t' || !c.is_control();
+    if !text.chars().all(is_printable) {
+        return quote(text, yaml);
+    }
+    yaml.push('|');
+    if text.starts_with([' ', '\n', '\t']) {
+        yaml.push('2');
+    }
+    let body = match text.strip_suffix('\n') {
+        None => {
+            yaml.push('-');
+            text
+        }
+        Some("") => {
+            yaml.push('+');
+            ""
+        }
+        Some(body) if body.ends_with('\n') => {
+            yaml.push('+');
+            body
+        }
+        Some(body) => body,
+    };
+    for line in body.split('\n') {
+        yaml.push('\n');
+        if !line.is_empty() {
+            yaml.push_str(&" ".repeat(indentation));
+            yaml.push_str(line);
+        }
+    }
+}
+
+fn quote(text: &str, yaml: &mut String) {
+    yaml.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => yaml.push_str("\\\""),
+            '\\' => yaml.push_str("\\\\"),
+            '\n' => yaml.push_str("\\n"),
+            '\r' => yaml.push_str("\\r"),
+            '\t' => yaml.push_str("\\t"),
+            '\0' => yaml.push_str("\\0"),
+            '\u{1b}' => yaml.push_str("\\e"),
+            c if c.is_control() => {
+                let _ = write!(yaml, "\\x{:02X}", u32::from(c));
+            }
+            c => yaml.push(c),
+        }
+    }
+    yaml.push('"');
+}

@@ -1,0 +1,143 @@
+//! Mistakes that make no file unreadable, but that no server accepts: told here with their lines, which a server does not
+//! know. What must be evaluated to be judged is left to the server.
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use croner::Cron;
+
+use crate::{
+    error::{Fault, Faults},
+    suggest::nearest,
+    syntax::{Attribute, Block, Body, Expression, Kind, NativeBody},
+};
+
+/// Notes what is wrong with the jobs of a file.
+pub(crate) fn file(body: &Body, faults: &Faults) {
+    // In JSON the tree does not tell blocks from attributes.
+    let Body::Native(body) = body else { return };
+    for job in blocks(body, "job") {
+        self::job(job, faults);
+    }
+}
+
+fn blocks<'b>(body: &'b NativeBody, kind: &'b str) -> impl Iterator<Item = &'b NativeBody> {
+    syntax(body, kind).filter_map(|block| match &block.body {
+        Body::Native(body) => Some(&**body),
+        Body::Json(_) => None,
+    })
+}
+
+fn syntax<'b>(body: &'b NativeBody, kind: &'b str) -> impl Iterator<Item = &'b Block> {
+    body.blocks.iter().filter(move |block| block.kind == kind)
+}
+
+/// A text that needs no evaluation.
+fn plain(attribute: &Attribute) -> Option<&str> {
+    match &attribute.value.kind {
+        Kind::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn text<'b>(body: &'b NativeBody, name: &str) -> Option<(&'b str, &'b Attribute)> {
+    let attribute = body.attributes.iter().find(|attribute| attribute.name == name)?;
+    Some((plain(attribute)?, attribute))
+}
+
+fn job(job: &NativeBody, faults: &Faults) {
+    names_are_unique(job, "group", faults);
+    for group in blocks(job, "group") {
+        self::group(group, faults);
+    }
+    for periodic in blocks(job, "periodic") {
+        for attribute in &periodic.attributes {
+            match (attribute.name.as_str(), &attribute.value.kind) {
+                ("cron", _) => cron(&attribute.value, faults),
+                ("crons", Kind::Tuple(specs)) => specs.iter().for_each(|spec| cron(spec, faults)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn names_are_unique(body: &NativeBody, kind: &str, faults: &Faults) {
+    let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
+    for block in syntax(body, kind) {
+        let Some((name, at)) = block.labels.first() else { continue };
+        if seen.insert(name, ()).is_some() {
+            let detail = format!("there is a {kind} {name:?} already; give this one another name");
+            faults.note(Fault::about(at.clone(), "Duplicate {} name", kind, detail));
+        }
+    }
+}
+
+fn cron(spec: &Expression, faults: &Faults) {
+    let Kind::Text(text) = &spec.kind else { return };
+    let has_fields = text.starts_with('@') || text.split_whitespace().count() >= 5;
+    let reason = match Cron::from_str(text) {
+        Ok(_) if has_fields => return,
+        Ok(_) => "fields are missing".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let detail = format!(
+        "{reason}; five fields are expected, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
+    );
+    faults.note(Fault::new(spec.at.clone(), "Invalid cron spec", detail));
+}
+
+fn group(group: &NativeBody, faults: &Faults) {
+    names_are_unique(group, "task", faults);
+    let networks: Vec<&NativeBody> = blocks(group, "network").collect();
+    networks.iter().for_each(|network| names_are_unique(network, "port", faults));
+    let ports = networks.iter().flat_map(|network| syntax(network, "port"));
+    let ports: Vec<&str> =
+        ports.filter_map(|port| port.labels.first()).map(|(name, _)| name.as_str()).collect();
+    let volumes: Vec<&str> = syntax(group, "volume")
+        .filter_map(|volume| volume.labels.first())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let makes_more = group.blocks.iter().any(|block| block.kind == "dynamic")
+        || networks.iter().any(|network| network.blocks.iter().any(|block| block.kind == "dynamic"));
+    for task in blocks(group, "task") {
+        let of_tasks =
+            blocks(task, "resources").any(|resources| blocks(resources, "network").next().is_some());
+        for mount in blocks(task, "volume_mount") {
+            known(mount, "volume", ("volume", &volumes), makes_more, faults);
+        }
+        services(task, &ports, makes_more || of_tasks, faults);
+    }
+    services(group, &ports, makes_more, faults);
+}
+
+/// Ports that services and their checks name.
+fn services(body: &NativeBody, ports: &[&str], makes_more: bool, faults: &Faults) {
+    for service in blocks(body, "service") {
+        for named in std::iter::once(service).chain(blocks(service, "check")) {
+            known(named, "port", ("port", ports), makes_more, faults);
+        }
+    }
+}
+
+/// Notes a name that is given to an argument and that nothing has.
+fn known(
+    body: &NativeBody,
+    argument: &str,
+    (what, names): (&str, &[&str]),
+    makes_more: bool,
+    faults: &Faults,
+) {
+    let Some((name, attribute)) = text(body, argument) else { return };
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    if makes_more || is_number || name.contains("${") || names.contains(&name) {
+        return;
+    }
+    let detail = match nearest(name, names) {
+        Some(near) => format!("the group has no {what} {name:?}. Did you mean {near:?}?"),
+        None if names.is_empty() => {
+            format!("the group has no {what} {name:?}, and none at all: {what} {name:?} {{ … }}")
+        }
+        None => format!("the group has no {what} {name:?}; it has {}", names.join(", ")),
+    };
+    faults.note(Fault::about(attribute.value.at.clone(), "Unknown {}", what, detail));
+}

@@ -1,0 +1,225 @@
+//! Attributes and blocks.
+
+use std::{collections::BTreeSet, rc::Rc};
+
+use super::{
+    Attribute, Block, Body, NativeBody,
+    cursor::{Cursor, Parsed, refused},
+    expressions,
+    scanner::scan,
+    templates,
+    tokens::{Token, TokenKind as Kind},
+};
+
+/// Parses a file.
+pub(crate) fn file(text: &str) -> Parsed<Body> {
+    literal_body(text).map(|body| Body::Native(Rc::new(body)))
+}
+
+/// The attributes of a text of which nothing but attributes is wanted, such as `name = 1`.
+pub(crate) fn literal_body(text: &str) -> Parsed<NativeBody> {
+    let tokens = scan(text);
+    invalid_tokens(text, &tokens)?;
+    body(&mut Cursor::new(text, tokens), None)
+}
+
+/// What the language has no use for is said before anything else, for what it is.
+pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
+    for token in tokens {
+        let (summary, detail) = match token.kind {
+            Kind::QuotedNewline => (
+                "Invalid multi-line string",
+                "a quoted text ends on the line where it begins; close the quotes, or write it as a heredoc: <<EOT"
+                    .to_owned(),
+            ),
+            Kind::Invalid => match &text[token.at()] {
+                "&" => ("Unsupported operator", "there are no operators on bits; \"and\" is &&".to_owned()),
+                "|" => ("Unsupported operator", "there are no operators on bits; \"or\" is ||".to_owned()),
+                "~" => ("Unsupported operator", "there are no operators on bits; \"not\" is !".to_owned()),
+                "^" => ("Unsupported operator", "there are no operators on bits".to_owned()),
+                "'" => ("Invalid character", "text is written in double quotes: \"…\"".to_owned()),
+                "`" => (
+                    "Invalid character",
+                    "text is written in double quotes, that of several lines as a heredoc: <<EOT".to_owned(),
+                ),
+                ";" => {
+                    ("Invalid character", "definitions end with their line, not with a semicolon".to_owned())
+                }
+                other => ("Invalid character", format!("the language has no use for {other:?}")),
+            },
+            _ => continue,
+        };
+        return refused(token.at(), summary, detail);
+    }
+    Ok(())
+}
+
+/// What a file holds, or a block up to its closing brace, which began where `opened` says.
+fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
+    let mut body = NativeBody::default();
+    let mut names = BTreeSet::new();
+    loop {
+        let token = cursor.read();
+        match (token.kind, opened) {
+            (Kind::Newline, _) => {}
+            (Kind::Name, _) => match item(cursor, token, false)? {
+                Item::Attribute(attribute) => {
+                    if !names.insert(attribute.name.clone()) {
+                        let detail =
+                            format!("{:?} was given a value before; each name has one", attribute.name);
+                        return refused(attribute.name_at, "Attribute redefined", detail);
+                    }
+                    body.attributes.push(attribute);
+                }
+                Item::Block(block) => body.blocks.push(block),
+            },
+            (Kind::CloseBrace, Some(_)) | (Kind::End, None) => return Ok(body),
+            (Kind::End, Some(opened)) => {
+                let detail = "the closing brace of this block is missing, or a brace in the block closes too little or too much";
+                return refused(opened.at(), "Unclosed configuration block", detail);
+            }
+            (Kind::OpenQuote, _) => {
+                return refused(token.at(), "Invalid argument name", "names of arguments have no quotes");
+            }
+            _ => {
+                return refused(token.at(), "Argument or block definition required", expected(cursor, token));
+            }
+        }
+    }
+}
+
+fn expected(cursor: &Cursor<'_>, token: Token) -> String {
+    match token.kind {
+        Kind::CloseBrace => {
+            "this brace closes no block; one is missing above, or this is one too many".to_owned()
+        }
+        _ => format!("{:?} begins neither an argument nor a block", cursor.slice(token)),
+    }
+}
+
+enum Item {
+    Attribute(Attribute),
+    Block(Block),
+}
+
+/// What begins with a name.
+fn item(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<Item> {
+    let next = cursor.peek();
+    match next.kind {
+        Kind::Assign => {
+            cursor.read();
+            attribute(cursor, name, on_one_line).map(Item::Attribute)
+        }
+        Kind::OpenQuote | Kind::OpenBrace | Kind::Name if on_one_line => {
+            let detail = "a block on one line holds one argument; give this block a line of its own";
+            refused(
+                name.start as usize..next.end as usize,
+                "Invalid single-argument block definition",
+                detail,
+            )
+        }
+        Kind::OpenQuote | Kind::OpenBrace | Kind::Name => block(cursor, name).map(Item::Block),
+        Kind::Equal | Kind::Colon => refused(
+            name.at(),
+            "Argument or block definition required",
+            format!("an argument is set with one equals sign: {} = …", cursor.slice(name)),
+        ),
+        _ => refused(
+            name.at(),
+            "Argument or block definition required",
+            format!(
+                "{0:?} alone says nothing; an argument is {0} = …, a block {0} {{ … }}",
+                cursor.slice(name)
+            ),
+        ),
+    }
+}
+
+fn attribute(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<Attribute> {
+    let value = expressions::any(cursor)?;
+    if !on_one_line {
+        let end = cursor.peek();
+        match end.kind {
+            Kind::Newline | Kind::End => {
+                cursor.read();
+            }
+            Kind::Comma => {
+                let detail = "arguments are separated by line feeds, not by commas";
+                return refused(end.at(), "Unexpected comma after argument", detail);
+            }
+            _ => {
+                let detail =
+                    format!("an argument ends with its line; {} does not belong to it", quoted(cursor, end));
+                return refused(end.at(), "Missing newline after argument", detail);
+            }
+        }
+    }
+    Ok(Attribute { name: cursor.slice(name).to_owned(), name_at: name.at(), value: Rc::new(value) })
+}
+
+fn quoted(cursor: &Cursor<'_>, token: Token) -> String {
+    format!("{:?}", cursor.slice(token))
+}
+
+fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
+    let invalid = |at, detail: String| refused(at, "Invalid block definition", detail);
+    let mut labels = Vec::new();
+    let opened = loop {
+        let token = cursor.read();
+        match token.kind {
+            Kind::OpenBrace => break token,
+            Kind::OpenQuote => labels.push(templates::label(cursor, token)?),
+            Kind::Name => labels.push((cursor.slice(token).to_owned(), token.at())),
+            Kind::Assign => {
+                let detail = "with an equals sign it is an argument, which has no labels; a block has none of the sign";
+                return invalid(token.at(), detail.to_owned());
+            }
+            Kind::Newline | Kind::End => {
+                let detail = format!(
+                    "the block {} has no content: {{ is expected on the line where the block begins",
+                    quoted(cursor, kind)
+                );
+                return invalid(token.at(), detail);
+            }
+            _ => {
+                let detail =
+                    format!("a label in quotes or {{ is expected here, not {}", quoted(cursor, token));
+                return invalid(token.at(), detail);
+            }
+        }
+    };
+    let body = cursor.deeper(|cursor| match cursor.peek_kind() {
+        Kind::Newline | Kind::End | Kind::CloseBrace => body(cursor, Some(opened)),
+        _ => one_line_body(cursor),
+    })?;
+    let end = cursor.peek();
+    if !matches!(end.kind, Kind::Newline | Kind::End) {
+        let detail = format!("a block ends with its line; {} does not belong to it", quoted(cursor, end));
+        return refused(end.at(), "Missing newline after block definition", detail);
+    }
+    cursor.read();
+    let name = cursor.slice(kind).to_owned();
+    Ok(Block { kind: name, kind_at: kind.at(), labels, body: Body::Native(Rc::new(body)) })
+}
+
+/// The one argument of a block that begins and ends on the same line.
+fn one_line_body(cursor: &mut Cursor<'_>) -> Parsed<NativeBody> {
+    let name = cursor.read();
+    if name.kind != Kind::Name {
+        return refused(name.at(), "Argument or block definition required", expected(cursor, name));
+    }
+    let Item::Attribute(attribute) = item(cursor, name, true)? else { return Ok(NativeBody::default()) };
+    let end = cursor.peek();
+    let detail = match end.kind {
+        Kind::CloseBrace => {
+            cursor.read();
+            return Ok(NativeBody { attributes: vec![attribute], blocks: Vec::new() });
+        }
+        Kind::Comma => "a block on one line holds one argument; give each of several a line of its own",
+        Kind::Newline => "a block that begins on a line with its argument ends on that line, too",
+        _ => {
+            "a block on one line ends with a closing brace behind its one argument; give each of several a line"
+        }
+    };
+    refused(end.at(), "Invalid single-argument block definition", detail)
+}

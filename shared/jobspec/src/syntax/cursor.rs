@@ -1,0 +1,117 @@
+//! A place among the tokens, and what is skipped on the way: comments, and line feeds where they mean nothing.
+
+use super::{
+    At,
+    tokens::{Token, TokenKind},
+};
+use crate::error::Fault;
+
+/// What a parser makes of tokens, or the first thing that is wrong with them.
+pub(super) type Parsed<T> = Result<T, Box<Fault>>;
+
+/// Levels of blocks, expressions and templates in one another.
+const DEPTH_MAX: u32 = 200;
+
+/// Tokens of a text, one after the other.
+pub(super) struct Cursor<'a> {
+    pub(super) text: &'a str,
+    tokens: Vec<Token>,
+    position: usize,
+    /// Whether line feeds are tokens; innermost last.
+    newlines: Vec<bool>,
+    depth: u32,
+    /// Where the token before the next one stands.
+    previous: At,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(text: &'a str, tokens: Vec<Token>) -> Cursor<'a> {
+        Cursor { text, tokens, position: 0, newlines: vec![true], depth: 0, previous: 0..0 }
+    }
+
+    /// Where the next token is in the list, and it; a comment to the end of its line is a line feed.
+    fn next_position(&self) -> (usize, Token) {
+        let counts_newlines = self.newlines.last().copied().unwrap_or(true);
+        let mut position = self.position;
+        loop {
+            let token = self.tokens[position];
+            match token.kind {
+                TokenKind::Newline if !counts_newlines => position += 1,
+                TokenKind::Comment => {
+                    if counts_newlines && self.text[token.at()].ends_with('\n') {
+                        let start = token.end - 1;
+                        return (position, Token { kind: TokenKind::Newline, start, end: token.end });
+                    }
+                    position += 1;
+                }
+                _ => return (position, token),
+            }
+        }
+    }
+
+    pub(super) fn peek(&self) -> Token {
+        self.next_position().1
+    }
+
+    pub(super) fn peek_kind(&self) -> TokenKind {
+        self.peek().kind
+    }
+
+    /// The next token. The end of the file comes again and again.
+    pub(super) fn read(&mut self) -> Token {
+        let (position, token) = self.next_position();
+        self.position = (position + 1).min(self.tokens.len() - 1);
+        self.previous = token.at();
+        token
+    }
+
+    /// The next token if it is of a kind.
+    pub(super) fn read_if(&mut self, kind: TokenKind) -> Option<Token> {
+        (self.peek_kind() == kind).then(|| self.read())
+    }
+
+    /// Where the token that was read last stands.
+    pub(super) fn previous(&self) -> At {
+        self.previous.clone()
+    }
+
+    /// Whether the next token is this name.
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        let token = self.peek();
+        token.kind == TokenKind::Name && &self.text[token.at()] == word
+    }
+
+    pub(super) fn slice(&self, token: Token) -> &'a str {
+        &self.text[token.at()]
+    }
+
+    /// Parses something in which line feeds are tokens or not.
+    pub(super) fn with_newlines<T>(
+        &mut self,
+        counted: bool,
+        parse: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
+        self.newlines.push(counted);
+        let parsed = parse(self);
+        self.newlines.pop();
+        parsed
+    }
+
+    /// Parses something one level further in.
+    pub(super) fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH_MAX {
+            let detail =
+                format!("blocks and expressions stand in one another at most {DEPTH_MAX} levels deep");
+            return Err(Box::new(Fault::new(self.peek().at(), "Nested too deeply", detail)));
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+}
+
+/// A fault as the result of parsing.
+pub(super) fn refused<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
+    Err(Box::new(Fault::new(at, summary, detail)))
+}

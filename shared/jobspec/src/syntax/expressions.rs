@@ -1,0 +1,444 @@
+//! Expressions, from the conditional down to names and literals (§3).
+
+use super::{
+    At, Binary, Call, Expression, For, Kind as Form, Step, Unary,
+    bodies::invalid_tokens,
+    cursor::{Cursor, Parsed, refused},
+    scanner::scan,
+    templates,
+    tokens::{Token, TokenKind as Kind},
+};
+use crate::number::Number;
+
+/// Parses a text that is one expression.
+pub(crate) fn expression(text: &str) -> Parsed<Expression> {
+    let tokens = scan(text);
+    invalid_tokens(text, &tokens)?;
+    let mut cursor = Cursor::new(text, tokens);
+    cursor.with_newlines(false, |cursor| {
+        let expression = any(cursor)?;
+        let end = cursor.peek();
+        if end.kind != Kind::End {
+            return refused(
+                end.at(),
+                "Extra characters after expression",
+                "the expression ended before this",
+            );
+        }
+        Ok(expression)
+    })
+}
+
+fn joined(from: &At, to: &At) -> At {
+    from.start..to.end
+}
+
+/// Any expression.
+pub(super) fn any(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    cursor.deeper(|cursor| {
+        let condition = operation(cursor, 0)?;
+        if cursor.read_if(Kind::Question).is_none() {
+            return Ok(condition);
+        }
+        let chosen = any(cursor)?;
+        let colon = cursor.peek();
+        if colon.kind != Kind::Colon {
+            let detail = "condition ? result : other result needs a colon and the other result";
+            return refused(colon.at(), "Missing false expression in conditional", detail);
+        }
+        cursor.read();
+        let other = any(cursor)?;
+        let at = joined(&condition.at, &other.at);
+        Ok(Expression { at, kind: Form::Conditional(Box::new([condition, chosen, other])) })
+    })
+}
+
+/// The operator of a token and how closely it binds.
+fn operator(kind: Kind) -> Option<(Binary, u8)> {
+    Some(match kind {
+        Kind::Or => (Binary::Or, 1),
+        Kind::And => (Binary::And, 2),
+        Kind::Equal => (Binary::Equal, 3),
+        Kind::NotEqual => (Binary::NotEqual, 3),
+        Kind::Less => (Binary::Less, 4),
+        Kind::LessOrEqual => (Binary::LessOrEqual, 4),
+        Kind::Greater => (Binary::Greater, 4),
+        Kind::GreaterOrEqual => (Binary::GreaterOrEqual, 4),
+        Kind::Plus => (Binary::Plus, 5),
+        Kind::Minus => (Binary::Minus, 5),
+        Kind::Star => (Binary::Times, 6),
+        Kind::Slash => (Binary::Divide, 6),
+        Kind::Percent => (Binary::Remainder, 6),
+        _ => return None,
+    })
+}
+
+/// Operands with operators between them that bind closer than `above`.
+fn operation(cursor: &mut Cursor<'_>, above: u8) -> Parsed<Expression> {
+    let mut left = with_steps(cursor)?;
+    let mut length = 0_u32;
+    while let Some((operator, strength)) = operator(cursor.peek_kind()).filter(|(_, it)| *it > above) {
+        cursor.read();
+        // The tree grows to the left with each operator, and so counts as deep.
+        length += 1;
+        if length > CHAIN_MAX {
+            let detail = format!("at most {CHAIN_MAX} operators stand in a row; use parentheses or locals");
+            return refused(cursor.previous(), "Nested too deeply", detail);
+        }
+        let right = cursor.deeper(|cursor| operation(cursor, strength))?;
+        let at = joined(&left.at, &right.at);
+        left = Expression { at, kind: Form::Binary(operator, Box::new([left, right])) };
+    }
+    Ok(left)
+}
+
+/// Operators of one strength in a row; each is a level of the tree.
+const CHAIN_MAX: u32 = 200;
+
+/// A term and the steps that lead on from its value.
+fn with_steps(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let term = term(cursor)?;
+    let (steps, end) = steps(cursor, true)?;
+    let Some(end) = end else { return Ok(term) };
+    let at = joined(&term.at, &end);
+    let written = match &term.kind {
+        // What is behind a splat is for us to do, also with what only the node knows.
+        Form::Name(_) => {
+            let splat = steps.iter().find_map(|step| match step {
+                Step::Splat(_, at) => Some(at.start),
+                Step::Attribute(..) | Step::LegacyIndex(..) | Step::Index(..) => None,
+            });
+            cursor.text[at.start..splat.unwrap_or(at.end)].trim_end().to_owned()
+        }
+        _ => String::new(),
+    };
+    Ok(Expression { at, kind: Form::Traversal(Box::new(term), steps, written) })
+}
+
+/// The steps at hand, and where the last of them ends. Behind `.*` indexes are not for each element.
+fn steps(cursor: &mut Cursor<'_>, with_indexes: bool) -> Parsed<(Vec<Step>, Option<At>)> {
+    let mut steps = Vec::new();
+    let mut end = None;
+    loop {
+        match cursor.peek_kind() {
+            Kind::Dot => step_by_dot(cursor, &mut steps)?,
+            Kind::OpenBracket if with_indexes => steps.push(step_by_bracket(cursor)?),
+            _ => return Ok((steps, end)),
+        }
+        end = Some(cursor.previous());
+    }
+}
+
+fn step_by_dot(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Parsed<()> {
+    let dot = cursor.read().at();
+    let token = cursor.peek();
+    match token.kind {
+        Kind::Name => {
+            cursor.read();
+            steps.push(Step::Attribute(cursor.slice(token).to_owned()));
+        }
+        Kind::Number => {
+            cursor.read();
+            // Two indexes look like one fraction.
+            for digits in cursor.slice(token).split('.') {
+                let Some(index) =
+                    Number::parse(digits).filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+                else {
+                    return refused(token.at(), "Invalid legacy index syntax", "an index is a whole number");
+                };
+                steps.push(Step::LegacyIndex(index, joined(&dot, &token.at())));
+            }
+        }
+        Kind::Star => {
+            cursor.read();
+            let (inner, _) = cursor.deeper(|cursor| self::steps(cursor, false))?;
+            steps.push(Step::Splat(inner, joined(&dot, &cursor.previous())));
+        }
+        _ => return refused(token.at(), "Invalid attribute name", "a name is expected behind a dot"),
+    }
+    Ok(())
+}
+
+fn step_by_bracket(cursor: &mut Cursor<'_>) -> Parsed<Step> {
+    let open = cursor.read().at();
+    let step = cursor.with_newlines(false, |cursor| {
+        if cursor.read_if(Kind::Star).is_some() {
+            close_index(cursor, "Missing close bracket on splat index")?;
+            return Ok(None);
+        }
+        let index = any(cursor)?;
+        close_index(cursor, "Missing close bracket on index")?;
+        Ok(Some(index))
+    })?;
+    match step {
+        Some(index) => Ok(Step::Index(index, joined(&open, &cursor.previous()))),
+        None => {
+            let (inner, _) = cursor.deeper(|cursor| steps(cursor, true))?;
+            Ok(Step::Splat(inner, joined(&open, &cursor.previous())))
+        }
+    }
+}
+
+fn close_index(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
+    let close = cursor.peek();
+    if close.kind != Kind::CloseBracket {
+        return refused(close.at(), summary, "an index ends with a closing bracket: ]");
+    }
+    cursor.read();
+    Ok(())
+}
+
+fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let token = cursor.peek();
+    match token.kind {
+        Kind::OpenParenthesis => parenthesis(cursor),
+        Kind::Number => {
+            cursor.read();
+            let digits = cursor.slice(token);
+            match Number::parse(digits) {
+                Some(number) => Ok(Expression { at: token.at(), kind: Form::Number(number) }),
+                None => refused(token.at(), "Invalid number literal", format!("{digits:?} is no number")),
+            }
+        }
+        Kind::Name => name(cursor),
+        Kind::OpenQuote | Kind::OpenHeredoc => templates::template(cursor),
+        Kind::Minus => unary(cursor, Unary::Negate),
+        Kind::Not => unary(cursor, Unary::Not),
+        Kind::OpenBracket => tuple(cursor),
+        Kind::OpenBrace => object(cursor),
+        Kind::End => {
+            refused(token.at(), "Missing expression", "a value is expected before the end of the text")
+        }
+        Kind::Newline => refused(token.at(), "Invalid expression", "a value is expected on this line"),
+        _ => {
+            let detail = format!("a value is expected here, and {:?} begins none", cursor.slice(token));
+            refused(token.at(), "Invalid expression", detail)
+        }
+    }
+}
+
+fn unary(cursor: &mut Cursor<'_>, operator: Unary) -> Parsed<Expression> {
+    let sign = cursor.read().at();
+    let operand = cursor.deeper(with_steps)?;
+    Ok(Expression { at: joined(&sign, &operand.at), kind: Form::Unary(operator, Box::new(operand)) })
+}
+
+fn parenthesis(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let open = cursor.read().at();
+    let inner = cursor.with_newlines(false, |cursor| {
+        let inner = any(cursor)?;
+        let close = cursor.peek();
+        if close.kind != Kind::CloseParenthesis {
+            return refused(close.at(), "Unbalanced parentheses", "a closing parenthesis is expected here");
+        }
+        cursor.read();
+        Ok(inner)
+    })?;
+    Ok(Expression { at: joined(&open, &cursor.previous()), kind: Form::Parenthesis(Box::new(inner)) })
+}
+
+fn name(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let token = cursor.read();
+    let name = cursor.slice(token);
+    if cursor.peek_kind() == Kind::OpenParenthesis {
+        return call(cursor, token);
+    }
+    let kind = match name {
+        "true" => Form::Bool(true),
+        "false" => Form::Bool(false),
+        "null" => Form::Null,
+        _ => Form::Name(name.to_owned()),
+    };
+    Ok(Expression { at: token.at(), kind })
+}
+
+fn call(cursor: &mut Cursor<'_>, name: Token) -> Parsed<Expression> {
+    let open = cursor.read();
+    let (arguments, spread) = cursor.with_newlines(false, |cursor| {
+        let mut arguments = Vec::new();
+        loop {
+            if cursor.read_if(Kind::CloseParenthesis).is_some() {
+                return Ok((arguments, false));
+            }
+            arguments.push(any(cursor)?);
+            let separator = cursor.read();
+            match separator.kind {
+                Kind::CloseParenthesis => return Ok((arguments, false)),
+                Kind::Comma => {}
+                Kind::Ellipsis => {
+                    let close = cursor.peek();
+                    if close.kind != Kind::CloseParenthesis {
+                        let detail = "behind the argument that is spread out with ... the call ends: )";
+                        return refused(close.at(), "Missing closing parenthesis", detail);
+                    }
+                    cursor.read();
+                    return Ok((arguments, true));
+                }
+                Kind::End => {
+                    let at = joined(&name.at(), &open.at());
+                    let detail = "the closing parenthesis of this call is missing";
+                    return refused(at, "Unterminated function call", detail);
+                }
+                _ => {
+                    let detail = "arguments are separated by commas";
+                    return refused(separator.at(), "Missing argument separator", detail);
+                }
+            }
+        }
+    })?;
+    let call = Call { name: cursor.slice(name).to_owned(), name_at: name.at(), arguments, spread };
+    Ok(Expression { at: joined(&name.at(), &cursor.previous()), kind: Form::Call(Box::new(call)) })
+}
+
+fn tuple(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let open = cursor.read();
+    let kind = cursor.with_newlines(false, |cursor| {
+        if cursor.is_word("for") {
+            return for_expression(cursor, false);
+        }
+        let mut items = Vec::new();
+        loop {
+            if cursor.read_if(Kind::CloseBracket).is_some() {
+                return Ok(Form::Tuple(items));
+            }
+            items.push(any(cursor)?);
+            let separator = cursor.peek();
+            match separator.kind {
+                Kind::CloseBracket => {}
+                Kind::Comma => {
+                    cursor.read();
+                }
+                Kind::End => {
+                    let detail = "the closing bracket of this list is missing";
+                    return refused(open.at(), "Unterminated tuple constructor expression", detail);
+                }
+                _ => {
+                    let detail = "a comma is expected between the items of a list";
+                    return refused(separator.at(), "Missing item separator", detail);
+                }
+            }
+        }
+    })?;
+    Ok(Expression { at: joined(&open.at(), &cursor.previous()), kind })
+}
+
+fn object(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
+    let open = cursor.read();
+    let is_for = cursor.with_newlines(false, |cursor| Ok(cursor.is_word("for")))?;
+    let kind = if is_for {
+        cursor.with_newlines(false, |cursor| for_expression(cursor, true))?
+    } else {
+        cursor.with_newlines(true, |cursor| members(cursor, open))?
+    };
+    Ok(Expression { at: joined(&open.at(), &cursor.previous()), kind })
+}
+
+fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
+    let unterminated = || {
+        let detail = "the closing brace of this object is missing";
+        refused(open.at(), "Unterminated object constructor expression", detail)
+    };
+    let mut members = Vec::new();
+    loop {
+        match cursor.peek_kind() {
+            Kind::Newline => {
+                cursor.read();
+                continue;
+            }
+            Kind::CloseBrace => {
+                cursor.read();
+                return Ok(Form::Object(members));
+            }
+            _ => {}
+        }
+        let key = any(cursor)?;
+        let separator = cursor.peek();
+        match separator.kind {
+            Kind::Assign | Kind::Colon => {}
+            Kind::End => return unterminated(),
+            Kind::Newline | Kind::Comma => {
+                let detail = "a value is expected behind the key: key = value";
+                return refused(separator.at(), "Missing attribute value", detail);
+            }
+            _ => {
+                let detail = "an equals sign is expected behind the key; a key with dots or spaces is quoted";
+                return refused(separator.at(), "Missing key/value separator", detail);
+            }
+        }
+        cursor.read();
+        let value = any(cursor)?;
+        members.push((key, value));
+        let separator = cursor.peek();
+        match separator.kind {
+            Kind::CloseBrace => {}
+            Kind::Comma | Kind::Newline => {
+                cursor.read();
+            }
+            Kind::End => return unterminated(),
+            _ => {
+                let detail = "a line feed or a comma is expected between the members of an object";
+                return refused(separator.at(), "Missing attribute separator", detail);
+            }
+        }
+    }
+}
+
+/// The names behind `for`, and the collection behind `in`.
+pub(super) fn for_introduction(
+    cursor: &mut Cursor<'_>,
+    summary: &'static str,
+) -> Parsed<(Option<String>, String, Expression)> {
+    let name = |cursor: &mut Cursor<'_>| match cursor.peek() {
+        token if token.kind == Kind::Name => {
+            cursor.read();
+            Ok(cursor.slice(token).to_owned())
+        }
+        token => refused(token.at(), summary, "a name for the elements is expected behind \"for\""),
+    };
+    let mut key = None;
+    let mut value = name(cursor)?;
+    if cursor.read_if(Kind::Comma).is_some() {
+        key = Some(value);
+        value = name(cursor)?;
+    }
+    if !cursor.is_word("in") {
+        return refused(cursor.peek().at(), summary, "\"in\" is expected behind the names");
+    }
+    cursor.read();
+    let collection = any(cursor)?;
+    Ok((key, value, collection))
+}
+
+fn for_expression(cursor: &mut Cursor<'_>, is_object: bool) -> Parsed<Form> {
+    const SUMMARY: &str = "Invalid 'for' expression";
+    cursor.read();
+    let (key, value, collection) = for_introduction(cursor, SUMMARY)?;
+    let colon = cursor.read();
+    if colon.kind != Kind::Colon {
+        return refused(colon.at(), SUMMARY, "a colon is expected behind the collection");
+    }
+    let mut result = any(cursor)?;
+    let (mut key_result, mut grouping) = (None, false);
+    if let Some(arrow) = cursor.read_if(Kind::Arrow) {
+        if !is_object {
+            return refused(arrow.at(), SUMMARY, "keys are for objects: { for … : key => value }");
+        }
+        key_result = Some(result);
+        result = any(cursor)?;
+        grouping = cursor.read_if(Kind::Ellipsis).is_some();
+    } else if is_object {
+        return refused(cursor.peek().at(), SUMMARY, "an object needs a key for each value: key => value");
+    }
+    let condition = if cursor.is_word("if") {
+        cursor.read();
+        Some(any(cursor)?)
+    } else {
+        None
+    };
+    let close = cursor.read();
+    let wanted = if is_object { Kind::CloseBrace } else { Kind::CloseBracket };
+    if close.kind != wanted {
+        return refused(close.at(), SUMMARY, "the expression should end before this");
+    }
+    Ok(Form::For(Box::new(For { key, value, collection, key_result, result, condition, grouping })))
+}

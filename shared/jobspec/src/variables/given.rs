@@ -1,0 +1,161 @@
+//! Values that somebody gives for a file's variables, and where they come from (§5).
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use super::literal;
+use crate::{
+    error::{Error, Fault, Faults, refused},
+    eval::{Evaluated, Evaluator},
+    source::Source,
+    syntax::{self, At, Attribute},
+    value::Value,
+};
+
+/// What names of environment variables begin with that are values for a job file's variables.
+pub const VARIABLE_PREFIX: &str = "NOMAD_VAR_";
+
+/// Values for variables, from one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variables {
+    /// An environment variable, without [`VARIABLE_PREFIX`]. Values for undeclared variables are always ignored.
+    Environment {
+        /// Of the variable.
+        name: String,
+        /// The text, which is an expression where the variable is declared with a type that text does not have.
+        value: String,
+    },
+    /// A file of attributes, `name = value`, or an object in JSON.
+    File {
+        /// What positions in errors begin with; as JSON it is read if it ends in `.json` or begins with a brace.
+        name: String,
+        /// What the file holds.
+        text: String,
+    },
+    /// What somebody typed.
+    Flag {
+        /// Of the variable.
+        name: String,
+        /// As from the environment.
+        value: String,
+    },
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Default,
+    Environment,
+    File,
+    Flag,
+}
+
+impl Origin {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Origin::Default => "default",
+            Origin::Environment => "env",
+            Origin::File => "varfile",
+            Origin::Flag => "cmd",
+        }
+    }
+}
+
+/// A value as it was given.
+pub(super) struct Given<'o> {
+    pub(super) origin: Origin,
+    content: Content<'o>,
+}
+
+enum Content<'o> {
+    /// To be taken as text or as an expression, as the variable's type wants it.
+    Text(&'o str),
+    Value(Value, usize, At),
+}
+
+/// All values, of which the last one of each name counts.
+pub(super) fn collect<'o>(
+    variables: &'o [Variables],
+    evaluator: &Evaluator<'_>,
+    sources: &mut Vec<Source<'o>>,
+) -> Result<BTreeMap<String, Given<'o>>, Error> {
+    let (mut given, faults) = (BTreeMap::new(), Faults::default());
+    for place in variables {
+        match place {
+            Variables::Environment { name, value } => {
+                let content = Content::Text(value);
+                given.insert(name.clone(), Given { origin: Origin::Environment, content });
+            }
+            Variables::Flag { name, value } => {
+                let content = Content::Text(value);
+                given.insert(name.clone(), Given { origin: Origin::Flag, content });
+            }
+            Variables::File { name, text } => {
+                let source = sources.len();
+                sources.push(Source::new(name.as_str(), text));
+                let attributes = file(&sources[source], &faults, source)
+                    .map_err(|fault| refused(fault.in_source(source), sources))?;
+                for attribute in attributes {
+                    let at = attribute.value.at.clone();
+                    let value = literal(&attribute.value, evaluator);
+                    let value = value.map_err(|fault| Box::new(fault.in_source(source)));
+                    let Some(value) = faults.noted(value) else { continue };
+                    let content = Content::Value(value, source, at);
+                    given.insert(attribute.name, Given { origin: Origin::File, content });
+                }
+            }
+        }
+    }
+    faults.settle(sources)?;
+    Ok(given)
+}
+
+/// What a file of values holds.
+fn file(source: &Source<'_>, faults: &Faults, index: usize) -> Result<Vec<Attribute>, Fault> {
+    if let Some(fault) = source.oversize() {
+        return Err(fault);
+    }
+    if source.name.ends_with(".json") || source.text.trim_start().starts_with('{') {
+        return syntax::json::attributes(source.text).map_err(|fault| *fault);
+    }
+    let body = syntax::literal_body(source.text).map_err(|fault| *fault)?;
+    for block in &body.blocks {
+        let (summary, detail) = match block.kind.as_str() {
+            "variable" | "variables" => (
+                "Variable declaration in a .var file",
+                "such a file gives values: name = value; variables are declared in the job file".to_owned(),
+            ),
+            other => (
+                "Unsupported block type",
+                format!("a file of values has no blocks, and none of type {other:?}"),
+            ),
+        };
+        faults.note(Fault::new(block.kind_at.clone(), summary, detail).in_source(index));
+    }
+    Ok(body.attributes)
+}
+
+impl<'o> Given<'o> {
+    /// The value, and where in which source it is. Texts are expressions, unless the variable takes text.
+    pub(super) fn value(
+        &self,
+        name: &str,
+        takes_text: bool,
+        evaluator: &Evaluator<'_>,
+        sources: &mut Vec<Source<'o>>,
+    ) -> Evaluated<(Value, usize, At)> {
+        let text = match &self.content {
+            Content::Value(value, source, at) => return Ok((value.clone(), *source, at.clone())),
+            Content::Text(text) => *text,
+        };
+        let source = sources.len();
+        let place = if self.origin == Origin::Environment { "the environment" } else { "arguments" };
+        sources.push(Source::new(Cow::Owned(format!("<value for var.{name} from {place}>")), text));
+        let at = 0..text.len();
+        if takes_text {
+            return Ok((Value::text(text), source, at));
+        }
+        let parsed = syntax::expression(sources[source].text);
+        let value = parsed.and_then(|expression| literal(&expression, evaluator));
+        value.map(|value| (value, source, at)).map_err(|fault| Box::new(fault.in_source(source)))
+    }
+}

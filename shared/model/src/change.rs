@@ -67,10 +67,20 @@ words! {
         NodeRegistration => "NodeRegistration",
         /// Nodes were forgotten.
         NodeDeregistration => "NodeDeregistration",
+        /// Whether a node may get new work was changed.
+        NodeEligibility => "NodeEligibility",
+        /// What became of deployments.
+        DeploymentStatusUpdate => "DeploymentStatusUpdate",
+        /// What nobody needs any more was forgotten.
+        Garbage => "Garbage",
         /// Nodes were heard of, or missed.
         NodeStatus => "NodeStatus",
         /// Nodes reported how their allocations fare.
         AllocationUpdated => "AllocationUpdated",
+        /// A node pool was made or changed.
+        NodePoolUpserted => "NodePoolUpserted",
+        /// A node pool was forgotten.
+        NodePoolDeleted => "NodePoolDeleted",
         /// Settings of the cluster changed.
         Settings => "Settings",
         /// A singleton's lease changed hands.

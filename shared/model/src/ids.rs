@@ -89,6 +89,13 @@ uuid_ids! {
     VolumeClaimId, "volume claim";
 }
 
+impl Default for HistoryId {
+    /// That of what no database holds.
+    fn default() -> Self {
+        Self::from_bytes([0; 16])
+    }
+}
+
 impl EvalId {
     /// The id of an evaluation that a command makes: its `number`th, from 0.
     ///

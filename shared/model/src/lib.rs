@@ -12,6 +12,7 @@ pub mod change;
 pub mod cluster;
 pub mod columns;
 pub mod deployment;
+pub mod diff;
 pub mod eval;
 pub mod ids;
 pub mod invalid;

@@ -92,10 +92,13 @@ impl Replica {
         self.replace(&self.newest.write(), state);
     }
 
-    /// The same, unless the replica is as far already; whether it was done.
+    /// The same, unless the replica is as far already; whether it was done. One that has nothing yet is of no history, and
+    /// takes even the empty state of one.
     pub fn catch_up(&self, state: State) -> bool {
         let writing = self.newest.write();
-        let is_newer = state.index() > writing.snapshot().index();
+        let known = writing.snapshot();
+        let is_first = known.index() == Index::ZERO && known.history() != state.history();
+        let is_newer = is_first || state.index() > known.index();
         if is_newer {
             self.replace(&writing, state);
         }

@@ -10,8 +10,8 @@ use model::eval::Evaluation;
 use model::job::Job;
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use model::{
-    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp,
-    VolumeClaimId,
+    AllocId, DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text,
+    Timestamp, VolumeClaimId,
 };
 
 use crate::allocs::{AllocRef, AllocTable};
@@ -82,6 +82,7 @@ pub(crate) struct JobMarks {
 /// The cluster at one index. Cloning it takes no time and shares everything; a clone never changes under its holder.
 #[derive(Debug, Clone, Default)]
 pub struct State {
+    pub(crate) history: HistoryId,
     pub(crate) index: Index,
     pub(crate) at: Timestamp,
     pub(crate) table_indexes: [Index; Table::ALL.len()],
@@ -108,6 +109,16 @@ pub struct State {
 }
 
 impl State {
+    /// An empty state of a history.
+    pub fn new(history: HistoryId) -> Self {
+        Self { history, ..Self::default() }
+    }
+
+    /// The history that its indexes belong to; those of another say nothing here (design §4).
+    pub fn history(&self) -> HistoryId {
+        self.history
+    }
+
     /// The index of the last change set in it.
     pub fn index(&self) -> Index {
         self.index
@@ -308,6 +319,14 @@ impl State {
     /// All deployments by id.
     pub fn deployments(&self) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
         self.deployments.values()
+    }
+
+    /// The same within a range of ids.
+    pub fn deployments_in(
+        &self,
+        range: impl RangeBounds<DeploymentId>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.deployments.range(range).map(|(_, deployment)| deployment)
     }
 
     /// Deployments in the order of their creation, and by id where that is the same.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::alloc::DesiredTransition;
-use model::cluster::{SchedulerConfig, Singleton};
+use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobSpec;
-use model::node::{NodeEvent, NodeSpec};
+use model::node::{Eligibility, NodeEvent, NodeSpec};
 use model::plan::{Outcome, Plan};
-use model::{AllocId, Epoch, EvalId, Index, JobKey, NodeId, ProcessId, Text};
+use model::{AllocId, DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, ProcessId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
@@ -47,6 +47,24 @@ pub enum Command {
     ReportAllocs(ReportAllocs),
     /// Forgets nodes.
     DeregisterNodes(DeregisterNodes),
+    /// Says whether a node may get new work.
+    SetEligibility(SetEligibility),
+    /// What the deployment watcher found.
+    UpdateDeployments(UpdateDeployments),
+    /// A user gives a deployment up.
+    FailDeployment(FailDeployment),
+    /// Forgets what nobody needs any more.
+    CollectGarbage(CollectGarbage),
+    /// Has the jobs that a node concerns looked at again.
+    EvaluateNode(EvaluateNode),
+    /// Makes a namespace, or changes it.
+    SetNamespace(Box<SetNamespace>),
+    /// Forgets a namespace.
+    DeleteNamespace(DeleteNamespace),
+    /// Makes a node pool, or changes it.
+    SetNodePool(Box<SetNodePool>),
+    /// Forgets a node pool.
+    DeleteNodePool(DeleteNodePool),
     /// Sets the scheduler's settings.
     SetSchedulerConfig(SetSchedulerConfig),
     /// A process wants to be the active one of a singleton.
@@ -218,6 +236,139 @@ pub struct DeregisterNodes {
     pub nodes: Vec<NodeId>,
 }
 
+/// Says whether a node may get new work (N-9.9).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetEligibility {
+    /// The node.
+    pub node: NodeId,
+    /// Whether it may.
+    pub eligibility: Eligibility,
+}
+
+/// What the deployment watcher found (N-14). Each finding is judged by itself; one that no longer holds, for instance
+/// because its deployment has ended meanwhile, is passed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpdateDeployments {
+    /// The watcher's epoch; an older one than the lease's is refused.
+    pub epoch: Epoch,
+    /// At most one for each deployment.
+    pub findings: Vec<DeploymentFinding>,
+}
+
+/// What was found of one deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeploymentFinding {
+    /// The deployment.
+    pub id: DeploymentId,
+    /// What should come of it.
+    pub step: DeploymentStep,
+}
+
+/// What should come of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeploymentStep {
+    /// Its job is to be looked at: allocations became healthy that no evaluation has seen.
+    Advance,
+    /// These allocations are unhealthy, and are to be replaced within the deployment.
+    Replace {
+        /// Which; at least one.
+        allocs: Vec<AllocId>,
+    },
+    /// It fails: these allocations are unhealthy and nothing may replace them.
+    FailUnhealthy {
+        /// Which; at least one.
+        allocs: Vec<AllocId>,
+    },
+    /// It fails: some group had to make progress by this moment or before, and made none.
+    FailLate {
+        /// The moment.
+        progress_by: Timestamp,
+    },
+}
+
+/// A user gives a deployment up (N-15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailDeployment {
+    /// The deployment.
+    pub id: DeploymentId,
+}
+
+/// The most objects that one [`CollectGarbage`] names: a slice that holds nobody up.
+pub const GARBAGE_SLICE_MAX: usize = 2_000;
+
+/// Forgets what nobody needs any more. Whatever is needed again meanwhile is passed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectGarbage {
+    /// What changed after this stays.
+    pub before: Timestamp,
+    /// What to forget.
+    pub garbage: Garbage,
+}
+
+/// Objects of one kind that nobody needs any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Garbage {
+    /// Allocations that have ended.
+    Allocs {
+        /// Which.
+        ids: Vec<AllocId>,
+        /// Whether their jobs go next, which makes it harmless to forget that their work is done.
+        with_jobs: bool,
+    },
+    /// Evaluations of which no allocation is left.
+    Evals(Vec<EvalId>),
+    /// Jobs that are over, and of which neither is left.
+    Jobs(Vec<JobKey>),
+    /// Deployments that are over.
+    Deployments(Vec<DeploymentId>),
+    /// Nodes that are gone.
+    Nodes(Vec<NodeId>),
+}
+
+/// Has the active applier look for everything that may be forgotten, whatever its age. No command: what it finds
+/// becomes commands. Answered by [`GarbageBegun`] as soon as it has begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForceGarbage {}
+
+/// Garbage is being collected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GarbageBegun {}
+
+/// Has the jobs looked at again that a node concerns (http-api §17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EvaluateNode {
+    /// The node.
+    pub node: NodeId,
+}
+
+/// Makes a namespace, or changes it (http-api §19). What it says has been checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetNamespace {
+    /// It; its indexes are the applier's.
+    pub namespace: Namespace,
+}
+
+/// Forgets a namespace, if nothing lives in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteNamespace {
+    /// Its name.
+    pub name: Text,
+}
+
+/// Makes a node pool, or changes it (http-api §17). What it says has been checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetNodePool {
+    /// It; its indexes are the applier's.
+    pub pool: NodePool,
+}
+
+/// Forgets a node pool, if no node and no job is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteNodePool {
+    /// Its name.
+    pub name: Text,
+}
+
 /// Sets the scheduler's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSchedulerConfig {
@@ -235,6 +386,20 @@ pub struct TakeLease {
     pub service: Singleton,
     /// The process.
     pub process: ProcessId,
+    /// The epoch whose holder is gone: nobody listens in its place any more. That lease is free before it has run out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone: Option<Epoch>,
+}
+
+/// Asks the active process of a singleton whether it is there. No responders: it is gone. Answered by [`Holding`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskHolder {}
+
+/// The active process of a singleton is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The epoch that it holds, as far as it knows.
+    pub epoch: Epoch,
 }
 
 /// The active process of a singleton still is there. No command: nothing is written. Answered by [`Answer`], where
@@ -328,5 +493,9 @@ impl PlanVerdict {
 kinds! {
     Command => "command",
     RenewLease => "lease.renew",
+    ForceGarbage => "garbage.force",
+    GarbageBegun => "garbage.begun",
+    AskHolder => "lease.ask-holder",
+    Holding => "lease.holding",
     Answer => "command.answer",
 }

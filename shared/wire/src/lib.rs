@@ -13,6 +13,7 @@ pub mod files;
 pub mod node;
 pub mod refusal;
 pub mod subject;
+pub mod tasks;
 
 pub use envelope::{DecodeError, Wire, decode, decode_answer, encode};
 pub use refusal::{Refusal, RefusalKind};

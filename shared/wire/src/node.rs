@@ -8,10 +8,41 @@ use model::alloc::{
 };
 use model::job::Job;
 use model::node::{NodeSpec, NodeStatus, Secret};
-use model::{AllocId, Index, NodeId, Text, Timestamp};
+use model::{AllocId, HistoryId, Index, NodeId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
+
+/// How far a node's work is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkIndex {
+    /// The history that the index belongs to. An agent outlives a database that went back, and then remembers indexes that
+    /// never were (design §4).
+    pub history: HistoryId,
+    /// The index.
+    pub index: Index,
+}
+
+impl WorkIndex {
+    /// The index as one of this history; 0 if it is of another, where it says nothing.
+    pub fn within(self, history: HistoryId) -> Index {
+        if self.history == history { self.index } else { Index::ZERO }
+    }
+
+    /// Whether it says that there is more than who knows `other` knows.
+    pub fn is_news_to(self, other: Self) -> bool {
+        self.history != other.history || self.index > other.index
+    }
+
+    /// Takes in what was heard; whether it was news.
+    pub fn hear(&mut self, heard: Self) -> bool {
+        let is_news = heard.is_news_to(*self);
+        if is_news {
+            *self = heard;
+        }
+        is_news
+    }
+}
 
 /// An agent registers its node, or what has changed of it (N-2). Answered by [`NodeAnswer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,31 +71,34 @@ pub struct NodeAnswer {
     pub status: NodeStatus,
     /// When the next heartbeat is due, in milliseconds.
     pub ttl_ms: u32,
-    /// The index of its work; an agent that is behind asks for it.
-    pub work_index: Index,
+    /// How far its work is; an agent that is behind asks for it.
+    pub work_index: WorkIndex,
     /// Set for a node that is not ready yet after it was missing: the agent then reports all its allocations that are
     /// not terminal, with this index, until it is ready (design §6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_all: Option<Index>,
 }
 
-/// Asks for what changed of a node's work since an index (N-6). Answered by [`Work`], at once: a wake or a heartbeat's
-/// answer says when to ask.
+/// Asks for what changed of a node's work since an index (N-6). Answered by [`Work`], as soon as the tracker knows as much
+/// as the agent: a wake or a heartbeat's answer says when to ask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskWork {
     /// The node.
     pub id: NodeId,
     /// Proves that it is the one that registered.
     pub secret: Secret,
-    /// The work index that the agent has; 0 for all.
-    pub since: Index,
+    /// How far the agent's work is; index 0 for all.
+    pub since: WorkIndex,
+    /// The newest that the agent has heard of. A tracker that has just taken over may be behind it, and an older list
+    /// would lack what already runs.
+    pub seen: WorkIndex,
 }
 
 /// A node's work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// The index that this work is at.
-    pub index: Index,
+    /// How far this work is.
+    pub index: WorkIndex,
     /// Every allocation that the node should know of, with the index at which the servers changed it last. What an
     /// agent has and does not find here is gone.
     pub allocs: Vec<(AllocId, Index)>,
@@ -82,6 +116,8 @@ pub struct AskAllocs {
     pub secret: Secret,
     /// Which.
     pub allocs: Vec<AllocId>,
+    /// How far the list is that they are on.
+    pub seen: WorkIndex,
 }
 
 /// Allocations for an agent; what several of them share stands once.
@@ -207,8 +243,8 @@ pub struct Reported {
 /// Tells an agent how far its work is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// The index of its work.
-    pub work_index: Index,
+    /// How far its work is.
+    pub work_index: WorkIndex,
 }
 
 kinds! {
@@ -222,4 +258,23 @@ kinds! {
     Report => "node.report",
     Reported => "node.reported",
     Wake => "agent.wake",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(history: u8, index: u64) -> WorkIndex {
+        WorkIndex { history: HistoryId::from_bytes([history; 16]), index: Index(index) }
+    }
+
+    #[test]
+    fn indexes_of_another_history_are_news_however_low() {
+        let mut known = at(1, 5);
+        assert!(!known.hear(at(1, 5)) && !known.hear(at(1, 4)));
+        assert_eq!(known, at(1, 5));
+        assert!(known.hear(at(1, 6)) && known.hear(at(2, 3)));
+        assert_eq!(known, at(2, 3));
+        assert_eq!((known.within(at(2, 0).history), known.within(at(1, 0).history)), (Index(3), Index::ZERO));
+    }
 }

@@ -11,10 +11,10 @@ use model::alloc::{
     DesiredStatus, DesiredTransition, NetworkStatus, PackedAssigned, PackedTaskStates, TaskState,
 };
 use model::change::{Cause, Change, ChangeSet};
-use model::cluster::{SchedulerConfig, Singleton};
+use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
-use model::node::{NodeEvent, NodeSpec, NodeStatus, Secret};
+use model::node::{Eligibility, NodeEvent, NodeSpec, NodeStatus, Secret};
 use model::plan::{Outcome, Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
@@ -23,9 +23,12 @@ use model::{
 
 use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
 use crate::command::{
-    self, Answer, Command, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob, NodeReport,
-    NodeSign, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs,
-    SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateEvals, UpdateNodes,
+    self, Answer, AskHolder, CollectGarbage, Command, DeleteNamespace, DeleteNodePool, DeploymentFinding,
+    DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob, EvaluateNode,
+    FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport, NodeSign, PlanResult,
+    PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility, SetNamespace,
+    SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments, UpdateEvals,
+    UpdateNodes,
 };
 use crate::feed::{self, AskHead, Changes, Head};
 use crate::files::{
@@ -34,19 +37,22 @@ use crate::files::{
 };
 use crate::node::{
     self, AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
-    WorkAlloc, WorkAllocs, WorkCommon,
+    WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
-use crate::refusal;
+use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{Refusal, RefusalKind, Wire, decode, encode};
+use crate::{refusal, tasks};
 
 const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
 const EVAL: EvalId = EvalId::from_bytes([2; 16]);
+const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([10; 16]);
 const NODE: NodeId = NodeId::from_bytes([3; 16]);
 const REQUEST: RequestId = RequestId::from_bytes([4; 16]);
 const HISTORY: HistoryId = HistoryId::from_bytes([5; 16]);
 const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
 const EPOCH: Epoch = Epoch(7);
 const INDEX: Index = Index(8_000_000_000);
+const WORK_INDEX: WorkIndex = WorkIndex { history: HISTORY, index: INDEX };
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn job_key() -> JobKey {
@@ -63,7 +69,7 @@ fn common() -> Arc<AllocCommon> {
         task_group: "app".into(),
         name_stem: "web.app".into(),
         eval_id: EVAL,
-        deployment_id: Some(DeploymentId::from_bytes([10; 16])),
+        deployment_id: Some(DEPLOYMENT),
         resources: AllocatedResources { disk_mb: 300, ..AllocatedResources::default() },
         metrics: AllocMetric::default(),
         trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().ok(),
@@ -278,12 +284,47 @@ fn commands() -> Vec<Command> {
             }],
         }),
         Command::DeregisterNodes(DeregisterNodes { nodes: vec![NODE] }),
+        Command::SetEligibility(SetEligibility { node: NODE, eligibility: Eligibility::Ineligible }),
+        Command::UpdateDeployments(UpdateDeployments {
+            epoch: EPOCH,
+            findings: [
+                DeploymentStep::Advance,
+                DeploymentStep::Replace { allocs: vec![ALLOC] },
+                DeploymentStep::FailUnhealthy { allocs: vec![ALLOC] },
+                DeploymentStep::FailLate { progress_by: NOW },
+            ]
+            .map(|step| DeploymentFinding { id: DEPLOYMENT, step })
+            .to_vec(),
+        }),
+        Command::FailDeployment(FailDeployment { id: DEPLOYMENT }),
+        garbage(Garbage::Allocs { ids: vec![ALLOC], with_jobs: true }),
+        garbage(Garbage::Evals(vec![EVAL])),
+        garbage(Garbage::Jobs(vec![job_key()])),
+        garbage(Garbage::Deployments(vec![DEPLOYMENT])),
+        garbage(Garbage::Nodes(vec![NODE])),
+        Command::EvaluateNode(EvaluateNode { node: NODE }),
+        Command::SetNamespace(Box::new(SetNamespace {
+            namespace: Namespace { name: "team".into(), description: "d".into(), ..Namespace::default() },
+        })),
+        Command::DeleteNamespace(DeleteNamespace { name: "team".into() }),
+        Command::SetNodePool(Box::new(SetNodePool {
+            pool: NodePool { name: "gpu".into(), identity_ttl: model::Nanos(7), ..NodePool::default() },
+        })),
+        Command::DeleteNodePool(DeleteNodePool { name: "gpu".into() }),
         Command::SetSchedulerConfig(SetSchedulerConfig {
             config: SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() },
             enforce_index: Some(INDEX),
         }),
-        Command::TakeLease(TakeLease { service: Singleton::NodeTracker, process: PROCESS }),
+        Command::TakeLease(TakeLease {
+            service: Singleton::NodeTracker,
+            process: PROCESS,
+            gone: Some(EPOCH),
+        }),
     ]
+}
+
+fn garbage(garbage: Garbage) -> Command {
+    Command::CollectGarbage(CollectGarbage { before: NOW, garbage })
 }
 
 fn answers() -> [Answer; 3] {
@@ -362,6 +403,10 @@ fn every_message_comes_back_as_it_went_out() {
         returns(HandOut { eval_id: EVAL, token: REQUEST, action: HandOutAction::GiveBack }),
         returns(HandOutAnswer { held: true }),
         returns(RenewLease { service: Singleton::EvalBroker, process: PROCESS, epoch: EPOCH }),
+        returns(AskHolder {}),
+        returns(ForceGarbage {}),
+        returns(GarbageBegun {}),
+        returns(Holding { epoch: EPOCH }),
         returns(Changes {
             history: HISTORY,
             first: INDEX,
@@ -375,12 +420,12 @@ fn every_message_comes_back_as_it_went_out() {
         returns(NodeAnswer {
             status: NodeStatus::Initializing,
             ttl_ms: 5_000,
-            work_index: INDEX,
+            work_index: WORK_INDEX,
             report_all: Some(INDEX),
         }),
-        returns(AskWork { id: NODE, secret: secret(), since: INDEX }),
-        returns(Work { index: INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
-        returns(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC] }),
+        returns(AskWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
+        returns(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
+        returns(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
         returns(work_allocs()),
         returns(WorkAllocs::default()),
         returns(Report {
@@ -391,7 +436,7 @@ fn every_message_comes_back_as_it_went_out() {
             allocs: vec![alloc_report()],
         }),
         returns(Reported { index: INDEX }),
-        returns(Wake { work_index: INDEX }),
+        returns(Wake { work_index: WORK_INDEX }),
         returns(ListFiles { alloc: ALLOC, path: "/alloc".into(), after: Some("a.txt".into()) }),
         returns(FileList { files: vec![file_info()], more: true }),
         returns(StatFile { alloc: ALLOC, path: "/alloc/a.txt".into() }),
@@ -412,13 +457,17 @@ fn every_message_comes_back_as_it_went_out() {
             data: Bytes::from_static(b"log"),
             next: LogCursor { file: 3, offset: 10 },
         }),
+        returns(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
+        returns(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
+        returns(TasksDone {}),
         returns(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
     returned.extend(commands().into_iter().map(returns));
     returned.extend(answers().map(returns));
 
     let kinds =
-        [broker::KINDS, command::KINDS, feed::KINDS, files::KINDS, node::KINDS, refusal::KINDS].concat();
+        [broker::KINDS, command::KINDS, feed::KINDS, files::KINDS, node::KINDS, refusal::KINDS, tasks::KINDS]
+            .concat();
     assert_eq!(returned, kinds.iter().copied().collect(), "every message has a sample");
     assert_eq!(returned.len(), kinds.len(), "no two messages have one name: {kinds:?}");
 }

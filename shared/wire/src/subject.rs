@@ -1,6 +1,7 @@
 //! Every subject. Each says what it promises and what it does not: order, duplicates, loss.
 
 use model::NodeId;
+use model::cluster::Singleton;
 
 /// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
 /// same request id, and whoever follows the feed repairs gaps from the log.
@@ -23,6 +24,13 @@ pub enum Subject {
     /// Renews a singleton's lease at the active applier, without a write.
     #[display("applier.renew")]
     RenewLease,
+    /// Has the active applier look for garbage of whatever age. May be sent twice: there is nothing left to find then.
+    #[display("applier.garbage")]
+    ForceGarbage,
+    /// Asks a singleton's active process whether it is there. No responders: it is gone, and another need not wait until
+    /// its lease runs out.
+    #[display("lease.{}.holder", _0.as_str())]
+    LeaseHolder(Singleton),
     /// Committed change sets, in index order as far as they arrive. May be lost; the gap shows in the indexes.
     #[display("feed.changes")]
     Changes,
@@ -58,6 +66,10 @@ pub enum Subject {
     /// nothing is dropped in silence.
     #[display("agent.{_0}.files")]
     AgentFiles(NodeId),
+    /// Asks an agent to do something with tasks ([`tasks`](crate::tasks)); the header says what. One that is lost is not
+    /// done; a repeat is done again.
+    #[display("agent.{_0}.tasks")]
+    AgentTasks(NodeId),
 }
 
 impl Subject {
@@ -69,6 +81,9 @@ impl Subject {
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
     /// Reports of all nodes, for subscribing.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
+
+    /// All answers but those to agents, for subscribing; only tests do.
+    pub const EVERY_ANSWER: &'static str = "_INBOX.>";
 
     /// Wakes of all agents, for subscribing; only simulations of many agents do.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";

@@ -135,13 +135,13 @@ kinds! {
 /// The reason that a restart has when nothing special is the matter; its event does not mention it.
 const REASON_WITHIN_POLICY: &str = "Restart within policy";
 
-impl TaskEvent {
+impl TaskEventKind {
     /// What people read (A-10.2).
     pub fn display(&self) -> String {
         use TaskEventKind as Kind;
         let or =
             |text: &Text, default: &str| if text.is_empty() { default.to_owned() } else { text.to_string() };
-        match &self.kind {
+        match self {
             Kind::Received => "Task received by client".into(),
             Kind::TaskSetup { message }
             | Kind::Driver { message }
@@ -202,7 +202,9 @@ impl TaskEvent {
             Kind::DiskExceeded { message } => or(message, "Disk resources exceeded"),
         }
     }
+}
 
+impl TaskEvent {
     /// The values by the names that clients look for (A-10.3).
     pub fn details(&self) -> BTreeMap<&'static str, String> {
         use TaskEventKind as Kind;
@@ -248,7 +250,7 @@ impl TaskEvent {
             Kind::Killed { error } => text("kill_error", error),
             Kind::SiblingFailed { sibling } => text("failed_sibling", sibling),
             Kind::HookFailed { .. } | Kind::PluginHealthy { .. } | Kind::PluginUnhealthy { .. } => {
-                details.insert("message", self.display());
+                details.insert("message", self.kind.display());
             }
             Kind::DiskExceeded { message } => text("disk_limit", message),
             Kind::ShutdownDelay { .. }
@@ -303,10 +305,6 @@ mod tests {
         }
     }
 
-    fn display(kind: TaskEventKind) -> String {
-        TaskEvent { time: Timestamp(1), fails_task: false, kind }.display()
-    }
-
     #[test]
     fn an_exit_says_its_code_and_what_else_there_is() {
         let exit = |signal, message: &str| TaskEventKind::Terminated {
@@ -315,17 +313,17 @@ mod tests {
             message: message.into(),
             oom_killed: false,
         };
-        assert_eq!(display(exit(0, "")), "Exit Code: 137");
-        assert_eq!(display(exit(9, "")), "Exit Code: 137, Signal: 9");
-        assert_eq!(display(exit(9, "OOM")), r#"Exit Code: 137, Signal: 9, Exit Message: "OOM""#);
+        assert_eq!(exit(0, "").display(), "Exit Code: 137");
+        assert_eq!(exit(9, "").display(), "Exit Code: 137, Signal: 9");
+        assert_eq!(exit(9, "OOM").display(), r#"Exit Code: 137, Signal: 9, Exit Message: "OOM""#);
     }
 
     #[test]
     fn a_restart_within_policy_does_not_give_its_reason() {
         let restart =
             |reason: &str| TaskEventKind::Restarting { reason: reason.into(), delay: Nanos(17_200_000_000) };
-        assert_eq!(display(restart(REASON_WITHIN_POLICY)), "Task restarting in 17.2s");
-        assert_eq!(display(restart("User asked")), "User asked - Task restarting in 17.2s");
+        assert_eq!(restart(REASON_WITHIN_POLICY).display(), "Task restarting in 17.2s");
+        assert_eq!(restart("User asked").display(), "User asked - Task restarting in 17.2s");
     }
 
     #[test]
@@ -334,9 +332,9 @@ mod tests {
             timeout: Nanos::from_secs(secs),
             reason: reason.into(),
         };
-        assert_eq!(display(kill(0, "")), "Sent interrupt");
-        assert_eq!(display(kill(5, "")), "Sent interrupt. Waiting 5s before force killing");
-        assert_eq!(display(kill(5, "drained")), "drained");
+        assert_eq!(kill(0, "").display(), "Sent interrupt");
+        assert_eq!(kill(5, "").display(), "Sent interrupt. Waiting 5s before force killing");
+        assert_eq!(kill(5, "drained").display(), "drained");
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl TaskEvent {
             r#type: Some(self.kind.as_str().to_owned()),
             time: self.time.write(),
             message: text(message),
-            display_message: Some(self.display()),
+            display_message: Some(self.kind.display()),
             fails_task: self.fails_task.write(),
             restart_reason: text("restart_reason"),
             setup_error: text("setup_error"),

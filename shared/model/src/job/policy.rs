@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::alloc::RescheduleTracker;
 use crate::mirror::{mirror, text_members};
 use crate::text::words;
+use crate::{Nanos, Timestamp};
 
 words! {
     /// What makes an allocation healthy.
@@ -159,6 +160,16 @@ pub struct ReschedulePolicy {
     pub max_delay: Nanos,
     /// Whether attempts never run out.
     pub unlimited: bool,
+}
+
+impl ReschedulePolicy {
+    /// Whether an allocation that failed then, after these reschedules, may be tried elsewhere at all; when, is another
+    /// question.
+    pub fn has_attempts_left(&self, earlier: Option<&RescheduleTracker>, failed_at: Timestamp) -> bool {
+        let events = earlier.map_or(&[][..], |tracker| &tracker.events);
+        let recent = events.iter().filter(|event| failed_at - event.time < self.interval).count();
+        self.unlimited || recent < self.attempts as usize
+    }
 }
 
 mirror! {

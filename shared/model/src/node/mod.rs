@@ -1,5 +1,6 @@
 //! Nodes: what an agent says of its machine, and what the servers know of it.
 
+mod ports;
 mod resources;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+/// A typed value, as devices tell their attributes.
+pub use api_types::Attribute;
+pub use ports::PortRanges;
 pub use resources::{
     Core, LegacyCpu, NodeAddress, NodeDevice, NodeDeviceGroup, NodeNetwork, NodeReserved, NodeResources,
     Topology,
@@ -76,6 +80,14 @@ impl NodeSpec {
             memory_mb: self.resources.memory_mb.saturating_sub(self.reserved.memory_mb),
             disk_mb: self.resources.disk_mb.saturating_sub(self.reserved.disk_mb),
         }
+    }
+}
+
+impl NodeSpec {
+    /// The lists of ports that are not for tasks: its own, and each address's.
+    pub fn reserved_port_lists(&self) -> impl Iterator<Item = &Text> {
+        let addresses = self.resources.node_networks.iter().flat_map(|network| &network.addresses);
+        addresses.map(|address| &address.reserved_ports).chain([&self.reserved.ports])
     }
 }
 

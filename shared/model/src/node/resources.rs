@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Attribute;
 use crate::Text;
 use crate::job::NetworkResource;
 
@@ -115,7 +116,7 @@ pub struct NodeDeviceGroup {
     /// The devices themselves.
     pub instances: Vec<NodeDevice>,
     /// What constraints can ask of them, as the API shows it.
-    pub attributes: BTreeMap<Text, api_types::Attribute>,
+    pub attributes: BTreeMap<Text, Attribute>,
 }
 
 /// One device.

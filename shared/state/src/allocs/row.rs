@@ -323,6 +323,13 @@ impl AllocRow {
         self.is_held() && !self.desired.is_terminal()
     }
 
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.desired == DesiredStatus::Run
+            && matches!(self.client, ClientStatus::Pending | ClientStatus::Running)
+            && self.transition == PackedTransition::default()
+            && self.rare.as_ref().is_none_or(|rare| rare.extra.states.is_empty())
+    }
+
     /// What the row has on the heap and does not share, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         const COUNTS: usize = 2 * size_of::<usize>();

@@ -127,6 +127,12 @@ impl<'a> AllocRef<'a> {
         !self.row.is_live()
     }
 
+    /// Whether it should run and, as far as its own record goes, does or will: nothing was asked of it, and it was never
+    /// out of sight.
+    pub fn is_undisturbed(self) -> bool {
+        self.row.is_undisturbed()
+    }
+
     /// Its health in its deployment, once there is something to say.
     pub fn health(self) -> Option<Health> {
         self.row.health()

@@ -14,7 +14,7 @@ const PART: char = '\u{1e}';
 const ITEM: char = '\u{1f}';
 
 /// A name that two nodes share exactly if they are of one kind: the same class, datacenter and pool, the same drivers in
-/// the same health, the same networks.
+/// the same health, the same networks, as many healthy devices of each make.
 pub(super) fn kind_of(spec: &NodeSpec) -> Text {
     let mut kind = String::with_capacity(128);
     for part in [&spec.computed_class, &spec.datacenter, &spec.node_pool, &spec.node_class] {
@@ -36,6 +36,11 @@ pub(super) fn kind_of(spec: &NodeSpec) -> Text {
             write!(kind, "{}{ITEM}", address.alias).expect("a string takes all text");
         }
         kind.push(PART);
+    }
+    kind.push(PART);
+    for group in &spec.resources.devices {
+        let healthy = group.instances.iter().filter(|instance| instance.healthy).count();
+        write!(kind, "{healthy}{ITEM}").expect("a string takes all text");
     }
     kind.into()
 }

@@ -1,7 +1,7 @@
 //! Nodes in columns, 64 to a page: what a scheduler scans.
 
 use model::alloc::Demand;
-use model::node::{Node, NodeSpec, NodeStatus};
+use model::node::{Node, NodeStatus, PortRanges};
 use model::{Index, NodeId};
 
 use super::View;
@@ -42,8 +42,8 @@ pub struct NodePage {
     pub draining: u64,
     /// Which of them have allocations with ports, devices or cores of their own.
     pub special: u64,
-    /// Which of them keep ports for themselves, as their agents wrote it down.
-    pub reserves_ports: u64,
+    /// Which of them keep ports for themselves in a list that nobody can read.
+    pub garbled_ports: u64,
     /// Their ids.
     pub ids: [NodeId; PAGE],
     /// Compute for tasks, in MHz.
@@ -88,7 +88,7 @@ impl Default for NodePage {
             disconnected: 0,
             draining: 0,
             special: 0,
-            reserves_ports: 0,
+            garbled_ports: 0,
             ids: [NodeId::from_bytes([0; 16]); PAGE],
             cpu_mhz: [0; PAGE],
             memory_mb: [0; PAGE],
@@ -119,7 +119,8 @@ impl NodePage {
         let capacity = node.spec.capacity();
         self.known |= 1 << place;
         self.set_state(place, node);
-        set_bit(&mut self.reserves_ports, place, reserves_ports(&node.spec));
+        let mut lists = node.spec.reserved_port_lists();
+        set_bit(&mut self.garbled_ports, place, lists.any(|list| PortRanges::read(list).is_none()));
         self.max_allocs[place] = node.spec.max_allocs;
         self.ids[place] = node.id;
         self.cpu_mhz[place] = capacity.cpu_mhz;
@@ -152,7 +153,7 @@ impl NodePage {
             &mut self.down,
             &mut self.disconnected,
             &mut self.draining,
-            &mut self.reserves_ports,
+            &mut self.garbled_ports,
         ] {
             set_bit(set, place, false);
         }
@@ -181,11 +182,6 @@ impl NodePage {
 
 fn set_bit(set: &mut u64, place: usize, is: bool) {
     *set = *set & !(1 << place) | u64::from(is) << place;
-}
-
-fn reserves_ports(spec: &NodeSpec) -> bool {
-    let mut addresses = spec.resources.node_networks.iter().flat_map(|network| &network.addresses);
-    !spec.reserved.ports.is_empty() || addresses.any(|address| !address.reserved_ports.is_empty())
 }
 
 impl Usage {

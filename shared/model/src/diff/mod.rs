@@ -1,0 +1,173 @@
+//! What differs between two versions of a job, for people (`spec/scheduling.md` §10.3).
+//!
+//! Works on the API's form: [`shapes`] says which fields and blocks a job, its groups and its tasks show, [`tree`] compares
+//! them. What the scheduler makes of a change is its own business; [`annotate`] only adds what it said.
+
+mod annotate;
+mod shapes;
+mod tree;
+
+use std::collections::BTreeSet;
+
+use api_types::{DiffType, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
+use serde_json::{Map, Value};
+
+pub use annotate::annotate;
+use shapes::{GROUP, JOB, TASK};
+use tree::Sides;
+
+/// Two versions of a job; `None` is no job at all. Both of the same id, for nothing else is a change of a job.
+pub fn diff(old: Option<&api_types::Job>, new: Option<&api_types::Job>) -> JobDiff {
+    let [old, new] = [old, new].map(|job| job.map_or(Value::Null, read));
+    let sides = Sides::new(&old, &new);
+    let id = sides.text("ID");
+    let (fields, objects) = tree::changes(&JOB, sides);
+    let groups = named(sides, "TaskGroups", group);
+    let is_same =
+        fields.is_empty() && objects.is_empty() && groups.iter().all(|group| group.r#type == DiffType::None);
+    JobDiff {
+        r#type: sides.present(if is_same { DiffType::None } else { DiffType::Edited }),
+        id,
+        fields: list(fields),
+        objects: list(objects),
+        task_groups: list(groups),
+    }
+}
+
+fn read(job: &api_types::Job) -> Value {
+    serde_json::to_value(job).expect("a job is JSON")
+}
+
+fn group(name: String, sides: Sides<'_>) -> TaskGroupDiff {
+    let (fields, objects) = tree::changes(&GROUP, sides);
+    let tasks = named(sides, "Tasks", task);
+    TaskGroupDiff {
+        r#type: sides.present(sides.compared()),
+        name,
+        fields: list(fields),
+        objects: list(objects),
+        tasks: list(tasks),
+        updates: None,
+    }
+}
+
+fn task(name: String, sides: Sides<'_>) -> TaskDiff {
+    let [old, new] = [sides.old, sides.new].map(with_identities);
+    let (fields, objects) = tree::changes(&TASK, Sides::new(&old, &new));
+    TaskDiff {
+        r#type: sides.present(sides.compared()),
+        name,
+        fields: list(fields),
+        objects: list(objects),
+        annotations: None,
+    }
+}
+
+/// A task's identities stand in two places.
+fn with_identities(task: &Value) -> Value {
+    let mut task = task.clone();
+    if let Some(members) = task.as_object_mut() {
+        let first = members.remove("Identity").filter(|identity| !identity.is_null());
+        let more = members.remove("Identities").and_then(|more| more.as_array().cloned());
+        let all: Vec<Value> = first.into_iter().chain(more.unwrap_or_default()).collect();
+        members.insert("Identities".to_owned(), all.into());
+    }
+    task
+}
+
+/// Compares what has names, those of both sides, in the order of the names.
+fn named<T>(sides: Sides<'_>, member: &str, compare: impl Fn(String, Sides<'_>) -> T) -> Vec<T> {
+    let [old, new] = [sides.old, sides.new].map(|side| by_name(&side[member]));
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let none = Value::Null;
+    let compared = names.into_iter().map(|name| {
+        let [old, new] = [&old, &new].map(|side| side.get(name).unwrap_or(&none));
+        compare(name.clone(), Sides::new(old, new))
+    });
+    compared.collect()
+}
+
+fn by_name(list: &Value) -> Map<String, Value> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(|item| Some((item["Name"].as_str()?.to_owned(), item.clone()))).collect()
+}
+
+/// Lists without anything in them are not shown.
+fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
+    (!items.is_empty()).then_some(items)
+}
+
+/// The order in which fields and blocks are shown.
+fn sort(fields: &mut [FieldDiff], objects: &mut [ObjectDiff]) {
+    fields.sort_by(|a, b| (&a.name, &a.old).cmp(&(&b.name, &b.old)));
+    objects.sort_by(|a, b| (&a.name, a.r#type).cmp(&(&b.name, b.r#type)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> api_types::Job {
+        let task = api_types::Task {
+            name: Some("t".to_owned()),
+            driver: Some("exec".to_owned()),
+            ..api_types::Task::default()
+        };
+        let group = api_types::TaskGroup {
+            name: Some("g".to_owned()),
+            count: Some(2),
+            tasks: Some(vec![task]),
+            ..api_types::TaskGroup::default()
+        };
+        api_types::Job {
+            id: Some("j".to_owned()),
+            priority: Some(50),
+            task_groups: Some(vec![group]),
+            ..api_types::Job::default()
+        }
+    }
+
+    fn changed(edit: impl FnOnce(&mut api_types::Job)) -> JobDiff {
+        let mut new = job();
+        edit(&mut new);
+        diff(Some(&job()), Some(&new))
+    }
+
+    #[test]
+    fn the_same_job_shows_its_groups_and_tasks_and_nothing_else() {
+        let same = changed(|_| {});
+        assert_eq!((same.r#type, &same.fields, &same.objects), (DiffType::None, &None, &None));
+        let group = &same.task_groups.unwrap()[0];
+        assert_eq!((group.r#type, group.tasks.as_ref().unwrap()[0].r#type), (DiffType::None, DiffType::None));
+    }
+
+    #[test]
+    fn a_field_has_what_it_was_and_what_it_is() {
+        let edited = changed(|job| job.priority = Some(60));
+        let field = &edited.fields.unwrap()[0];
+        assert_eq!(
+            (field.r#type, &*field.name, &*field.old, &*field.new),
+            (DiffType::Edited, "Priority", "50", "60")
+        );
+    }
+
+    #[test]
+    fn what_is_matched_by_value_is_deleted_and_added() {
+        let constraint = |value: &str| api_types::Constraint {
+            l_target: Some("${node.class}".to_owned()),
+            r_target: Some(value.to_owned()),
+            operand: Some("=".to_owned()),
+        };
+        let with = |value: &str| api_types::Job { constraints: Some(vec![constraint(value)]), ..job() };
+        let objects = diff(Some(&with("a")), Some(&with("b"))).objects.unwrap();
+        let types: Vec<DiffType> = objects.iter().map(|object| object.r#type).collect();
+        assert_eq!(types, [DiffType::Added, DiffType::Deleted]);
+    }
+
+    #[test]
+    fn a_new_job_is_all_new() {
+        let added = diff(None, Some(&job()));
+        assert_eq!(added.r#type, DiffType::Added);
+        assert_eq!(added.task_groups.unwrap()[0].tasks.as_ref().unwrap()[0].r#type, DiffType::Added);
+    }
+}

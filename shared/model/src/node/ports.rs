@@ -1,0 +1,53 @@
+//! Ports as nodes write them down: `22,8000-8010`.
+
+/// A list of ports and of ranges of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PortRanges(Vec<(u16, u16)>);
+
+impl PortRanges {
+    /// Reads a list; `None` if some of it cannot be read.
+    pub fn read(list: &str) -> Option<Self> {
+        match list {
+            "" => Some(Self::default()),
+            list => list.split(',').map(range).collect::<Option<_>>().map(Self),
+        }
+    }
+
+    /// The same, what cannot be read left out.
+    pub fn of(list: &str) -> Self {
+        Self(list.split(',').filter_map(range).collect())
+    }
+
+    /// Whether a port is among them.
+    pub fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&port))
+    }
+}
+
+fn range(part: &str) -> Option<(u16, u16)> {
+    match part.trim().split_once('-') {
+        Some((first, last)) => Some((first.trim().parse().ok()?, last.trim().parse().ok()?)),
+        None => part.trim().parse().ok().map(|port| (port, port)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_hold_ports_and_ranges() {
+        let ranges = PortRanges::read("22, 8000-8010").unwrap();
+        assert!(ranges.contains(22) && ranges.contains(8_000) && ranges.contains(8_010));
+        assert!(!ranges.contains(23) && !ranges.contains(8_011));
+        assert_eq!(PortRanges::read(""), Some(PortRanges::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_noticed_or_left_out() {
+        for garbled in ["22,x", "80-", "-", "70000"] {
+            assert_eq!(PortRanges::read(garbled), None, "{garbled}");
+        }
+        assert!(PortRanges::of("22,x").contains(22));
+    }
+}

@@ -103,7 +103,13 @@ impl Bus {
     ) -> Result<A, RequestError> {
         let exchange = async {
             self.connected().await;
-            self.exchange(call, deadline.saturating_duration_since(clock::monotonic())).await
+            let mut link = self.link();
+            let lost = link.borrow().lost;
+            tokio::select! {
+                answered = self.exchange(call, deadline.saturating_duration_since(clock::monotonic())) => answered,
+                // The answer goes with the connection.
+                _ = link.wait_for(|link| link.lost > lost) => Err(RequestError::Disconnected),
+            }
         };
         let message = match tokio::time::timeout(within, exchange).await {
             Ok(answered) => answered?,

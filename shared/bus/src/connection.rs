@@ -83,6 +83,23 @@ struct Inner {
     contact: Contact,
 }
 
+/// Tells of each time that the connection is made again: whatever was sent to this process before that is lost.
+#[derive(Debug)]
+pub struct Reconnections {
+    link: watch::Receiver<Link>,
+    made: u64,
+}
+
+impl Reconnections {
+    /// Waits for the next one; for ever if the connection was closed for good.
+    pub async fn next(&mut self) {
+        match self.link.wait_for(|link| link.made > self.made).await.map(|link| link.made) {
+            Ok(made) => self.made = made,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
 /// How the connection stands.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Link {
@@ -167,6 +184,13 @@ impl Bus {
         self.0.contact.new_request_id()
     }
 
+    /// Tells of each time that the connection is made again, from now on.
+    pub fn reconnections(&self) -> Reconnections {
+        let link = self.link();
+        let made = link.borrow().made;
+        Reconnections { link, made }
+    }
+
     /// Sends a message that nobody answers. It may be lost.
     ///
     /// # Errors
@@ -177,7 +201,7 @@ impl Bus {
             return Err(Error::Disconnected);
         }
         self.fits(body.len())?;
-        self.send(subject.to_string(), envelope::headers::<T>(), body).await
+        self.send(subject.to_string(), None, envelope::headers::<T>(), body).await
     }
 
     /// Waits until what was sent has left this process.
@@ -191,11 +215,24 @@ impl Bus {
         }
     }
 
-    /// Puts a message that fits into the connection's queue.
-    pub(crate) async fn send(&self, subject: String, headers: HeaderMap, body: Bytes) -> Result<(), Error> {
+    /// Puts a message that fits into the connection's queue. Where it names a subject for answers, NATS says there if nobody
+    /// listens.
+    pub(crate) async fn send(
+        &self,
+        subject: String,
+        reply: Option<String>,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(), Error> {
         let max = self.body_bytes_max();
         let bytes = body.len();
-        let sending = self.client().publish_with_headers(subject, headers, body);
+        let client = self.client();
+        let sending = async {
+            match reply {
+                Some(reply) => client.publish_with_reply_and_headers(subject, reply, headers, body).await,
+                None => client.publish_with_headers(subject, headers, body).await,
+            }
+        };
         match tokio::time::timeout(SEND_TIMEOUT, sending).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {

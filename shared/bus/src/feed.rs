@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fail::fail_point;
 use model::change::ChangeSet;
 use model::{HistoryId, Index};
 use state::{Inconsistent, Replica, State};
@@ -46,7 +47,7 @@ static LOADS: Counter = metrics::counter("drover.feed.loads");
 /// Where committed change sets are kept. It may be asked again at any time, and its answer may be thrown away.
 pub trait Log: Send + Sync + 'static {
     /// The newest durable state.
-    fn load(&self) -> impl Future<Output = Result<Loaded, LogError>> + Send;
+    fn load(&self) -> impl Future<Output = Result<State, LogError>> + Send;
 
     /// Change sets that follow `index`, as many as are good to take at once.
     fn after(&self, index: Index) -> impl Future<Output = Result<LogPage, LogError>> + Send;
@@ -54,15 +55,6 @@ pub trait Log: Send + Sync + 'static {
 
 /// Why the log could not be read.
 pub type LogError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A state as it was loaded.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The state.
-    pub state: State,
-    /// The history that it belongs to.
-    pub history: HistoryId,
-}
 
 /// A piece of the log.
 #[derive(Debug)]
@@ -193,6 +185,7 @@ impl<L: Log> Feed<L> {
             // Repeats, or the log is not as far as it should be; the next head will tell.
             return;
         }
+        fail_point!("feed.taken");
         let from = (next.0 - changes.first.0) as usize;
         let carried = changes.sets.into_iter().skip(from).map_while(|set| set).collect();
         self.apply(carried).await;
@@ -281,11 +274,12 @@ impl<L: Log> Feed<L> {
         if let Some(loaded) = self.loaded {
             tokio::time::sleep_until((loaded + LOADS_APART).into()).await;
         }
-        let Loaded { state, history } = self.loaded().await;
+        let state = self.loaded().await;
+        fail_point!("feed.loaded");
         self.loaded = Some(clock::monotonic());
         self.ahead = None;
         LOADS.add(1);
-        let index = state.index();
+        let (index, history) = (state.index(), state.history());
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);
         let was_wrong = match why {
             Why::First | Why::Trimmed | Why::History => is_another_history,
@@ -300,7 +294,7 @@ impl<L: Log> Feed<L> {
         tracing::info!(index = index.0, %history, ?why, was_wrong, "loaded the state");
     }
 
-    async fn loaded(&mut self) -> Loaded {
+    async fn loaded(&mut self) -> State {
         loop {
             match self.log.load().await {
                 Ok(loaded) => {

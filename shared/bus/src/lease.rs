@@ -9,17 +9,24 @@ use model::{Epoch, ProcessId};
 use telemetry::clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use wire::command::{Answer, Command, LEASE, RenewLease, TakeLease};
+use wire::command::{Answer, AskHolder, Command, Holding, LEASE, RenewLease, TakeLease};
 use wire::{Refusal, Subject};
 
 use crate::call::RequestError;
 use crate::connection::Bus;
+use crate::serve::Requests;
 
 /// How often a lease is renewed, and how often somebody without one asks for it.
 const TURN: Duration = Duration::from_millis(LEASE.as_millis() as u64 / 3);
 /// How soon a renewal that went astray is sent again. A new applier holds leases for a second for those who announce
 /// themselves.
 const RETRY: Duration = Duration::from_millis(100);
+/// How often a process without a lease looks whether its holder is there.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long it waits for the answer.
+const LOOK_WITHIN: Duration = Duration::from_millis(200);
+/// So many looks in a row that find nobody listening allow it to take the lease before that runs out.
+const LOOKS: u32 = 2;
 /// How long one command for a lease is repeated.
 const TAKE_WITHIN: Duration = Duration::from_secs(30);
 
@@ -29,7 +36,7 @@ pub struct Lease {
     /// What the singleton's commands carry.
     pub epoch: Epoch,
     lost: watch::Receiver<bool>,
-    _renewing: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// Waits until this process is granted the lease of `service`, however long others hold it.
@@ -37,8 +44,9 @@ pub struct Lease {
 /// The process follows the feed, so that the lease is renewed as soon as a new applier announces itself.
 pub async fn hold(bus: &Bus, service: Singleton, process: ProcessId) -> Lease {
     let mut is_told = false;
+    let mut holder = Holder::default();
     loop {
-        match take(bus, service, process).await {
+        match take(bus, service, process, holder.gone()).await {
             Ok(lease) => {
                 tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "took the lease");
                 return lease;
@@ -47,7 +55,7 @@ pub async fn hold(bus: &Bus, service: Singleton, process: ProcessId) -> Lease {
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::info!(service = service.as_str(), reason, "waiting for the lease");
                 }
-                tokio::time::sleep(rand::random_range(TURN / 2..=TURN)).await;
+                holder.watch(bus, service, rand::random_range(TURN / 2..=TURN)).await;
             }
         }
     }
@@ -61,10 +69,44 @@ impl Lease {
     }
 }
 
+/// What a process that waits for a lease knows of its holder.
+#[derive(Debug, Default)]
+struct Holder {
+    epoch: Option<Epoch>,
+    unanswered: u32,
+}
+
+impl Holder {
+    /// The epoch of a holder that is gone.
+    fn gone(&self) -> Option<Epoch> {
+        self.epoch.filter(|_| self.unanswered >= LOOKS)
+    }
+
+    /// Looks whether the holder is there, for so long, or until it is gone.
+    async fn watch(&mut self, bus: &Bus, service: Singleton, length: Duration) {
+        let end = clock::monotonic() + length;
+        self.unanswered = 0;
+        while clock::monotonic() < end && self.gone().is_none() {
+            tokio::time::sleep(LOOK).await;
+            match bus.request(Subject::LeaseHolder(service), &AskHolder {}, LOOK_WITHIN).await {
+                Ok(Holding { epoch }) => *self = Self { epoch: Some(epoch), unanswered: 0 },
+                Err(RequestError::NoResponders) => self.unanswered += 1,
+                // It may only be slow.
+                Err(_) => self.unanswered = 0,
+            }
+        }
+    }
+}
+
 /// Asks for the lease once; or why it was not granted.
-async fn take(bus: &Bus, service: Singleton, process: ProcessId) -> Result<Lease, String> {
+async fn take(
+    bus: &Bus,
+    service: Singleton,
+    process: ProcessId,
+    gone: Option<Epoch>,
+) -> Result<Lease, String> {
     let asked = clock::monotonic();
-    let command = Command::TakeLease(TakeLease { service, process });
+    let command = Command::TakeLease(TakeLease { service, process, gone });
     let done = bus.command(&command, TAKE_WITHIN).await.map_err(|error| telemetry::chain(&error))?;
     let epoch = done.epoch.ok_or("the applier's answer names no epoch")?;
     let renewal = RenewLease { service, process, epoch };
@@ -75,9 +117,20 @@ async fn take(bus: &Bus, service: Singleton, process: ProcessId) -> Result<Lease
         renew(bus, &renewal, TURN).await.map_err(|error| error.to_string())?
     };
     let (tell, lost) = watch::channel(false);
-    let mut renewing = JoinSet::new();
-    renewing.spawn(keep(bus.clone(), renewal, since, tell));
-    Ok(Lease { epoch, lost, _renewing: renewing })
+    let asked = bus.serve(Subject::LeaseHolder(service).to_string()).await;
+    let asked = asked.map_err(|error| telemetry::chain(&error))?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(keep(bus.clone(), renewal, since, tell));
+    tasks.spawn(answer_those_who_wait(asked, epoch));
+    Ok(Lease { epoch, lost, _tasks: tasks })
+}
+
+async fn answer_those_who_wait(mut asked: Requests, epoch: Epoch) {
+    while let Some(request) = asked.next().await {
+        if let Some((request, AskHolder {})) = request.read().await {
+            request.answer(&Holding { epoch }).await;
+        }
+    }
 }
 
 /// Why a lease was not renewed.

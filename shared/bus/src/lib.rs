@@ -15,12 +15,14 @@ mod envelope;
 pub mod feed;
 pub mod lease;
 mod publisher;
+mod returned;
 mod serve;
 
 pub use args::{Address, Args};
 pub use call::RequestError;
 pub use command::CommandError;
-pub use connection::{Bus, Error};
+pub use connection::{Bus, Error, Reconnections};
 pub use contact::Contact;
 pub use publisher::Publisher;
+pub use returned::{Answers, Returned};
 pub use serve::{Request, Requests};

@@ -1,6 +1,7 @@
 //! Publishing the change feed: what the applier does after each commit.
 
 use bytes::Bytes;
+use fail::fail_point;
 use model::{HistoryId, Index};
 use wire::Subject;
 use wire::envelope::{CHANGE_SET_BYTES_MAX, CHANGES_BYTES_MAX};
@@ -29,6 +30,7 @@ impl Publisher {
         for changes in split(history, first, sets) {
             self.bus.publish(Subject::Changes, &changes).await?;
         }
+        fail_point!("feed.published");
         Ok(())
     }
 

@@ -109,6 +109,11 @@ impl Request {
         &self.message.subject
     }
 
+    /// The subject that its answer goes to; empty if nobody waits for one.
+    pub fn reply_subject(&self) -> &str {
+        self.message.reply.as_deref().unwrap_or_default()
+    }
+
     /// Its id, which a repeat has, too; one made here if the sender gave none.
     pub fn id(&self) -> RequestId {
         self.id
@@ -164,12 +169,17 @@ impl Request {
 
     /// Answers it.
     pub async fn answer<T: Wire>(self, body: &T) {
-        self.reply::<T>(wire::encode(body)).await;
+        self.reply::<T>(wire::encode(body), None).await;
+    }
+
+    /// Answers it; NATS says to `unheard` if nobody listens for the answer.
+    pub(crate) async fn answer_returnable<T: Wire>(self, body: &T, unheard: String) {
+        self.reply::<T>(wire::encode(body), Some(unheard)).await;
     }
 
     /// Refuses it.
     pub async fn refuse(self, refusal: Refusal) {
-        self.reply::<Refusal>(wire::encode(&refusal)).await;
+        self.reply::<Refusal>(wire::encode(&refusal), None).await;
     }
 
     /// Refuses it because it cannot be read, which is counted and logged.
@@ -182,9 +192,9 @@ impl Request {
         self.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
     }
 
-    async fn reply<T: Wire>(self, body: Vec<u8>) {
+    async fn reply<T: Wire>(self, body: Vec<u8>, unheard: Option<String>) {
         let Some(reply) = &self.message.reply else { return };
-        let sent = self.bus.send(reply.to_string(), envelope::headers::<T>(), body.into()).await;
+        let sent = self.bus.send(reply.to_string(), unheard, envelope::headers::<T>(), body.into()).await;
         match sent {
             Ok(()) => {}
             Err(error @ Error::TooLarge { .. }) => {
@@ -199,7 +209,7 @@ impl Request {
                     message: format!("the answer is too large: {error}").into(),
                 };
                 let headers = envelope::headers::<Refusal>();
-                let _ = self.bus.send(reply.to_string(), headers, wire::encode(&refusal).into()).await;
+                let _ = self.bus.send(reply.to_string(), None, headers, wire::encode(&refusal).into()).await;
             }
             // The loss of the connection was logged, and whoever waits asks again.
             Err(_) => {}

@@ -8,6 +8,7 @@
 mod error;
 mod guard;
 mod nats;
+mod paused;
 mod places;
 mod postgres;
 mod programs;
@@ -15,4 +16,5 @@ mod template;
 
 pub use error::Error;
 pub use nats::{Nats, NatsOptions};
+pub use paused::Paused;
 pub use postgres::{Postgres, PostgresOptions};

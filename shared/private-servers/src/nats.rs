@@ -17,6 +17,7 @@ use tokio::{
 use crate::{
     error::Error,
     guard::{Guard, Launch},
+    paused::Paused,
     places, programs,
 };
 
@@ -82,6 +83,11 @@ impl Nats {
     /// Kills the server with no chance to clean up, and waits until it is dead.
     pub async fn kill9(&self) -> Result<(), Error> {
         self.guard.end_with(Signal::SIGKILL).await
+    }
+
+    /// Stops the server where it is, until what is returned is dropped.
+    pub fn pause(&self) -> Paused {
+        Paused::new(self.guard.pid().into_iter().collect())
     }
 
     /// Starts the server again under the same URL; one that still runs is stopped in order first.

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use nix::{fcntl::Flock, sys::signal::Signal, unistd::User};
+use nix::{
+    fcntl::Flock,
+    sys::signal::{Signal, kill},
+    unistd::{Pid, User},
+};
 use tokio::{
     sync::OnceCell,
     task::spawn_blocking,
@@ -18,6 +22,7 @@ use tokio::{
 use crate::{
     error::Error,
     guard::{Guard, Launch, STOP_WITHIN},
+    paused::Paused,
     places, programs, template,
 };
 
@@ -123,9 +128,19 @@ impl Postgres {
         Ok(self.url_of(&name))
     }
 
-    /// Kills the server with no chance to clean up, and waits until it is dead. Its files stay.
+    /// Kills the server and all its children with no chance to clean up, and waits until it is dead. Its files stay.
     pub async fn kill9(&self) -> Result<(), Error> {
-        self.guard.end_with(Signal::SIGKILL).await
+        let ended = self.guard.end_with(Signal::SIGKILL).await;
+        // Children would go by themselves, but not before they had ended what they were at.
+        for pid in working_in(&self.files.home.join("data")) {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        ended
+    }
+
+    /// Stops the server and all its children where they are, until what is returned is dropped.
+    pub fn pause(&self) -> Paused {
+        Paused::new(working_in(&self.files.home.join("data")))
     }
 
     /// Starts the server again, on the same port and files; one that still runs is stopped in order first.
@@ -236,7 +251,7 @@ impl Files {
     /// new server would take for a server that runs.
     async fn predecessor_gone(&self, data: &Path) -> Result<(), Error> {
         let gone = async {
-            while works_in(data) {
+            while !working_in(data).is_empty() {
                 sleep(LOOK_EVERY).await;
             }
         };
@@ -277,12 +292,13 @@ impl Files {
     }
 }
 
-/// Whether any process works in that directory, as a server and all its children do.
-fn works_in(data: &Path) -> bool {
+/// The processes that work in that directory, as a server and all its children do; each leads a group of its own.
+fn working_in(data: &Path) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes
-        .into_iter()
-        .any(|process| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data))
+    let works =
+        |process: &fs::DirEntry| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data);
+    let pid = |process: fs::DirEntry| process.file_name().to_str()?.parse().ok().map(Pid::from_raw);
+    processes.filter(works).filter_map(pid).collect()
 }
 
 /// Runs what waits for disks and programs where nothing else has to wait for it.

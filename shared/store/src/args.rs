@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use model::Nanos;
+
+use crate::trimming::{KEPT_MIN, Limits};
+
 /// Where the database is, and how long things may take.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
@@ -15,10 +19,31 @@ pub struct Args {
     /// How long the plan applier's lease lives when nobody renews it, in milliseconds.
     #[arg(long, env = "DROVER_APPLIER_LEASE_MS", default_value_t = 3_000)]
     pub applier_lease_ms: u32,
+    /// How far back the plan applier keeps the log of changes, in seconds; ten minutes at least.
+    #[arg(long, env = "DROVER_LOG_KEEP_SECS", default_value_t = 3_600)]
+    #[arg(value_parser = clap::value_parser!(u32).range(LOG_KEEP_SECS_MIN..))]
+    pub log_keep_secs: u32,
+    /// The most space that the log of changes may take, in MiB. It goes back less far then; when even ten minutes take
+    /// more, the plan applier takes no commands until they are over.
+    #[arg(long, env = "DROVER_LOG_MAX_MB", default_value_t = 16_384)]
+    #[arg(value_parser = clap::value_parser!(u32).range(LOG_MB_MIN..))]
+    pub log_max_mb: u32,
 }
+
+/// As [`KEPT_MIN`] says.
+const LOG_KEEP_SECS_MIN: i64 = KEPT_MIN.0 / Nanos::SECOND.0;
+/// Less would hold hardly more than a few of the largest commands.
+const LOG_MB_MIN: i64 = 64;
 
 impl Args {
     pub(crate) fn wait(&self) -> Duration {
         Duration::from_secs(self.database_wait_secs.into())
+    }
+
+    pub(crate) fn log_limits(&self) -> Limits {
+        Limits {
+            keep: Nanos::from_secs(self.log_keep_secs.into()).max(KEPT_MIN),
+            bytes_max: u64::from(self.log_max_mb) << 20,
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fail::fail_point;
 use futures::FutureExt;
 use model::{Index, RequestId, Timestamp};
 use wire::feed::Head;
@@ -92,6 +93,7 @@ impl Database {
             log::after(connection, index, PAGE_ROWS_MAX, bytes_max).boxed()
         });
         let tail = work.await?;
+        fail_point!("log.read");
         if let Tail::Page { head, .. } = &tail {
             self.saw(head);
         }
@@ -108,6 +110,7 @@ impl Database {
         since: Timestamp,
     ) -> Result<Vec<(RequestId, Index, Timestamp)>, Error> {
         let action = "read the log's requests";
+        fail_point!("take-over.caught-up");
         self.connections.run(action, move |connection| log::requests_since(connection, since).boxed()).await
     }
 

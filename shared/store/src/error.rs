@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::{Epoch, Index};
 use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// What can go wrong. Where nothing else is said, nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,12 @@ pub enum Error {
         /// Where it is.
         found: Index,
     },
+    /// The commit was given up ([`Writer::find_out`](crate::Writer::find_out)) before the server came upon it.
+    #[error("the commit after index {after} was given up before it began")]
+    GivenUp {
+        /// Where it should have begun.
+        after: Index,
+    },
     /// The log is behind what this process has seen: acknowledged writes were lost. Nothing is read or written until an
     /// operator accepts it ([`Writer::accept`](crate::Writer::accept)).
     #[error("the database went back from index {seen} to {found}: acknowledged writes are lost")]
@@ -50,6 +57,13 @@ pub enum Error {
         remembered: i64,
         /// The server's.
         found: i64,
+    },
+    /// It was found before that the database may lack acknowledged writes. Nothing is read or written until an operator
+    /// accepts it ([`Writer::accept`](crate::Writer::accept)).
+    #[error("nothing is written before an operator accepts the database: {reason}")]
+    Refusing {
+        /// What was found.
+        reason: String,
     },
     /// The server is a standby.
     #[error("the database server is a standby, not the primary")]
@@ -85,6 +99,9 @@ pub enum Error {
         /// The last index that is there.
         after: Index,
     },
+    /// The object tables moved on whenever they were to be compared.
+    #[error("the object tables do not rest")]
+    Moving,
     /// What was loaded does not fit together.
     #[error("the object tables and the log do not fit together")]
     Inconsistent(#[from] state::Inconsistent),
@@ -109,6 +126,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether nothing may be read or written before an operator accepts the database as it is.
+    pub fn needs_acceptance(&self) -> bool {
+        matches!(self, Self::WentBack { .. } | Self::OtherSystem { .. } | Self::Refusing { .. })
+    }
+
     /// Whether it is only that another transaction was in the way, so that it may well work later.
     pub fn is_busy(&self) -> bool {
         /// `lock_not_available`, which a lock time-out is.
@@ -141,11 +163,11 @@ where
     move |source| Error::Unreadable { what, source: Box::new(source) }
 }
 
-/// Whether the server said that it did not do it. One that is going down says so at any moment, also after the commit.
+/// Whether the server said that it did not do it. What ends the session as well, such as a server that is going down or
+/// a pooler that lost it, may be said at any moment, also after the commit.
 fn is_refusal(error: &sqlx::Error) -> bool {
-    /// The class of errors by which an operator or a crash ends a session.
-    const INTERVENTION: &str = "57P";
-    code(error).is_some_and(|code| !code.starts_with(INTERVENTION))
+    let error = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    error.is_some_and(|error| error.severity() == PgSeverity::Error)
 }
 
 /// What the server calls the error; `None` for one that is not the server's.

@@ -1,5 +1,6 @@
 //! The row `head`: how far the log is, who may write it, and until when nobody else should try.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
@@ -23,6 +24,29 @@ pub enum Take {
     },
 }
 
+/// Where the head's row was last: its `ctid`. A transaction that is left open, or a long dump, keeps all versions of the
+/// row that come after it, and to look through them for the newest takes longer and longer. A hint only: whoever does not
+/// find the row there looks for it.
+#[derive(Debug)]
+pub(crate) struct Location(Mutex<String>);
+
+impl Default for Location {
+    /// Nowhere.
+    fn default() -> Self {
+        Self(Mutex::new("(0,0)".to_owned()))
+    }
+}
+
+impl Location {
+    pub(crate) fn get(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, now: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
 /// The row's columns that make a [`Head`].
 struct Row {
     index: i64,
@@ -30,6 +54,17 @@ struct Row {
     applier_epoch: i64,
     applier_id: Uuid,
     history: Uuid,
+}
+
+/// The same, with where the row is and whether the lease lives.
+struct Confirmed {
+    index: i64,
+    at_ns: i64,
+    applier_epoch: i64,
+    applier_id: Uuid,
+    history: Uuid,
+    location: String,
+    lives: bool,
 }
 
 impl From<Row> for Head {
@@ -72,7 +107,7 @@ pub(crate) async fn take(
         Row,
         "update head set applier_epoch = applier_epoch + 1, applier_id = $1,
             lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
-        where $3 or applier_id = $1 or lease_until <= clock_timestamp()
+        where ($3 or applier_id = $1 or lease_until <= clock_timestamp()) and refuses_writes is null
         returning index, at_ns, applier_epoch, applier_id, history",
         process.0,
         millis(lease),
@@ -83,9 +118,13 @@ pub(crate) async fn take(
         return Ok(Take::Active(row.into()));
     }
     let held = sqlx::query!(
-        r#"select applier_id, extract(epoch from lease_until - clock_timestamp())::float8 as "remaining_secs!" from head"#
+        r#"select applier_id, extract(epoch from lease_until - clock_timestamp())::float8 as "remaining_secs!", refuses_writes
+        from head"#
     );
     let held = held.fetch_one(transaction).await.map_err(database(action))?;
+    if let Some(reason) = held.refuses_writes {
+        return Err(Error::Refusing { reason });
+    }
     let remaining = Duration::try_from_secs_f64(held.remaining_secs).unwrap_or_default();
     Ok(Take::Held { by: ProcessId(held.applier_id), remaining })
 }
@@ -108,30 +147,64 @@ pub(crate) async fn renew(
     row.map(Head::from).ok_or(Error::Deposed { epoch })
 }
 
+/// Whatever was sent to be committed before does nothing from now on, should the server come upon it later. The row is
+/// locked already.
+pub(crate) async fn raise_fence(transaction: &mut PgConnection) -> Result<u64, Error> {
+    let raised = sqlx::query_scalar!("update head set fence = fence + 1 returning fence");
+    let raised = raised.fetch_one(transaction).await.map_err(database("fence off late commits"))?;
+    Ok(raised.cast_unsigned())
+}
+
 /// The head, if the lease is still this epoch's; and whether it lives, for only then no other server can have another
 /// applier by now.
-pub(crate) async fn confirm(connection: &mut PgConnection, epoch: Epoch) -> Result<(Head, bool), Error> {
-    let found = sqlx::query!(
-        r#"select index, at_ns, applier_epoch, applier_id, history, lease_until > clock_timestamp() as "lives!"
-        from head where applier_epoch = $1"#,
-        epoch.0.cast_signed(),
-    );
-    let found = found.fetch_optional(connection).await.map_err(database("confirm the applier's epoch"))?;
-    let found = found.ok_or(Error::Deposed { epoch })?;
-    let row = Row {
-        index: found.index,
-        at_ns: found.at_ns,
-        applier_epoch: found.applier_epoch,
-        applier_id: found.applier_id,
-        history: found.history,
-    };
-    Ok((row.into(), found.lives))
+pub(crate) async fn confirm(
+    connection: &mut PgConnection,
+    epoch: Epoch,
+    location: &Location,
+) -> Result<(Head, bool), Error> {
+    // The same twice, with a location to look at and without.
+    macro_rules! confirm {
+        ($at:literal $(, $location:expr)?) => {
+            sqlx::query_as!(
+                Confirmed,
+                "select index, at_ns, applier_epoch, applier_id, history, ctid::text as \"location!\",
+                    lease_until > clock_timestamp() as \"lives!\"
+                from head where " + $at + "applier_epoch = $1",
+                epoch.0.cast_signed(),
+                $($location,)?
+            )
+        };
+    }
+    let action = "confirm the applier's epoch";
+    let at_location =
+        confirm!("ctid = $2::text::tid and ", location.get()).fetch_optional(&mut *connection).await;
+    let mut found = at_location.map_err(database(action))?;
+    if found.is_none() {
+        found = confirm!("").fetch_optional(connection).await.map_err(database(action))?;
+    }
+    let Confirmed { index, at_ns, applier_epoch, applier_id, history, location: now, lives } =
+        found.ok_or(Error::Deposed { epoch })?;
+    location.set(now);
+    Ok((Row { index, at_ns, applier_epoch, applier_id, history }.into(), lives))
+}
+
+/// Has everybody refuse the database until an operator accepts it, and deposes whoever writes it.
+pub(crate) async fn refuse(connection: &mut PgConnection, reason: &str) -> Result<(), Error> {
+    sqlx::query!(
+        "update head set refuses_writes = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity'
+        where refuses_writes is null",
+        reason,
+    )
+    .execute(connection)
+    .await
+    .map(drop)
+    .map_err(commit("have the database refused"))
 }
 
 /// Begins a new history in whatever database this is, and deposes whoever wrote the old one.
 pub(crate) async fn begin_history(connection: &mut PgConnection, history: HistoryId) -> Result<(), Error> {
     sqlx::query!(
-        "update head set history = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity',
+        "update head set history = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity', refuses_writes = null,
             system_identifier = (select system_identifier from pg_control_system())",
         history.0,
     )

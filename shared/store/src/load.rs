@@ -1,5 +1,6 @@
 //! Loading: the object tables, and the log from where they are, in one look at the database.
 
+use fail::fail_point;
 use futures::TryStreamExt;
 use model::change::{Cause, Change, ChangeSet};
 use model::{Index, RequestId, Timestamp};
@@ -42,9 +43,11 @@ pub(crate) async fn load(connection: &mut PgConnection) -> Result<Option<Loaded>
     let mut transaction = connection.begin_with(begin).await.map_err(database("begin to load"))?;
     let head = head::read(&mut transaction).await?;
     let projected = projection::read(&mut transaction).await?;
-    let mut loading = Loading { state: State::default(), at: projected, batch: Vec::new() };
+    fail_point!("load.begun");
+    let mut loading = Loading { state: State::new(head.history), at: projected, batch: Vec::new() };
     tables::load(&mut transaction, &mut loading).await?;
     let mut state = loading.finish()?;
+    fail_point!("load.tables");
     let complete = catch_up(&mut transaction, &mut state, head.index).await?;
     transaction.commit().await.map_err(database("end a load"))?;
     Ok(complete.then_some(Loaded { state, head, projected: projected.index }))

@@ -1,4 +1,4 @@
-//! The table `changes`: the log of change sets. Its partitions are [`partitions`](crate::partitions)' business.
+//! The table `changes`: the log of change sets. Its parts are [`partitions`](crate::partitions)' business.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use wire::Wire;
 use wire::feed::Head;
 
 use crate::error::{Error, commit, database, unreadable};
-use crate::head;
+use crate::head::{self, Location};
 
 /// One change set as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,14 @@ pub enum Tail {
     Trimmed,
 }
 
+/// What entitles to append, beside the right index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writing {
+    pub(crate) epoch: Epoch,
+    /// As [`head::raise_fence`] said last.
+    pub(crate) fence: u64,
+}
+
 pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
     wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map_err(unreadable("change set"))
 }
@@ -62,45 +70,62 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
 /// Moves the head from `from` over `rows`, which follow on there, and appends them: one statement, one round trip, all
 /// or nothing. Whether it did.
 ///
-/// Epoch and index are conditions on the one row that is updated. A statement that had to wait for another looks at
-/// both again in what that one left behind; a condition anywhere else would be as it was before the wait (design §5).
+/// Epoch, index and fence are conditions on the one row that is updated. A statement that had to wait for another looks
+/// at them again in what that one left behind; a condition anywhere else would be as it was before the wait (design §5).
 pub(crate) async fn append(
     connection: &mut PgConnection,
-    epoch: Epoch,
+    writing: Writing,
     from: Index,
     rows: &[LogRow],
     lease: Duration,
+    location: &Location,
 ) -> Result<bool, Error> {
     let last = rows.last().expect("a commit has something to commit");
     let indexes: Vec<i64> = rows.iter().map(|row| row.index.0.cast_signed()).collect();
     let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
     let request_ids: Vec<Uuid> = rows.iter().map(|row| row.request_id.0).collect();
     let bytes: Vec<&[u8]> = rows.iter().map(|row| &row.bytes[..]).collect();
-    let appended = sqlx::query!(
-        "with moved as (
-            update head set index = $3, at_ns = $4,
-                lease_until = clock_timestamp() + $5::bigint * interval '1 millisecond'
-            where applier_epoch = $1 and index = $2
-            returning 1
-        )
-        insert into changes (index, applier_epoch, at_ns, request_id, bytes)
-        select index, $1, at_ns, request_id, bytes
-        from unnest($6::bigint[], $7::bigint[], $8::uuid[], $9::bytea[]) as rows (index, at_ns, request_id, bytes)
-        where exists (select from moved)",
-        epoch.0.cast_signed(),
-        from.0.cast_signed(),
-        last.index.0.cast_signed(),
-        last.at.0,
-        head::millis(lease),
-        &indexes,
-        &times,
-        &request_ids,
-        &bytes as &[&[u8]],
-    )
-    .execute(connection)
-    .await
-    .map_err(commit("commit change sets"))?;
-    Ok(appended.rows_affected() != 0)
+    // The same twice, with a location to look at and without.
+    macro_rules! append {
+        ($at:literal $(, $location:expr)?) => {
+            sqlx::query_scalar!(
+                "with moved as (
+                    update head set index = $3, at_ns = $4,
+                        lease_until = clock_timestamp() + $5::bigint * interval '1 millisecond'
+                    where " + $at + "applier_epoch = $1 and index = $2 and fence = $10
+                    returning part, ctid
+                ), appended as (
+                    insert into changes (part, index, applier_epoch, at_ns, request_id, bytes)
+                    select part, index, $1, at_ns, request_id, bytes
+                    from moved, unnest($6::bigint[], $7::bigint[], $8::uuid[], $9::bytea[])
+                        as rows (index, at_ns, request_id, bytes)
+                )
+                select ctid::text as \"location!\" from moved",
+                writing.epoch.0.cast_signed(),
+                from.0.cast_signed(),
+                last.index.0.cast_signed(),
+                last.at.0,
+                head::millis(lease),
+                &indexes,
+                &times,
+                &request_ids,
+                &bytes as &[&[u8]],
+                writing.fence.cast_signed(),
+                $($location,)?
+            )
+        };
+    }
+    let action = "commit change sets";
+    let at_location =
+        append!("ctid = $11::text::tid and ", location.get()).fetch_optional(&mut *connection).await;
+    let mut moved = at_location.map_err(commit(action))?;
+    if moved.is_none() {
+        moved = append!("").fetch_optional(connection).await.map_err(commit(action))?;
+    }
+    Ok(moved.is_some_and(|now| {
+        location.set(now);
+        true
+    }))
 }
 
 /// Whether that epoch's change sets of these requests stand in the log after `from`, one after the other.

@@ -26,6 +26,27 @@ pub(crate) async fn claim(transaction: &mut PgConnection, epoch: Epoch) -> Resul
     Ok(Projected { index: head::index(claimed.projected_index), at: Timestamp(claimed.at_ns) })
 }
 
+/// Ends the sessions of whoever else writes the object tables, if `epoch` is the newest: an applier that was stopped in
+/// the middle of a projection would hold on to their rows. What it had written goes with its transaction.
+pub(crate) async fn end_others(
+    connection: &mut PgConnection,
+    epoch: Epoch,
+    application: &str,
+) -> Result<(), Error> {
+    let ended = sqlx::query!(
+        "select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name = $1 and datname = current_database() and usename = current_user
+            and pid <> pg_backend_pid() and exists (select from head where applier_epoch = $2)",
+        application,
+        epoch.0.cast_signed(),
+    );
+    let ended = ended.fetch_all(connection).await.map_err(database("end other projections"))?;
+    if !ended.is_empty() {
+        tracing::info!(sessions = ended.len(), "ended projections of an older epoch");
+    }
+    Ok(())
+}
+
 /// Says how far the object tables are when this transaction is through.
 pub(crate) async fn advance(transaction: &mut PgConnection, to: Projected) -> Result<(), Error> {
     let (index, at_ns) = (to.index.0.cast_signed(), to.at.0);

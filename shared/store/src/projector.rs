@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use fail::fail_point;
 use futures::FutureExt;
 use model::change::ChangeSet;
 use model::{Epoch, Index};
@@ -54,7 +55,11 @@ impl Projector {
         let epoch = self.epoch.get()?;
         let action = "claim the object tables";
         let work = self.connections.run(action, move |connection| {
-            async move { Ok(projection::claim(connection, epoch).await?.index) }.boxed()
+            async move {
+                projection::end_others(connection, epoch, LIMITS.name).await?;
+                Ok(projection::claim(connection, epoch).await?.index)
+            }
+            .boxed()
         });
         work.await
     }
@@ -90,6 +95,7 @@ async fn project(
 ) -> Result<(), Error> {
     let mut transaction = connection.begin().await.map_err(database("begin a projection"))?;
     let before = projection::claim(&mut transaction, epoch).await?;
+    fail_point!("projection.claimed");
     let newer: Vec<&ChangeSet> =
         sets.iter().map(|set| &**set).filter(|set| set.index > before.index).collect();
     for (set, expected) in newer.iter().zip(before.index.0 + 1..) {
@@ -100,8 +106,12 @@ async fn project(
     if !newer.is_empty() {
         let touched = Touched::by(newer.iter().copied());
         tables::project(&mut transaction, &touched, before.index, after).await?;
+        fail_point!("projection.written");
         projection::advance(&mut transaction, Projected { index: after.index(), at: after.at() }).await?;
     }
     tables::collect(&mut transaction, slice).await?;
-    transaction.commit().await.map_err(commit("write the object tables"))
+    fail_point!("projection.collected");
+    transaction.commit().await.map_err(commit("write the object tables"))?;
+    fail_point!("projection.done");
+    Ok(())
 }

@@ -15,6 +15,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
 use tokio::time::{sleep, timeout};
 
+use wire::feed::Head;
+
 use crate::args::Args;
 use crate::error::{Error, database};
 
@@ -100,6 +102,8 @@ impl Server {
             ("statement_timeout", millis(limits.statement)),
             ("lock_timeout", millis(limits.lock)),
             ("idle_in_transaction_session_timeout", millis(limits.idle_in_transaction)),
+            // That something is there already is what `if not exists` is for.
+            ("client_min_messages", "warning".to_owned()),
         ]);
         let options = options.options(limits.settings.iter().copied());
         PgConnection::connect_with(&options).await.map_err(database("connect to the database"))
@@ -123,9 +127,11 @@ impl Server {
 
     /// Refuses a server that does not have, or may not have, all that was acknowledged (design §5).
     async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
+        // What is seen from now on may be newer than what is found.
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let found = sqlx::query!(
             r#"select pg_is_in_recovery() as "is_standby!", server.system_identifier as "system!",
-                head.system_identifier as remembered, head.history, head.index
+                head.system_identifier as remembered, head.history, head.index, head.refuses_writes
             from pg_control_system() server, head"#
         )
         .fetch_one(connection)
@@ -137,17 +143,28 @@ impl Server {
         if found.system != found.remembered {
             return Err(Error::OtherSystem { remembered: found.remembered, found: found.system });
         }
-        let (history, index) = (HistoryId(found.history), crate::head::index(found.index));
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match seen {
-            Some(seen) if seen.history == history && index < seen.index => {
-                Err(Error::WentBack { seen: seen.index, found: index })
-            }
-            Some(_) | None => {
-                self.saw(history, index);
-                Ok(())
-            }
+        if let Some(reason) = found.refuses_writes {
+            return Err(Error::Refusing { reason });
         }
+        let (history, index) = (HistoryId(found.history), crate::head::index(found.index));
+        went_back(seen, history, index)?;
+        self.saw(history, index);
+        Ok(())
+    }
+
+    /// Refuses a head that is behind what was seen of its history.
+    pub(crate) fn check_head(&self, head: &Head) -> Result<(), Error> {
+        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        went_back(seen, head.history, head.index)
+    }
+}
+
+fn went_back(seen: Option<Seen>, history: HistoryId, index: Index) -> Result<(), Error> {
+    match seen {
+        Some(seen) if seen.history == history && index < seen.index => {
+            Err(Error::WentBack { seen: seen.index, found: index })
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -181,6 +198,12 @@ impl Connections {
             },
             Err(_) => Err(Error::Unknown { action, source: None }),
         }
+    }
+
+    /// Checks the server on a new connection.
+    pub(crate) async fn check(&self) -> Result<(), Error> {
+        let mut connection = self.server.open(&self.limits).await?;
+        self.server.check(&mut connection).await
     }
 
     async fn connection(&self) -> Result<PgConnection, Error> {

@@ -4,27 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fail::fail_point;
 use futures::FutureExt;
-use model::{Epoch, HistoryId, Index, ProcessId};
+use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
 use sqlx::Connection;
 use uuid::Uuid;
 use wire::feed::Head;
 
 use crate::args::Args;
 use crate::error::{Error, commit, database};
-use crate::head::{self, Take};
-use crate::log::{self, LogRow};
+use crate::head::{self, Location, Take};
+use crate::log::{self, LogRow, Writing};
 use crate::partitions;
 use crate::projector::Projector;
 use crate::schema;
 use crate::server::{Connections, Limits, Server};
+use crate::trimming::{self, LogSize};
 
 /// What became of a commit whose outcome was unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It happened, all of it, and is durable.
     Committed,
-    /// It did not happen. Should the server still come upon it, the next commit is refused ([`Error::Moved`]).
+    /// It did not happen, and will not, should the server still come upon it.
     NotCommitted,
 }
 
@@ -34,10 +36,15 @@ pub enum Outcome {
 #[derive(Debug, Clone)]
 pub struct Writer {
     connections: Connections,
-    /// For making partitions, which must not wait for anybody.
+    /// For the log's parts: nothing there may wait for anybody.
     maintenance: Connections,
     lease: Duration,
+    log_limits: trimming::Limits,
     epoch: Arc<AtomicEpoch>,
+    /// What commits have to know, so that none comes after it was given up.
+    fence: Arc<AtomicU64>,
+    /// Where commits find the head's row.
+    location: Arc<Location>,
 }
 
 /// The epoch that is held, or was; 0 before any.
@@ -79,7 +86,10 @@ impl Writer {
             connections,
             maintenance: Connections::new(&server, maintenance),
             lease,
+            log_limits: args.log_limits(),
             epoch: Arc::default(),
+            fence: Arc::default(),
+            location: Arc::default(),
         })
     }
 
@@ -100,19 +110,29 @@ impl Writer {
     pub async fn take(&self, process: ProcessId, force: bool) -> Result<Take, Error> {
         let lease = self.lease;
         let action = "take the applier's lease";
+        let server = Arc::clone(self.connections.server());
         let work = self.connections.run(action, move |connection| {
             async move {
                 let mut transaction = connection.begin().await.map_err(database(action))?;
                 head::lock(&mut transaction).await?;
+                server.check_head(&head::read(&mut transaction).await?)?;
+                fail_point!("take.locked");
                 let take = head::take(&mut transaction, process, lease, force).await?;
+                let fence = match &take {
+                    Take::Active(_) => head::raise_fence(&mut transaction).await?,
+                    Take::Held { .. } => 0,
+                };
+                fail_point!("take.raised");
                 transaction.commit().await.map_err(commit(action))?;
-                Ok(take)
+                fail_point!("take.done");
+                Ok((take, fence))
             }
             .boxed()
         });
-        let take = work.await?;
+        let (take, fence) = work.await?;
         if let Take::Active(head) = &take {
             self.saw(head);
+            self.fence.store(fence, Ordering::SeqCst);
             self.epoch.0.store(head.epoch.0, Ordering::SeqCst);
         }
         Ok(take)
@@ -130,18 +150,24 @@ impl Writer {
         assert!(!rows.is_empty(), "a commit has something to commit");
         let follow = rows.iter().zip(from.0 + 1..).all(|(row, expected)| row.index.0 == expected);
         assert!(follow, "change sets of a commit follow each other from index {from}");
-        let (epoch, lease) = (self.epoch.get()?, self.lease);
+        let writing = Writing { epoch: self.epoch.get()?, fence: self.fence.load(Ordering::SeqCst) };
+        let (lease, location) = (self.lease, Arc::clone(&self.location));
         let last = Index(from.0 + rows.len() as u64);
         let work = self.connections.run("commit change sets", move |connection| {
             async move {
-                if log::append(connection, epoch, from, &rows, lease).await? {
+                fail_point!("commit.judged");
+                if log::append(connection, writing, from, &rows, lease, &location).await? {
+                    fail_point!("commit.done");
                     return Ok(());
                 }
                 let head = head::read(connection).await?;
-                match head.epoch == epoch {
-                    true => Err(Error::Moved { expected: from, found: head.index }),
-                    false => Err(Error::Deposed { epoch }),
-                }
+                Err(if head.epoch != writing.epoch {
+                    Error::Deposed { epoch: writing.epoch }
+                } else if head.index != from {
+                    Error::Moved { expected: from, found: head.index }
+                } else {
+                    Error::GivenUp { after: from }
+                })
             }
             .boxed()
         });
@@ -150,7 +176,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Says what became of a commit that ended in [`Error::Unknown`]; waits until it has ended.
+    /// Says what became of a commit that ended in [`Error::Unknown`], and that is for good; waits until it has ended.
     ///
     /// The look-up writes the head, too: what it found is then on a synchronous standby as well (design §5).
     ///
@@ -164,15 +190,19 @@ impl Writer {
             async move {
                 let mut transaction = connection.begin().await.map_err(database(action))?;
                 head::lock(&mut transaction).await?;
+                fail_point!("find-out.locked");
                 let committed = log::has(&mut transaction, epoch, from, &requests).await?;
                 let head = head::renew(&mut transaction, epoch, lease).await?;
+                let fence = head::raise_fence(&mut transaction).await?;
+                fail_point!("find-out.renewed");
                 transaction.commit().await.map_err(commit(action))?;
-                Ok((committed, head))
+                Ok((committed, head, fence))
             }
             .boxed()
         });
-        let (committed, head) = work.await?;
+        let (committed, head, fence) = work.await?;
         self.saw(&head);
+        self.fence.store(fence, Ordering::SeqCst);
         Ok(if committed { Outcome::Committed } else { Outcome::NotCommitted })
     }
 
@@ -183,9 +213,11 @@ impl Writer {
     pub async fn renew(&self) -> Result<Head, Error> {
         let (epoch, lease) = (self.epoch.get()?, self.lease);
         let action = "renew the applier's lease";
+        fail_point!("renew.begin");
         let work =
             self.connections.run(action, move |connection| head::renew(connection, epoch, lease).boxed());
         let head = work.await?;
+        fail_point!("renew.done");
         self.saw(&head);
         Ok(head)
     }
@@ -195,23 +227,52 @@ impl Writer {
     /// # Errors
     /// As [`Self::renew`].
     pub async fn confirm(&self) -> Result<Head, Error> {
-        let epoch = self.epoch.get()?;
+        let (epoch, location) = (self.epoch.get()?, Arc::clone(&self.location));
         let action = "confirm the applier's epoch";
-        let work = self.connections.run(action, move |connection| head::confirm(connection, epoch).boxed());
+        fail_point!("confirm.begin");
+        let work = self.connections.run(action, move |connection| {
+            async move { head::confirm(connection, epoch, &location).await }.boxed()
+        });
         let (head, lives) = work.await?;
+        fail_point!("confirm.done");
         // A server that lost its place as primary may not have noticed, but nobody could renew the lease there.
         if lives { Ok(head) } else { self.renew().await }
     }
 
-    /// Makes partitions of the log ahead of the head where they are missing. To be called every second or so. It never
-    /// waits for other transactions, but fails ([`Error::is_busy`]); there is time to try again.
+    /// Looks after the log's parts, and says how the log stands: to be called every second or so. `now` is the cluster's
+    /// time. It never waits for other transactions: where one is in the way, the next call goes on.
+    ///
+    /// # Errors
+    /// If it failed, if only because somebody was in the way of even looking ([`Error::is_busy`]); do it again.
+    pub async fn look_after_log(&self, now: Timestamp) -> Result<LogSize, Error> {
+        let (epoch, limits) = (self.epoch.get()?, self.log_limits);
+        let work = self.maintenance.run("look after the log", move |connection| {
+            partitions::look_after(connection, epoch, now, limits).boxed()
+        });
+        work.await
+    }
+
+    /// Takes note of how far the log was when somebody else announced it.
+    pub fn heard_of(&self, head: &Head) {
+        self.saw(head);
+    }
+
+    /// Has every applier refuse the database, this one and those that are started later, until an operator accepts it:
+    /// it was found to lack what was acknowledged.
     ///
     /// # Errors
     /// If it failed; do it again.
-    pub async fn make_partitions(&self) -> Result<(), Error> {
-        self.maintenance
-            .run("make partitions of the log", |connection| partitions::make(connection).boxed())
-            .await
+    pub async fn refuse(&self, reason: &str) -> Result<(), Error> {
+        let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
+        head::refuse(&mut connection, reason).await
+    }
+
+    /// Whether the database is, or has become again, one that may be written to.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.connections.check().await
     }
 
     /// Accepts a database that went back or was moved to another system, as an operator decides: it begins a new history
@@ -219,10 +280,16 @@ impl Writer {
     ///
     /// # Errors
     /// If it failed; do it again.
-    pub async fn accept(&self, history: HistoryId) -> Result<(), Error> {
+    pub async fn accept(&self, history: HistoryId) -> Result<Head, Error> {
         // Not on a checked connection: that is what would refuse it.
         let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        head::begin_history(&mut connection, history).await
+        head::begin_history(&mut connection, history).await?;
+        head::read(&mut connection).await
+    }
+
+    /// How long nobody else takes over after a renewal.
+    pub fn lease(&self) -> Duration {
+        self.lease
     }
 
     /// What keeps the object tables behind the log, under this writer's epoch.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bus::feed::{self, Loaded, Log, LogError, LogPage};
+use bus::feed::{self, Log, LogError, LogPage};
 use bus::{Bus, Contact, Publisher};
 use bytes::Bytes;
 use model::change::{Cause, Change, ChangeSet};
@@ -63,18 +63,18 @@ impl MemoryLog {
 }
 
 impl Log for MemoryLog {
-    async fn load(&self) -> Result<Loaded, LogError> {
+    async fn load(&self) -> Result<State, LogError> {
         let mut kept = self.kept();
         kept.loads += 1;
         self.asked.notify_one();
         if kept.fails {
             return Err("the database is away".into());
         }
-        let mut state = State::default();
+        let mut state = State::new(kept.history);
         for set in &kept.sets {
             state.apply(&decode(set)).unwrap();
         }
-        Ok(Loaded { state, history: kept.history })
+        Ok(state)
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {

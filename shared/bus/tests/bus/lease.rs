@@ -30,7 +30,7 @@ impl Applier {
 
     async fn asked(&mut self) -> Request {
         let (request, command) = next(&mut self.commands).await.read::<Command>().await.unwrap();
-        assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS }));
+        assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS, gone: None }));
         request
     }
 

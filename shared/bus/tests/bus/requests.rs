@@ -9,7 +9,7 @@ use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};
 use tokio::task::JoinHandle;
 use wire::envelope::{COMMAND_BYTES_MAX, HEADER_TRACE};
-use wire::node::{Heartbeat, NodeAnswer, Report, Reported, Wake};
+use wire::node::{Heartbeat, NodeAnswer, Report, Reported, Wake, WorkIndex};
 use wire::{Refusal, RefusalKind, Subject};
 
 use crate::scene::{Scene, next, soon};
@@ -22,8 +22,12 @@ fn heartbeat() -> Heartbeat {
     Heartbeat { id: NODE, secret: Secret::default(), boot: 3 }
 }
 
+fn at(index: u64) -> WorkIndex {
+    WorkIndex { index: Index(index), ..WorkIndex::default() }
+}
+
 fn ready() -> NodeAnswer {
-    NodeAnswer { status: NodeStatus::Ready, ttl_ms: 5, work_index: Index(9), report_all: None }
+    NodeAnswer { status: NodeStatus::Ready, ttl_ms: 5, work_index: at(9), report_all: None }
 }
 
 fn refusal() -> Refusal {
@@ -32,6 +36,16 @@ fn refusal() -> Refusal {
 
 async fn ask(bus: &Bus, within: Duration) -> Result<NodeAnswer, RequestError> {
     soon(bus.request(SUBJECT, &heartbeat(), within)).await
+}
+
+/// Asks until somebody is there: the server may learn of the subscription only after the question.
+async fn ask_until_served(bus: &Bus) -> NodeAnswer {
+    loop {
+        match ask(bus, WITHIN).await {
+            Err(RequestError::NoResponders) => tokio::task::yield_now().await,
+            answered => return answered.unwrap(),
+        }
+    }
 }
 
 /// Answers every heartbeat.
@@ -44,6 +58,21 @@ async fn answer_all(bus: &Bus) -> JoinHandle<()> {
             }
         }
     })
+}
+
+#[tokio::test]
+async fn answers_to_those_who_are_gone_come_back() {
+    let scene = Scene::new().await;
+    let (server, bus, client) = (scene.bus().await, scene.bus().await, scene.client().await);
+    let mut requests = server.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
+    let (answers, mut returned) = server.answers().await.unwrap();
+    let asking = tokio::spawn(async move { ask_until_served(&bus).await });
+    answers.send(next(&mut requests).await, &ready(), "heard").await;
+    assert_eq!(soon(asking).await.unwrap(), ready());
+
+    client.publish_with_reply(SUBJECT.to_string(), "_INBOX.nobody.1", "".into()).await.unwrap();
+    answers.send(next(&mut requests).await, &ready(), "unheard").await;
+    assert_eq!(soon(returned.next()).await, Some("unheard"));
 }
 
 #[tokio::test]
@@ -109,7 +138,8 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
     let answering = answer_all(&bus).await;
-    let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &Wake { work_index: Index(1) }, WITHIN);
+    let wake = Wake { work_index: at(1) };
+    let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &wake, WITHIN);
     let Err(RequestError::Refused(refusal)) = soon(wrong).await else { panic!("another kind is refused") };
     assert_eq!(refusal.kind, RefusalKind::Invalid);
     assert_eq!(&*refusal.message, r#"message of kind "agent.wake" instead of "node.heartbeat""#);

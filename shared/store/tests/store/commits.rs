@@ -206,3 +206,40 @@ async fn a_database_that_was_moved_is_refused_until_an_operator_accepts_it() {
     scene.writer.accept(HistoryId::from_bytes([7; 16])).await.unwrap();
     taken(scene.writer.take(SECOND, false).await.unwrap());
 }
+
+/// The head is looked for where it was last, and then everywhere.
+#[tokio::test]
+async fn the_head_is_found_wherever_it_is() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    let mut dump = scene.hands().await;
+    dump.run("begin isolation level repeatable read; select count(*) from head").await;
+    let pages = "select pg_relation_size('head') / current_setting('block_size')::int";
+    for index in 1.. {
+        scene.writer.commit(Index(index - 1), rows(&empty_sets(index..=index))).await.unwrap();
+        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        // Somebody else moves it.
+        hands.run("update head set lease_until = lease_until").await;
+        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
+        if hands.ask(pages).await > 2 {
+            break;
+        }
+    }
+}
+
+/// What a new connection finds was true a moment ago, and the log may have grown since.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_made_during_commits_do_not_find_a_database_that_went_back() {
+    let scene = Scene::new().await;
+    let writer = scene.writer.clone();
+    let commits = tokio::spawn(async move {
+        for index in 1..=1_000 {
+            writer.commit(Index(index - 1), rows(&empty_sets(index..=index))).await.unwrap();
+        }
+    });
+    while !commits.is_finished() {
+        // Each begins with a connection of its own.
+        scene.writer.projector().projected().await.unwrap();
+    }
+    commits.await.unwrap();
+}

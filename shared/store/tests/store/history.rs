@@ -1,5 +1,7 @@
 //! A history in which everything happens that can happen to an object, some of it twice.
 
+mod random;
+
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ use model::{
     AllocId, DeploymentId, Epoch, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, Nanos, NodeId,
     ProcessId, RequestId, Timestamp, VolumeClaimId,
 };
+
+pub(crate) use random::random_history;
 
 /// 2026-01-01T00:00:00Z; what follows has odd nanoseconds.
 const BEGIN: Timestamp = Timestamp::from_secs(1_767_225_600);

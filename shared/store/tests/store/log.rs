@@ -1,15 +1,23 @@
-//! The log: its partitions, reading on from an index, and what was trimmed.
+//! The log: reading on from an index, what was trimmed, and the parts that it consists of.
 
 use std::sync::Arc;
 
 use model::change::ChangeSet;
-use model::{Index, Timestamp};
-use store::{LogRow, Tail};
+use model::{Index, Nanos, Timestamp};
+use state::State;
+use store::{Args, LogRow, LogSize, Tail};
 
 use crate::history::{empty, empty_sets};
 use crate::scene::Scene;
 
-const PARTITIONS: &str = "select count(*) from pg_inherits where inhparent = 'changes'::regclass";
+/// The numbers of the parts, as the digits of a number.
+const PARTS: &str = "select string_agg(substring(relname from '\\d+$'), '' order by relname)::bigint
+    from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = 'changes'::regclass";
+/// The same of those that are detached.
+const DETACHED: &str =
+    "select coalesce(string_agg(substring(relname from '\\d+$'), '' order by relname), '0')::bigint
+    from pg_class where relkind = 'r' and relname ~ '^changes_\\d+$'
+    and not exists (select from pg_inherits where inhrelid = pg_class.oid)";
 
 async fn commit(scene: &Scene, sets: &[Arc<ChangeSet>]) {
     let from = Index(sets[0].index.0 - 1);
@@ -23,42 +31,198 @@ async fn page(scene: &Scene, after: u64, bytes_max: usize) -> Vec<u64> {
     }
 }
 
-#[tokio::test]
-async fn partitions_are_made_ahead_of_the_head() {
-    let scene = Scene::new().await;
-    let mut hands = scene.hands().await;
-    assert_eq!(hands.ask(PARTITIONS).await, 3);
-    scene.writer.make_partitions().await.unwrap();
-    assert_eq!(hands.ask(PARTITIONS).await, 3);
+async fn is_trimmed(scene: &Scene, after: u64) -> bool {
+    matches!(scene.database.changes_after(Index(after), usize::MAX).await.unwrap(), Tail::Trimmed)
+}
 
-    // A commit into the second partition, as if the first were full.
-    hands.run("update head set index = 65535").await;
-    commit(&scene, &empty_sets(65_536..=65_537)).await;
-    assert_eq!(hands.ask("select count(*) from changes_65537_131073").await, 1);
-    scene.writer.make_partitions().await.unwrap();
-    assert_eq!(hands.ask(PARTITIONS).await, 4);
-    assert_eq!(page(&scene, 65_535, usize::MAX).await, [65_536, 65_537]);
+/// So long after the change set at an index.
+fn after(index: u64, minutes: i64) -> Timestamp {
+    empty(index).at + Nanos::from_mins(minutes)
+}
+
+/// Looks after the log so long after the change set at an index.
+async fn look_after(scene: &Scene, index: u64, minutes: i64) -> LogSize {
+    scene.writer.look_after_log(after(index, minutes)).await.unwrap()
+}
+
+/// Parts 0 and 1 with two change sets each, part 2 with one; all projected.
+async fn three_parts() -> Scene {
+    let scene = Scene::new().await;
+    for (sets, part) in [(1..=2, 0), (3..=4, 1), (5..=5, 2)] {
+        let last = *sets.end();
+        let sets = empty_sets(sets);
+        commit(&scene, &sets).await;
+        scene.projector.project(&sets, &crate::scene::applied(&empty_sets(1..=last))).await.unwrap();
+        let mut hands = scene.hands().await;
+        assert_eq!(hands.ask(&format!("select count(*) from changes_{part}")).await, sets.len() as i64);
+        if part < 2 {
+            look_after(&scene, last, 4).await;
+        }
+    }
+    scene
 }
 
 #[tokio::test]
-async fn making_partitions_waits_for_nobody_and_nobody_for_it() {
+async fn a_part_ends_after_a_while_and_two_are_always_ahead() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    assert_eq!(hands.ask(PARTS).await, 12, "that is 0, 1, 2");
+    look_after(&scene, 1, 60).await;
+    assert_eq!(hands.ask(PARTS).await, 12, "nothing is in the log yet");
+
+    commit(&scene, &empty_sets(1..=2)).await;
+    look_after(&scene, 1, 3).await;
+    assert_eq!(hands.ask(PARTS).await, 12, "too early");
+    look_after(&scene, 1, 4).await;
+    assert_eq!(hands.ask(PARTS).await, 123);
+    commit(&scene, &empty_sets(3..=3)).await;
+    assert_eq!(hands.ask("select count(*) from changes_0").await, 2);
+    assert_eq!(hands.ask("select count(*) from changes_1").await, 1);
+    assert_eq!(page(&scene, 0, usize::MAX).await, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_part_ends_when_it_is_big() {
+    let scene = Scene::with(|args| Args { log_max_mb: 1, ..args }).await;
+    let big = LogRow { bytes: vec![7; 100_000].into(), ..LogRow::new(&empty(1)) };
+    scene.writer.commit(Index::ZERO, vec![big]).await.unwrap();
+    look_after(&scene, 1, 0).await;
+    assert_eq!(scene.hands().await.ask(PARTS).await, 123);
+}
+
+#[tokio::test]
+async fn old_parts_go_and_the_log_begins_later() {
+    let scene = three_parts().await;
+    let mut hands = scene.hands().await;
+    assert_eq!(page(&scene, 0, usize::MAX).await, [1, 2, 3, 4, 5]);
+    let kept = look_after(&scene, 2, 59).await;
+    assert_eq!((kept.oldest, kept.held_up), (empty(1).at, 0));
+
+    look_after(&scene, 2, 60).await;
+    assert_eq!((hands.ask(PARTS).await, hands.ask(DETACHED).await), (12345, 0));
+    let kept = look_after(&scene, 2, 60).await;
+    assert_eq!((kept.oldest, kept.parts, kept.is_full), (empty(3).at, 5, false));
+    assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await);
+    assert_eq!(page(&scene, 2, usize::MAX).await, [3, 4, 5]);
+    commit(&scene, &empty_sets(6..=6)).await;
+    assert_eq!(page(&scene, 2, usize::MAX).await, [3, 4, 5, 6]);
+}
+
+#[tokio::test]
+async fn a_log_that_is_too_large_goes_back_ten_minutes_and_then_is_full() {
+    let scene = Scene::with(|args| Args { log_max_mb: 1, ..args }).await;
+    for index in 1..=3 {
+        let big = LogRow { bytes: vec![7; 600_000].into(), ..LogRow::new(&empty(index)) };
+        scene.writer.commit(Index(index - 1), vec![big]).await.unwrap();
+        let full = look_after(&scene, index, 0).await;
+        assert_eq!(full.is_full, index > 1, "{full:?}");
+    }
+    // The tables do not have them yet.
+    assert!(look_after(&scene, 3, 10).await.is_full);
+    let sets = empty_sets(1..=3);
+    scene.projector.project(&sets, &crate::scene::applied(&sets)).await.unwrap();
+    assert!(look_after(&scene, 1, 9).await.is_full);
+    assert!(!look_after(&scene, 3, 10).await.is_full);
+    assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await && !is_trimmed(&scene, 3).await);
+}
+
+#[tokio::test]
+async fn trimming_waits_for_nobody_and_goes_on_where_it_was_interrupted() {
+    let scene = three_parts().await;
+    let (mut reader, mut hands) = (scene.hands().await, scene.hands().await);
+    reader.run("begin isolation level repeatable read; select count(*) from changes").await;
+
+    // Detaching waits for whoever has read the log, and gives up.
+    let held = look_after(&scene, 4, 60).await;
+    assert_eq!((held.held_up, held.is_full), (2, false));
+    let detaching = "select count(*) from pg_inherits where inhdetachpending";
+    assert_eq!(hands.ask(detaching).await, 1);
+    assert_eq!(look_after(&scene, 4, 60).await.held_up, 2);
+    assert_eq!(reader.ask("select count(*) from changes").await, 5, "the reader sees what it saw");
+    assert!(is_trimmed(&scene, 0).await, "others do not");
+    commit(&scene, &empty_sets(6..=6)).await;
+
+    reader.run("commit").await;
+    assert_eq!(look_after(&scene, 4, 60).await.held_up, 0);
+    assert_eq!(
+        (hands.ask(PARTS).await, hands.ask(detaching).await, hands.ask(DETACHED).await),
+        (23456, 0, 0)
+    );
+
+    // A reader of a table that is detached already only keeps it from being dropped.
+    hands.run("create table changes_1 (like changes including all)").await;
+    reader.run("begin; select count(*) from changes_1").await;
+    assert_eq!(look_after(&scene, 4, 60).await.held_up, 1);
+    reader.run("commit").await;
+    assert_eq!(look_after(&scene, 4, 60).await.held_up, 0);
+    assert_eq!(hands.ask(DETACHED).await, 0);
+}
+
+/// Detaching waits for whoever uses the log at that moment: somebody always does, but nobody for long.
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_go_while_commits_and_reads_go_on() {
+    let scene = Scene::new().await;
+    let (writer, projector) = (scene.writer.clone(), scene.projector.clone());
+    let commits = tokio::spawn(async move {
+        let mut state = State::default();
+        for index in 1.. {
+            let set = empty(index);
+            state.apply(&set).unwrap();
+            writer.commit(Index(index - 1), vec![LogRow::new(&set)]).await.unwrap();
+            projector.project(&[set], &state).await.unwrap();
+        }
+    });
+    let database = scene.database.clone();
+    let reads = tokio::spawn(async move {
+        loop {
+            let head = database.head().await.unwrap().index;
+            database.changes_after(Index(head.0.saturating_sub(100)), usize::MAX).await.unwrap();
+        }
+    });
+    let mut hands = scene.hands().await;
+    let oldest = "select min(substring(relname from '\\d+$')::bigint)
+        from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = 'changes'::regclass";
+    while hands.ask(oldest).await < 8 {
+        if let Err(error) = scene.writer.look_after_log(after(1_000_000, 60)).await {
+            assert!(error.is_busy(), "{error}");
+        }
+    }
+    for task in [commits, reads] {
+        assert!(!task.is_finished(), "it goes on");
+        task.abort();
+    }
+}
+
+#[tokio::test]
+async fn making_parts_waits_for_nobody_and_nobody_for_it() {
     let scene = Scene::new().await;
     let (mut forgotten, mut vacuum) = (scene.hands().await, scene.hands().await);
     forgotten.run("begin isolation level repeatable read; select count(*) from changes").await;
     let mut hands = scene.hands().await;
-    hands.run("update head set index = 65536").await;
-    scene.writer.make_partitions().await.unwrap();
-    assert_eq!(hands.ask(PARTITIONS).await, 4);
+    commit(&scene, &empty_sets(1..=1)).await;
+    look_after(&scene, 1, 4).await;
+    assert_eq!(hands.ask(PARTS).await, 123);
 
     vacuum.run("begin; lock table changes in share update exclusive mode").await;
-    hands.run("update head set index = 131072").await;
-    let error = scene.writer.make_partitions().await.unwrap_err();
-    assert!(error.is_busy(), "{error}");
-    assert_eq!(hands.ask(PARTITIONS).await, 4);
-    commit(&scene, &empty_sets(131_073..=131_073)).await;
+    commit(&scene, &empty_sets(2..=2)).await;
+    look_after(&scene, 2, 4).await;
+    assert_eq!(hands.ask(PARTS).await, 123);
+    commit(&scene, &empty_sets(3..=3)).await;
+    look_after(&scene, 3, 4).await;
+    assert_eq!(hands.ask("select part from head").await, 2, "no part ends while too few are ahead");
     vacuum.run("commit").await;
-    scene.writer.make_partitions().await.unwrap();
-    assert_eq!(hands.ask(PARTITIONS).await, 5);
+    look_after(&scene, 3, 4).await;
+    assert_eq!(hands.ask(PARTS).await, 1234);
+}
+
+#[tokio::test]
+async fn a_deposed_applier_ends_no_part() {
+    let scene = Scene::new().await;
+    commit(&scene, &empty_sets(1..=1)).await;
+    scene.another().await.take(crate::scene::SECOND, true).await.unwrap();
+    let error = scene.writer.look_after_log(after(1, 4)).await.unwrap_err();
+    assert!(matches!(error, store::Error::Deposed { .. }), "{error}");
+    assert_eq!(scene.hands().await.ask("select part from head").await, 0);
 }
 
 #[tokio::test]
@@ -78,24 +242,22 @@ async fn the_log_is_read_in_pages() {
 async fn what_was_trimmed_or_never_was_is_said_to_be() {
     let scene = Scene::new().await;
     commit(&scene, &empty_sets(1..=3)).await;
-    let trimmed = async |after| {
-        let tail = scene.database.changes_after(Index(after), usize::MAX).await.unwrap();
-        matches!(tail, Tail::Trimmed)
-    };
-    assert!(trimmed(4).await, "ahead of the head");
+    assert!(is_trimmed(&scene, 4).await, "ahead of the head");
     scene.hands().await.run("delete from changes where index <= 2").await;
-    assert!(trimmed(0).await && trimmed(1).await && !trimmed(2).await);
+    assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await && !is_trimmed(&scene, 2).await);
     scene.hands().await.run("delete from changes").await;
-    assert!(trimmed(2).await && !trimmed(3).await);
+    assert!(is_trimmed(&scene, 2).await && !is_trimmed(&scene, 3).await);
 }
 
 #[tokio::test]
 async fn the_requests_since_a_moment_are_remembered() {
     let scene = Scene::new().await;
     let sets = empty_sets(1..=5);
-    commit(&scene, &sets).await;
-    let found = scene.database.requests_since(sets[2].at).await.unwrap();
-    let expected: Vec<_> = sets[2..].iter().map(|set| (set.request_id, set.index, set.at)).collect();
+    commit(&scene, &sets[..2]).await;
+    look_after(&scene, 1, 4).await;
+    commit(&scene, &sets[2..]).await;
+    let found = scene.database.requests_since(sets[1].at).await.unwrap();
+    let expected: Vec<_> = sets[1..].iter().map(|set| (set.request_id, set.index, set.at)).collect();
     assert_eq!(found, expected);
     assert_eq!(scene.database.requests_since(Timestamp::UNSET).await.unwrap().len(), 5);
     assert_eq!(scene.database.requests_since(empty(6).at).await.unwrap(), []);

@@ -3,12 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
 
+mod bad_days;
 mod commits;
+mod forgotten;
 mod history;
 mod leases;
 mod loading;
 mod log;
 mod picture;
 mod projection;
+mod proxy;
+mod rebuilt;
 mod scene;
 mod schema;

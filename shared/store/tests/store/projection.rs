@@ -97,6 +97,29 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     assert_eq!(Picture::of(&loaded.state), Picture::of(&state));
 }
 
+/// It is stopped between two statements, and never goes on.
+#[tokio::test]
+async fn a_projection_that_stands_still_does_not_hold_up_the_next_applier() {
+    let scene = Scene::new().await;
+    let sets = history();
+    let state = scene.has(&sets[..9]).await;
+    let mut stopped = scene.hands().await;
+    stopped.run("set application_name = 'drover projection'; begin; update projection set at_ns = 0").await;
+    stopped.run("update jobs set priority = 1").await;
+
+    let next = scene.another().await;
+    taken(next.take(SECOND, true).await.unwrap());
+    // Without an end put to it, the row would be waited for until the session is idle for too long: here, for ever.
+    assert_eq!(next.projector().projected().await.unwrap(), state.index());
+    stopped.try_run("commit").await.unwrap_err();
+    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+
+    let mut newer = scene.hands().await;
+    newer.run("set application_name = 'drover projection'").await;
+    scene.projector.projected().await.unwrap_err();
+    assert_eq!(newer.ask("select 1::bigint").await, 1, "a deposed one ends nobody");
+}
+
 #[tokio::test]
 async fn people_can_ask_without_a_decoder() {
     let scene = Scene::new().await;

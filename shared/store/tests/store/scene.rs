@@ -28,12 +28,20 @@ pub(crate) struct Scene {
 impl Scene {
     /// An empty database with an active applier.
     pub(crate) async fn new() -> Self {
+        Self::with(|args| args).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn with(change: impl FnOnce(Args) -> Args) -> Self {
         let server = Postgres::shared().await.unwrap();
-        Self::at(server.new_database().await.unwrap()).await
+        Self::on(change(args(server.new_database().await.unwrap()))).await
     }
 
     pub(crate) async fn at(url: String) -> Self {
-        let args = args(url);
+        Self::on(args(url)).await
+    }
+
+    async fn on(args: Args) -> Self {
         let writer = Writer::connect(&args).await.unwrap();
         writer.migrate().await.unwrap();
         let head = taken(writer.take(FIRST, false).await.unwrap());
@@ -64,7 +72,13 @@ impl Scene {
 }
 
 pub(crate) fn args(database_url: String) -> Args {
-    Args { database_url, database_wait_secs: 10, applier_lease_ms: 60_000 }
+    Args {
+        database_url,
+        database_wait_secs: 10,
+        applier_lease_ms: 60_000,
+        log_keep_secs: 3_600,
+        log_max_mb: 1_024,
+    }
 }
 
 pub(crate) fn taken(take: Take) -> Head {
@@ -86,7 +100,11 @@ pub(crate) struct Hands(PgConnection);
 
 impl Hands {
     pub(crate) async fn run(&mut self, statement: &str) {
-        self.0.execute(AssertSqlSafe(statement.to_owned())).await.unwrap();
+        self.try_run(statement).await.unwrap();
+    }
+
+    pub(crate) async fn try_run(&mut self, statement: &str) -> Result<(), sqlx::Error> {
+        self.0.execute(AssertSqlSafe(statement.to_owned())).await.map(drop)
     }
 
     /// The one value that a query answers.

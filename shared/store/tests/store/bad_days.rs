@@ -1,0 +1,144 @@
+//! What a server does on a bad day: what it refused is told apart from what nobody knows, and the next call finds
+//! everything in order.
+
+use model::Index;
+use store::{Error, LogRow, Outcome, Writer};
+
+use crate::history::empty_sets;
+use crate::proxy::Proxy;
+use crate::scene::{FIRST, Hands, SECOND, Scene, args, taken};
+
+fn rows(indexes: std::ops::RangeInclusive<u64>) -> Vec<LogRow> {
+    empty_sets(indexes).iter().map(|set| LogRow::new(set)).collect()
+}
+
+/// From now on whatever is written to a table fails with this code.
+async fn break_table(hands: &mut Hands, table: &str, code: &str) {
+    hands
+        .run(&format!(
+            "create or replace function broken() returns trigger language plpgsql as
+                $$ begin raise exception 'broken' using errcode = '{code}'; end $$;
+            create or replace trigger broken before insert or update on {table}
+                for each row execute function broken()"
+        ))
+        .await;
+}
+
+async fn mend_table(hands: &mut Hands, table: &str) {
+    hands.run(&format!("drop trigger broken on {table}")).await;
+}
+
+async fn nothing_is_left_open(hands: &mut Hands) {
+    let open = "select count(*) from pg_stat_activity
+        where datname = current_database() and state like 'idle in transaction%'";
+    assert_eq!(hands.ask(open).await, 0);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_to_commit_is_not_written() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    // Disk full, out of memory, statement time-out, lock time-out, deadlock, input and output.
+    for (code, before) in ["53100", "53200", "57014", "55P03", "40P01", "58030"].iter().zip(0..) {
+        break_table(&mut hands, "changes", code).await;
+        let error = scene.writer.commit(Index(before), rows(before + 1..=before + 2)).await.unwrap_err();
+        assert!(matches!(error, Error::Database { .. }), "{code}: {error:?}");
+        assert_eq!(error.is_busy(), *code == "55P03");
+        nothing_is_left_open(&mut hands).await;
+        assert_eq!(scene.writer.confirm().await.unwrap().index, Index(before));
+        mend_table(&mut hands, "changes").await;
+        scene.writer.commit(Index(before), rows(before + 1..=before + 1)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_up_is_still_unknown_and_then_known() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    scene.writer.commit(Index::ZERO, rows(1..=2)).await.unwrap();
+    break_table(&mut hands, "head", "53100").await;
+    let error = scene.writer.find_out(Index::ZERO, rows(1..=2)).await.unwrap_err();
+    assert!(matches!(error, Error::Database { .. }), "{error:?}");
+    scene.writer.renew().await.unwrap_err();
+    scene.another().await.take(SECOND, true).await.unwrap_err();
+    nothing_is_left_open(&mut hands).await;
+    mend_table(&mut hands, "head").await;
+    assert_eq!(scene.writer.find_out(Index::ZERO, rows(1..=2)).await.unwrap(), Outcome::Committed);
+    scene.writer.commit(Index(2), rows(3..=3)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_projected_is_done_again() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    let sets = crate::history::history();
+    let state = crate::scene::applied(&sets);
+    break_table(&mut hands, "allocs", "53100").await;
+    let error = scene.projector.project(&sets, &state).await.unwrap_err();
+    assert!(matches!(error, Error::Database { .. }), "{error:?}");
+    nothing_is_left_open(&mut hands).await;
+    assert_eq!(hands.ask("select count(*) from jobs").await, 0, "all or nothing");
+    mend_table(&mut hands, "allocs").await;
+    scene.projector.project(&sets, &state).await.unwrap();
+    assert_eq!(scene.projector.projected().await.unwrap(), state.index());
+}
+
+/// A commit that was sent, but that the server reads only after the applier has asked what became of it.
+#[tokio::test]
+async fn a_commit_that_arrives_after_it_was_given_up_does_nothing() {
+    let scene = Scene::new().await;
+    let mut hands = scene.hands().await;
+    let mut proxy = Proxy::before(&scene.args.database_url).await;
+    let writer = Writer::connect(&args(proxy.url.clone())).await.unwrap();
+    taken(writer.take(FIRST, false).await.unwrap());
+    // The statement is prepared now, so that all of the next one is sent at once.
+    writer.commit(Index::ZERO, rows(1..=1)).await.unwrap();
+
+    proxy.hold();
+    let straggler = tokio::spawn({
+        let writer = writer.clone();
+        async move { writer.commit(Index(1), rows(2..=2)).await }
+    });
+    proxy.holds().await;
+    proxy.cut();
+    let error = straggler.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error:?}");
+    let sessions = "select count(*) from pg_stat_activity
+        where datname = current_database() and application_name = 'drover applier'";
+    let before = hands.ask(sessions).await;
+    assert_eq!(writer.find_out(Index(1), rows(2..=2)).await.unwrap(), Outcome::NotCommitted);
+
+    proxy.deliver();
+    hands.wait_for(&format!("{sessions} having count(*) = {before}")).await;
+    assert_eq!(hands.ask("select index from head").await, 1);
+    // Its place in the log is free.
+    writer.commit(Index(1), rows(2..=3)).await.unwrap();
+}
+
+/// Stopped in the middle of a transaction that holds the head: the server ends it after half a lease.
+#[tokio::test]
+async fn a_stopped_applier_holds_up_nobody() {
+    let scene = Scene::new().await;
+    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    let mut proxy = Proxy::before(&scene.args.database_url).await;
+    let short = store::Args { applier_lease_ms: 300, ..args(proxy.url.clone()) };
+    let writer = Writer::connect(&short).await.unwrap();
+    taken(writer.take(FIRST, false).await.unwrap());
+
+    other.run("begin; select from head for update").await;
+    let stopped = tokio::spawn({
+        let writer = writer.clone();
+        async move { writer.find_out(Index::ZERO, rows(1..=1)).await }
+    });
+    hands.waiting("drover applier", "transactionid").await;
+    proxy.hold();
+    other.run("commit").await;
+    proxy.holds().await;
+    assert_eq!(taken(scene.writer.take(SECOND, true).await.unwrap()).epoch.0, 3);
+    proxy.deliver();
+    let error = stopped.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Database { .. } | Error::Unknown { .. }), "{error:?}");
+    assert!(matches!(writer.renew().await.unwrap_err(), Error::Deposed { .. }));
+    scene.writer.commit(Index::ZERO, rows(1..=1)).await.unwrap();
+    nothing_is_left_open(&mut hands).await;
+}

@@ -1,0 +1,116 @@
+//! A way to the server that stops for a while, or breaks off on the client's side only.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What becomes of what clients send on connections that were made while it was [`Flow::Open`]; later ones are always
+/// open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Open,
+    /// It waits here.
+    Held,
+    /// It waits here, and the client has lost its connection.
+    Cut,
+    /// What waited goes to the server, although the client is gone.
+    Late,
+}
+
+pub(crate) struct Proxy {
+    pub(crate) url: String,
+    flow: watch::Sender<Flow>,
+    /// How many times something had to wait.
+    held: watch::Receiver<usize>,
+}
+
+impl Proxy {
+    /// A proxy before the server of a URL, with the URL of the same database behind it.
+    pub(crate) async fn before(url: &str) -> Self {
+        let address = |url: &str| url.split(['@', '/']).nth(3).unwrap().to_owned();
+        let server = address(url);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap();
+        let (flow, _) = watch::channel(Flow::Open);
+        let (tell, held) = watch::channel(0);
+        tokio::spawn(accept(listener, server.parse().unwrap(), flow.clone(), tell));
+        Self { url: url.replace(&server, &own.to_string()), flow, held }
+    }
+
+    /// From now on, what is sent waits.
+    pub(crate) fn hold(&self) {
+        self.flow.send_replace(Flow::Held);
+    }
+
+    /// Waits until something waits.
+    pub(crate) async fn holds(&mut self) {
+        self.held.wait_for(|held| *held > 0).await.unwrap();
+    }
+
+    /// The clients' connections break.
+    pub(crate) fn cut(&self) {
+        self.flow.send_replace(Flow::Cut);
+    }
+
+    /// What waited reaches the server.
+    pub(crate) fn deliver(&self) {
+        self.flow.send_modify(|flow| *flow = if *flow == Flow::Cut { Flow::Late } else { Flow::Open });
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    server: SocketAddr,
+    flow: watch::Sender<Flow>,
+    held: watch::Sender<usize>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        let server = TcpStream::connect(server).await.unwrap();
+        let is_followed = *flow.borrow() == Flow::Open;
+        let flow = if is_followed { flow.subscribe() } else { watch::channel(Flow::Open).1 };
+        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        tokio::spawn(up(from_client, to_server, flow.clone(), held.clone()));
+        tokio::spawn(down(from_server, to_client, flow));
+    }
+}
+
+async fn up(
+    client: OwnedReadHalf,
+    mut server: OwnedWriteHalf,
+    mut flow: watch::Receiver<Flow>,
+    held: watch::Sender<usize>,
+) {
+    let (mut client, mut buffer) = (Some(client), vec![0; 1 << 16]);
+    while let Some(from) = &mut client {
+        let Ok(length @ 1..) = from.read(&mut buffer).await else { return };
+        if *flow.borrow() == Flow::Held {
+            held.send_modify(|held| *held += 1);
+            if is(&mut flow, |flow| flow != Flow::Held).await == Flow::Cut {
+                client = None;
+                is(&mut flow, |flow| flow != Flow::Cut).await;
+            }
+        }
+        if server.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn down(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, mut flow: watch::Receiver<Flow>) {
+    tokio::select! {
+        _ = tokio::io::copy(&mut server, &mut client) => {}
+        _ = is(&mut flow, |flow| flow == Flow::Cut) => {}
+    }
+}
+
+/// Waits for a flow; for ever, once nobody changes it any more.
+async fn is(flow: &mut watch::Receiver<Flow>, like: impl Fn(Flow) -> bool) -> Flow {
+    let reached = flow.wait_for(|flow| like(*flow)).await.map(|flow| *flow);
+    match reached {
+        Ok(flow) => flow,
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -11,7 +11,7 @@ use model::columns::AllocIds;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, TaskGroup};
 use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
-use model::{AllocId, EvalId, Nanos, NodeId, Text, Timestamp};
+use model::{AllocId, DeploymentId, EvalId, Nanos, NodeId, Text, Timestamp};
 use state::AllocRef;
 
 use crate::NewId;
@@ -70,11 +70,11 @@ impl StopDraft {
     }
 }
 
-/// Collects the placements of a group.
+/// Collects placements that share all but a few columns.
 #[derive(Debug, Default)]
 pub(crate) struct PlacementDraft {
-    rows: Vec<(u32, Placement)>,
-    /// How the choice went, of the pass for the first.
+    rows: Vec<Placed>,
+    /// How the choice went, told for all of those that do not tell it themselves.
     metrics: Option<AllocMetric>,
 }
 
@@ -88,81 +88,123 @@ pub(crate) struct Placed {
     pub(crate) previous: Option<AllocId>,
     pub(crate) assigned: Assigned,
     pub(crate) tracker: Option<RescheduleTracker>,
+    /// Allocations of other jobs that make room for it.
+    pub(crate) victims: Vec<AllocId>,
+    /// How the choice of its node went, if that is told for it alone.
+    pub(crate) metrics: Option<Box<AllocMetric>>,
 }
 
 impl PlacementDraft {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Whether nothing was placed yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Says how the choice of the first node went.
+    /// Allocations of other jobs that make room.
+    pub(crate) fn victims(&self) -> impl Iterator<Item = AllocId> {
+        self.rows.iter().flat_map(|placed| placed.victims.iter().copied())
+    }
+
+    /// Says how the choice of nodes went, for all of those that do not tell it themselves.
     pub(crate) fn tell(&mut self, metrics: AllocMetric) {
         self.metrics = Some(metrics);
     }
 
     pub(crate) fn add(&mut self, placed: Placed) {
-        let placement = Placement {
+        self.rows.push(placed);
+    }
+
+    /// The columns: one set for each common share. `slots` is how many slots there are, `node` says who is in one.
+    pub(crate) fn into_placements(
+        self,
+        common: &AllocCommon,
+        is_canary: bool,
+        slots: usize,
+        node: impl Fn(u32) -> NodeId,
+    ) -> Vec<Placements> {
+        let shared = self.metrics.unwrap_or_default();
+        let mut sets: Vec<(Option<Box<AllocMetric>>, Columns)> = Vec::new();
+        for mut placed in self.rows {
+            let metrics = placed.metrics.take();
+            let known = sets.iter().rposition(|(of, _)| *of == metrics).unwrap_or_else(|| {
+                let told = metrics.as_deref().unwrap_or(&shared).clone();
+                let common = Arc::new(AllocCommon { metrics: told, ..common.clone() });
+                let placements = Placements { canary: is_canary, ..Placements::new(common) };
+                sets.push((metrics, Columns::new(placements)));
+                sets.len() - 1
+            });
+            sets[known].1.push(placed, slots, &node);
+        }
+        sets.into_iter().map(|(_, columns)| columns.placements).collect()
+    }
+}
+
+/// Placements on their way into columns.
+struct Columns {
+    placements: Placements,
+    /// Each slot's place among the nodes in use.
+    place_of_slot: Vec<u32>,
+}
+
+impl Columns {
+    const UNUSED: u32 = u32::MAX;
+
+    fn new(placements: Placements) -> Self {
+        Self { placements, place_of_slot: Vec::new() }
+    }
+
+    fn push(&mut self, placed: Placed, slots: usize, node: &impl Fn(u32) -> NodeId) {
+        if self.place_of_slot.is_empty() {
+            self.place_of_slot.resize(slots, Self::UNUSED);
+        }
+        let place = &mut self.place_of_slot[placed.slot as usize];
+        if *place == Self::UNUSED {
+            *place = self.placements.add_node(node(placed.slot));
+        }
+        self.placements.push(Placement {
             id: placed.id,
-            node: 0,
+            node: *place,
             name_index: placed.name_index,
             previous: placed.previous,
             assigned: PackedAssigned::pack(&placed.assigned),
             reschedule: placed.tracker.map(Arc::new),
-            preempted: Vec::new(),
-        };
-        self.rows.push((placed.slot, placement));
-    }
-
-    /// The columns; `slots` is how many slots there are, `node` says who is in one.
-    pub(crate) fn into_placements(
-        self,
-        common: impl FnOnce(AllocMetric) -> AllocCommon,
-        slots: usize,
-        node: impl Fn(u32) -> NodeId,
-    ) -> Placements {
-        const UNUSED: u32 = u32::MAX;
-        let mut place_of_slot = vec![UNUSED; slots];
-        let mut placements = Placements::new(Arc::new(common(self.metrics.unwrap_or_default())));
-        placements.ids.0.reserve(self.rows.len());
-        for (slot, placement) in self.rows {
-            let place = &mut place_of_slot[slot as usize];
-            if *place == UNUSED {
-                *place = placements.add_node(node(slot));
-            }
-            placements.push(Placement { node: *place, ..placement });
-        }
-        placements
+            preempted: placed.victims,
+        });
     }
 }
 
-/// The common share of a group's new allocations.
+/// The common share of a group's new allocations, less how their nodes were chosen.
 pub(crate) fn common_of_new(
     eval: &Evaluation,
-    job: &Job,
+    (job, deployment_id): (&Job, Option<DeploymentId>),
     group: &TaskGroup,
     resources: AllocatedResources,
-    metrics: AllocMetric,
 ) -> AllocCommon {
     AllocCommon {
         job: job.version_key(),
         task_group: Text::clone(&group.name),
         name_stem: format!("{}.{}", job.spec.id, group.name).into(),
         eval_id: eval.id,
-        deployment_id: None,
+        deployment_id,
         resources,
-        metrics,
+        metrics: AllocMetric::default(),
         trace: eval.trace,
     }
 }
 
-/// Moves allocations to the job's version where they are: they keep what they got of their nodes, and how those
-/// were chosen. Those of one common share stay together.
+/// Moves allocations to the job's version and deployment where they are: they keep what they got of their
+/// nodes, and how those were chosen. Those of one common share stay together.
 pub(crate) fn in_place_updates(
     plan: &mut Plan,
     eval: &Evaluation,
     job: &Job,
     resources: &AllocatedResources,
+    deployment_id: Option<DeploymentId>,
     allocs: &[AllocRef<'_>],
 ) {
     let mut shares: Vec<(&Arc<AllocCommon>, AllocIds)> = Vec::new();
@@ -181,6 +223,7 @@ pub(crate) fn in_place_updates(
         let common = AllocCommon {
             job: job.version_key(),
             eval_id: eval.id,
+            deployment_id,
             resources: kept,
             trace: eval.trace,
             ..AllocCommon::clone(old)
@@ -189,23 +232,45 @@ pub(crate) fn in_place_updates(
     }
 }
 
-/// Evaluations for what is to be rescheduled later, and which one each allocation waits for.
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FollowUp {
+    /// The delay of a reschedule.
+    Reschedule,
+    /// The end of lost allocations on nodes that nobody hears of.
+    Lost,
+    /// The time that nodes may be out of sight.
+    Disconnect,
+}
+
+impl FollowUp {
+    /// Trigger and description of the evaluations.
+    fn words(self, is_first: bool) -> (EvalTrigger, &'static str) {
+        let delayed = if is_first { "created for delayed rescheduling" } else { "" };
+        match self {
+            Self::Reschedule if is_first => (EvalTrigger::AllocReschedule, delayed),
+            Self::Reschedule | Self::Lost => (EvalTrigger::AllocFailure, delayed),
+            Self::Disconnect => (EvalTrigger::MaxDisconnectTimeout, "created for delayed disconnect timeout"),
+        }
+    }
+}
+
+/// Evaluations for what is due later, and which one each allocation waits for.
 pub(crate) fn follow_ups(
     eval: &Evaluation,
     job: &Job,
-    mut later: Vec<(Timestamp, AllocRef<'_>)>,
+    kind: FollowUp,
+    due: &[(Timestamp, AllocRef<'_>)],
     new_id: NewId<'_>,
 ) -> Vec<(Evaluation, Vec<AllocId>)> {
-    later.sort_by_key(|(time, alloc)| (*time, alloc.id()));
+    let mut due: Vec<(Timestamp, AllocId)> = due.iter().map(|(time, alloc)| (*time, alloc.id())).collect();
+    due.sort_unstable();
     let mut batches: Vec<(Evaluation, Vec<AllocId>)> = Vec::new();
-    for (time, alloc) in later {
+    for (time, alloc) in due {
         match batches.last_mut() {
-            Some((batch, allocs)) if time - batch.wait_until < BATCH_WINDOW => allocs.push(alloc.id()),
+            Some((batch, allocs)) if time - batch.wait_until < BATCH_WINDOW => allocs.push(alloc),
             last => {
-                let (trigger, description) = match last {
-                    None => (EvalTrigger::AllocReschedule, "created for delayed rescheduling"),
-                    Some(_) => (EvalTrigger::AllocFailure, ""),
-                };
+                let (trigger, description) = kind.words(last.is_none());
                 let id = EvalId::from_bytes(new_id());
                 let batch = Evaluation {
                     status_description: description.into(),
@@ -215,7 +280,7 @@ pub(crate) fn follow_ups(
                     trace: eval.trace,
                     ..Evaluation::new(id, eval.job.clone(), job.spec.kind, eval.priority, trigger)
                 };
-                batches.push((batch, vec![alloc.id()]));
+                batches.push((batch, vec![alloc]));
             }
         }
     }

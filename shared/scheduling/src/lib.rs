@@ -4,21 +4,31 @@
 //! has exactly one plan. It proposes only; the plan applier decides what lands.
 //!
 //! The way of an attempt: `reconcile` says which allocations stay, stop and are missing; `feasible` which nodes will do;
-//! `rank` how well; `place` chooses one after the other; `draft` and `outcome` write down the plan and what becomes of
-//! the evaluation; `metrics` is what is told of it. `unbuilt` names what jobs may ask for and this form does not know.
+//! `rank` how well; `place` chooses one after the other, `placing` for whole groups and their older versions
+//! (`downgrade`); `draft` and `outcome` write down the plan and what becomes of the evaluation; `metrics` is what is told
+//! of it. `unbuilt` names what jobs may ask for and this form does not know.
 
+mod downgrade;
 mod draft;
+mod dry_run;
 mod feasible;
 mod generic;
 mod hash;
 mod metrics;
 mod outcome;
 mod place;
+mod placing;
+mod preempt;
 mod rank;
 mod reconcile;
+mod room;
 #[cfg(test)]
 mod scene;
+mod system;
 mod unbuilt;
+mod undisturbed;
+
+pub use dry_run::{DryRun, dry_run};
 
 use model::Timestamp;
 use model::eval::{EvalTrigger, Evaluation};
@@ -39,6 +49,12 @@ pub struct Attempt<'a> {
     /// limit of the job's type the proposal is an empty plan with a failed outcome, and an evaluation that waits for what
     /// could not be placed. Attempts that were refused as stale do not count.
     pub fruitless: u8,
+    /// Whether somebody moves deployments on, as in every running system. Otherwise update blocks are passed over: no deployment is made, for nothing
+    /// would end it, and all that has to be replaced is replaced at once.
+    pub rollouts: bool,
+    /// Whether to tell of every placement how its node was chosen; otherwise that is done for groups of few placements
+    /// and for dry runs, and of others one placement speaks for all.
+    pub explain: bool,
 }
 
 /// Where new ids come from: sixteen bytes each, of which no two are the same.
@@ -53,35 +69,48 @@ pub struct Proposal {
     pub outcome: Outcome,
 }
 
-/// Why there is no proposal. The evaluation goes back to the broker, and this counts as a delivery. (An evaluation with a
-/// trigger that no scheduler takes is no error: its outcome is `failed`, R-1.6. So is that of a job which asks for
-/// something that is not built; its description names it.)
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// No scheduler for jobs of this type is built yet.
-    #[error("there is no {0} scheduler yet")]
-    NotBuilt(JobType),
-}
-
 /// Works out what brings the evaluation's job to where it should be.
 ///
-/// The same attempt with the same ids always gives the same proposal.
-///
-/// # Errors
-/// [`Error::NotBuilt`] for jobs that run on every node.
-pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Result<Proposal, Error> {
-    // A job that is to stop comes here whatever its type is; one that was registered anew meanwhile does not.
+/// The same attempt with the same ids always gives the same proposal. An evaluation with a trigger that its scheduler does
+/// not take is no error: its outcome is `failed`. So is that of a job which asks for something that is not built;
+/// its description names it.
+pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
+    if !takes(attempt.eval.kind, &attempt.eval.trigger) {
+        return outcome::unknown_trigger(attempt);
+    }
+    // A job that is to stop may come as a service, whatever it is; one that was registered anew meanwhile is what
+    // it is now.
     let wanted = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
-    for kind in [attempt.eval.kind].into_iter().chain(wanted.map(|job| job.spec.kind)) {
-        match kind {
-            JobType::Service | JobType::Batch => {}
-            JobType::System | JobType::SysBatch => return Err(Error::NotBuilt(kind)),
-        }
+    let kind = wanted.map_or(attempt.eval.kind, |job| job.spec.kind);
+    match kind {
+        JobType::Service | JobType::Batch => generic::schedule(attempt, kind, new_id),
+        JobType::System | JobType::SysBatch => system::schedule(attempt, kind, new_id),
     }
-    if matches!(attempt.eval.trigger, EvalTrigger::Scheduled | EvalTrigger::Other(_)) {
-        return Ok(outcome::unknown_trigger(attempt));
+}
+
+/// Whether the scheduler of a type takes evaluations of a trigger.
+fn takes(kind: JobType, trigger: &EvalTrigger) -> bool {
+    let of_nodes = matches!(kind, JobType::System | JobType::SysBatch);
+    match trigger {
+        EvalTrigger::JobRegister
+        | EvalTrigger::JobDeregister
+        | EvalTrigger::NodeDrain
+        | EvalTrigger::NodeUpdate
+        | EvalTrigger::AllocStop
+        | EvalTrigger::RollingUpdate
+        | EvalTrigger::DeploymentWatcher
+        | EvalTrigger::FailedFollowUp
+        | EvalTrigger::QueuedAllocs
+        | EvalTrigger::Preemption
+        | EvalTrigger::JobScaling
+        | EvalTrigger::Reconnect => true,
+        EvalTrigger::PeriodicJob => kind != JobType::System,
+        EvalTrigger::MaxPlanAttempts
+        | EvalTrigger::AllocFailure
+        | EvalTrigger::MaxDisconnectTimeout
+        | EvalTrigger::AllocReschedule => !of_nodes,
+        EvalTrigger::Scheduled | EvalTrigger::Other(_) => false,
     }
-    Ok(generic::schedule(attempt, new_id))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use model::alloc::AllocMetric;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation, PlanAnnotations};
 use model::job::JobType;
 use model::plan::{Outcome, Plan};
-use model::{DeploymentId, EvalId, Text};
+use model::{AllocId, DeploymentId, EvalId, Text};
 
 use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
@@ -23,12 +23,27 @@ pub(crate) struct Learned {
     pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
     pub(crate) class_eligibility: BTreeMap<Text, bool>,
     pub(crate) escaped_class: bool,
-    /// Whether others might have made room for what was not placed.
-    pub(crate) might_preempt: bool,
+    /// Resources that no node brings.
+    pub(crate) missing_resources: Vec<Text>,
+    /// The deployment that the attempt looked at, or began.
+    pub(crate) deployment_id: Option<DeploymentId>,
 }
 
-/// See [`crate::unbuilt::might_preempt`].
-const PREEMPTION: &str = "preemption";
+impl Learned {
+    /// Says that allocations of other jobs make room for a group.
+    pub(crate) fn tell_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
+        let annotations = &mut self.annotations;
+        let known = annotations.preempted.len();
+        annotations.preempted.extend(victims);
+        let more = (annotations.preempted.len() - known) as u64;
+        if more > 0 {
+            annotations.desired_updates.entry(Text::clone(group)).or_default().preemptions += more;
+        }
+    }
+}
+
+/// What waits for room says so.
+pub(crate) const TO_PLACE: &str = "created to place remaining allocations";
 
 /// How many attempts may come to nothing.
 pub(crate) const fn attempts_max(kind: JobType) -> u8 {
@@ -50,12 +65,12 @@ pub(crate) fn finished(
     let may_block = follow_ups.is_empty() || attempt.now > eval.wait_until;
     let mut after = Evaluation {
         status: EvalStatus::Complete,
-        status_description: if learned.might_preempt { unbuilt_text(PREEMPTION) } else { Text::default() },
+        status_description: Text::default(),
         next_eval: follow_ups.last().map(|last| last.id).or(eval.next_eval),
         failed_groups: learned.failed_groups.clone(),
         queued: learned.queued.clone(),
         annotations: Some(Box::new(learned.annotations.clone())),
-        deployment_id: latest_deployment(attempt).or(eval.deployment_id),
+        deployment_id: learned.deployment_id.or(eval.deployment_id),
         snapshot_index: attempt.state.index(),
         ..eval.clone()
     };
@@ -67,19 +82,46 @@ pub(crate) fn finished(
             class_eligibility: learned.class_eligibility,
             escaped_class: learned.escaped_class,
             quota_limit: Text::default(),
-            missing_resources: Vec::new(),
+            missing_resources: learned.missing_resources,
             ..after
         };
     } else if !learned.failed_groups.is_empty() && may_block {
         let blocked = Evaluation {
             failed_groups: learned.failed_groups.clone(),
-            status_description: "created to place remaining allocations".into(),
-            ..blocked(attempt, EvalTrigger::QueuedAllocs, &learned, new_id)
+            status_description: TO_PLACE.into(),
+            ..blocked(attempt, EvalTrigger::QueuedAllocs, &learned, EvalId::from_bytes(new_id()))
         };
         after.blocked_eval = Some(blocked.id);
         creates.push(blocked);
     }
     Outcome { eval: Box::new(after), creates }
+}
+
+/// Of an attempt of a scheduler that never has its evaluation wait again; `creates` wait for room in its place.
+pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluation>) -> Outcome {
+    let eval = attempt.eval;
+    let after = Evaluation {
+        status: EvalStatus::Complete,
+        status_description: Text::default(),
+        failed_groups: learned.failed_groups,
+        queued: learned.queued,
+        annotations: Some(Box::new(learned.annotations)),
+        deployment_id: learned.deployment_id.or(eval.deployment_id),
+        snapshot_index: attempt.state.index(),
+        ..eval.clone()
+    };
+    Outcome { eval: Box::new(after), creates }
+}
+
+/// Of one attempt too many of such a scheduler: nothing waits, a later event has to come.
+pub(crate) fn given_up(attempt: &Attempt<'_>, learned: Learned, limit: u8) -> Outcome {
+    let after = Evaluation {
+        failed_groups: learned.failed_groups,
+        queued: learned.wanted,
+        annotations: Some(Box::new(learned.annotations)),
+        ..failed(attempt, format!("maximum attempts reached ({limit})"))
+    };
+    Outcome { eval: Box::new(after), creates: Vec::new() }
 }
 
 /// Of one attempt too many: nothing is done, and another evaluation waits.
@@ -88,7 +130,7 @@ pub(crate) fn exhausted(attempt: &Attempt<'_>, learned: Learned, new_id: NewId<'
     let blocked = Evaluation {
         failed_groups: learned.failed_groups.clone(),
         status_description: "created due to placement conflicts".into(),
-        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &learned, new_id)
+        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &learned, EvalId::from_bytes(new_id()))
     };
     let after = Evaluation {
         blocked_eval: Some(blocked.id),
@@ -116,13 +158,6 @@ fn unbuilt_text(what: &str) -> Text {
     format!("not built yet: {what}").into()
 }
 
-/// The deployment that a service evaluation looked at, finished or not.
-fn latest_deployment(attempt: &Attempt<'_>) -> Option<DeploymentId> {
-    let is_service = attempt.eval.kind == JobType::Service;
-    let latest = attempt.state.latest_deployment(&attempt.eval.job).filter(|_| is_service);
-    latest.map(|deployment| deployment.id)
-}
-
 fn nothing(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
     Proposal { plan: empty_plan(attempt), outcome: Outcome { eval: Box::new(after), creates: Vec::new() } }
 }
@@ -143,7 +178,13 @@ fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {
     }
 }
 
-fn blocked(attempt: &Attempt<'_>, trigger: EvalTrigger, learned: &Learned, new_id: NewId<'_>) -> Evaluation {
+/// An evaluation that waits for room for what was not placed.
+pub(crate) fn blocked(
+    attempt: &Attempt<'_>,
+    trigger: EvalTrigger,
+    learned: &Learned,
+    id: EvalId,
+) -> Evaluation {
     let eval = attempt.eval;
     let job = attempt.state.job(&eval.job);
     Evaluation {
@@ -152,8 +193,9 @@ fn blocked(attempt: &Attempt<'_>, trigger: EvalTrigger, learned: &Learned, new_i
         previous_eval: Some(eval.id),
         class_eligibility: learned.class_eligibility.clone(),
         escaped_class: learned.escaped_class,
+        missing_resources: learned.missing_resources.clone(),
         snapshot_index: attempt.state.index(),
         trace: eval.trace,
-        ..Evaluation::new(EvalId::from_bytes(new_id()), eval.job.clone(), eval.kind, eval.priority, trigger)
+        ..Evaluation::new(id, eval.job.clone(), eval.kind, eval.priority, trigger)
     }
 }

@@ -8,7 +8,9 @@ use model::alloc::{AllocCommon, AllocMetric, Allocation, ClientStatus, DesiredSt
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::SchedulerConfig;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::{EphemeralDisk, Job, JobSpec, JobType, ReschedulePolicy, Resources, Task, TaskGroup};
+use model::job::{
+    EphemeralDisk, Job, JobSpec, JobType, NetworkResource, ReschedulePolicy, Resources, Task, TaskGroup,
+};
 use model::node::{
     Driver, LegacyCpu, Node, NodeAddress, NodeNetwork, NodeResources, NodeServerSide, NodeSpec, NodeStatus,
 };
@@ -32,6 +34,7 @@ pub(crate) struct Scene {
     config: Option<SchedulerConfig>,
     eval: Evaluation,
     fruitless: u8,
+    rollouts: bool,
 }
 
 impl Default for Scene {
@@ -68,6 +71,7 @@ impl Default for Scene {
             config: None,
             eval: Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister),
             fruitless: 0,
+            rollouts: true,
         }
     }
 }
@@ -95,6 +99,7 @@ impl Scene {
             ..NodeAddress::default()
         };
         let network = NodeNetwork { mode: "host".into(), addresses: vec![address], ..NodeNetwork::default() };
+        let older = NetworkResource { mode: "host".into(), ..NetworkResource::default() };
         let mut spec = NodeSpec {
             name: format!("node-{number}").into(),
             datacenter: "dc1".into(),
@@ -105,6 +110,7 @@ impl Scene {
                 memory_mb: 8_000,
                 disk_mb: 10_000,
                 node_networks: vec![network],
+                networks: vec![older],
                 ..NodeResources::default()
             },
             drivers: [("exec".into(), driver)].into(),
@@ -224,10 +230,6 @@ impl Scene {
         self.versions.last().unwrap().clone()
     }
 
-    pub(crate) fn eval(&self) -> &Evaluation {
-        &self.eval
-    }
-
     pub(crate) fn state(&self) -> State {
         let mut changes: Vec<Change> = self.nodes.iter().cloned().map(Box::new).map(Change::Node).collect();
         for (version, spec) in (0u64..).zip(&self.versions) {
@@ -269,8 +271,15 @@ impl Scene {
                 number += 1;
                 (0xf << 124 | number).to_be_bytes()
             };
-            let attempt = Attempt { state: &state, eval: &self.eval, now: NOW, fruitless: self.fruitless };
-            schedule(&attempt, &mut new_id).unwrap()
+            let attempt = Attempt {
+                state: &state,
+                eval: &self.eval,
+                now: NOW,
+                fruitless: self.fruitless,
+                rollouts: self.rollouts,
+                explain: false,
+            };
+            schedule(&attempt, &mut new_id)
         };
         let proposal = propose();
         assert_eq!(proposal, propose(), "the same attempt has the same proposal");

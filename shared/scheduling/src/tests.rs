@@ -1,12 +1,12 @@
 //! What the scheduler makes of small clusters, in words.
 
 use insta::assert_snapshot;
-use model::Nanos;
-use model::alloc::{ClientStatus, DesiredStatus, DesiredTransition};
+use model::alloc::{AllocExtra, AllocState, ClientStatus, DesiredStatus, DesiredTransition};
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::eval::EvalStatus;
-use model::job::{Constraint, NetworkResource, Port};
+use model::job::{Constraint, DisconnectStrategy, NetworkResource, Port};
 use model::node::{Eligibility, NodeSpec, NodeStatus};
+use model::{AllocId, Nanos};
 
 use crate::scene::{NOW, Scene};
 
@@ -55,7 +55,9 @@ fn an_evaluation_that_waited_waits_again() {
 
 #[test]
 fn what_is_ruled_out_is_told_once_a_class() {
-    let scene = two_nodes().job_with(|spec| spec.constraints = vec![constraint("${node.class}", "big")]);
+    // Without preemption: a second pass would know the class already (R-6.41).
+    let scene = two_nodes().config(SchedulerConfig::default());
+    let scene = scene.job_with(|spec| spec.constraints = vec![constraint("${node.class}", "big")]);
     assert_snapshot!(scene.describe(), @r#"
     evaluation: complete
       web: 1 queued
@@ -180,6 +182,38 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
     stop job.web[1] on node-2: alloc is being updated due to job update
     evaluation: complete
     "#);
+}
+
+/// Node 2 is disconnected, and what was there runs on node 1 meanwhile.
+fn replaced_while_away() -> Scene {
+    let mut second = [0xa; 16];
+    (second[14], second[15]) = (1, 0);
+    let away =
+        two_nodes().server_side(2, |server| server.status = NodeStatus::Disconnected).job_with(|spec| {
+            let lost_after = Nanos::from_mins(10);
+            let disconnect = DisconnectStrategy { lost_after, ..DisconnectStrategy::default() };
+            spec.task_groups[0].disconnect = Some(disconnect);
+        });
+    let away = away.alloc_with(0, 2, |alloc| {
+        alloc.client_status = ClientStatus::Unknown;
+        let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
+        let next = Some(AllocId::from_bytes(second));
+        alloc.extra = AllocExtra { states: vec![unknown], next, ..AllocExtra::default() };
+    });
+    away.running(0, 1)
+}
+
+#[test]
+fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
+    let text = replaced_while_away().describe();
+    assert!(!text.contains("place"), "{text}");
+    let updated = replaced_while_away().updated(|spec| {
+        spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
+    });
+    let text = updated.describe();
+    assert_eq!(text.matches("place ").count(), 1, "{text}");
+    assert!(text.contains("stop job.web[0] on node-2: alloc not needed due to job update"), "{text}");
+    assert!(text.contains("place job.web[0]"), "it keeps the name that both had: {text}");
 }
 
 #[test]
@@ -384,25 +418,5 @@ fn an_unknown_trigger_fails() {
     let scene = two_nodes().eval_with(|eval| eval.trigger = "made-up".into());
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, scheduler cannot handle 'made-up' evaluation reason
-    "#);
-}
-
-#[test]
-fn what_is_not_built_is_named() {
-    let scene = two_nodes().job_with(|spec| spec.spreads.push(model::job::Spread::default()));
-    assert_snapshot!(scene.describe(), @r#"
-    evaluation: failed, not built yet: spread
-    "#);
-}
-
-#[test]
-fn what_is_not_built_can_be_stopped() {
-    let scene = two_nodes().running(0, 1).updated(|spec| {
-        spec.spreads.push(model::job::Spread::default());
-        spec.task_groups[0].count = 0;
-    });
-    assert_snapshot!(scene.describe(), @r#"
-    stop job.web[0] on node-1: alloc not needed due to job update
-    evaluation: complete
     "#);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::Text;
 use model::job::JobSpec;
+use model::text::matches_pattern;
 use state::{NodePage, NodeRef, PAGE, State};
 
 /// The pool that stands for every node.
@@ -65,6 +66,11 @@ impl BaseNodes {
         Self { words, count, by_datacenter, datacenters, pool }
     }
 
+    /// Whether the node in a slot is one of them.
+    pub(crate) fn contains(&self, slot: u32) -> bool {
+        self.words[slot as usize / PAGE] >> (slot as usize % PAGE) & 1 != 0
+    }
+
     /// Whether a node is of the job's pool and datacenters, ready or not.
     pub(crate) fn covers(&self, node: NodeRef<'_>) -> bool {
         let (page, place) = node.page();
@@ -98,41 +104,9 @@ pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether all of `text` is what the pattern says; `*` is any run of characters.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(head) else { return false };
-    // Each part between stars as early as possible; what follows the last one must be the end.
-    let mut parts = rest.split('*').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return text.ends_with(part);
-        }
-        match text.find(part) {
-            Some(at) => text = &text[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_star_is_any_run_of_characters() {
-        for (pattern, text) in
-            [("*", ""), ("dc*", "dc1"), ("*-eu", "a-eu"), ("a*b*c", "a-b-b-c"), ("dc1", "dc1")]
-        {
-            assert!(matches_pattern(pattern, text), "{pattern} {text}");
-        }
-        for (pattern, text) in
-            [("dc", "dc1"), ("dc*", "d"), ("a*b*c", "a-c"), ("*a", "ab"), ("a*a", "a"), ("", "x")]
-        {
-            assert!(!matches_pattern(pattern, text), "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn places_of_a_word() {

@@ -7,6 +7,7 @@ use model::node::NodeSpec;
 use state::NodeRef;
 
 use super::condition::{Condition, escapes_class, resolve};
+use super::device;
 use super::version::{Bounds, Rules};
 
 /// The host network of ports that name none.
@@ -20,6 +21,7 @@ const BRIDGE_TOLD_SINCE: &str = "< 0.12";
 #[derive(Debug)]
 pub(super) enum Check<'a> {
     Condition(Condition<'a>),
+    Devices(&'a TaskGroup),
     Drivers(&'a TaskGroup),
     Network(&'a TaskGroup),
     Secrets(&'a TaskGroup),
@@ -32,6 +34,9 @@ impl<'a> Check<'a> {
         let conditions = group.constraints.iter().chain(of_tasks).map(Condition::of_constraint);
         let mut checks = vec![Self::Drivers(group)];
         checks.extend(conditions.map(Self::Condition));
+        if group.tasks.iter().any(|task| !task.resources.devices.is_empty()) {
+            checks.push(Self::Devices(group));
+        }
         checks.push(Self::Network(group));
         checks.push(Self::Secrets(group));
         checks
@@ -42,6 +47,7 @@ impl<'a> Check<'a> {
         match self {
             Self::Condition(condition) => condition.escapes_class(),
             Self::Network(group) => ports(group).any(|port| escapes_class(&port.host_network)),
+            Self::Devices(group) => device::asks_for_instances(group),
             Self::Drivers(_) | Self::Secrets(_) => false,
         }
     }
@@ -50,7 +56,7 @@ impl<'a> Check<'a> {
     pub(super) fn escapes_class(&self) -> bool {
         match self {
             Self::Condition(condition) => condition.escapes_class(),
-            Self::Drivers(_) | Self::Network(_) | Self::Secrets(_) => false,
+            Self::Devices(_) | Self::Drivers(_) | Self::Network(_) | Self::Secrets(_) => false,
         }
     }
 
@@ -58,6 +64,9 @@ impl<'a> Check<'a> {
     pub(super) fn failure(&self, node: NodeRef<'_>) -> Option<Text> {
         match self {
             Self::Condition(condition) => (!condition.holds_on(node)).then(|| condition.reason()),
+            Self::Devices(group) => {
+                (!device::covers(group, &node.spec().resources.devices)).then(|| "missing devices".into())
+            }
             Self::Drivers(group) => (!has_drivers(group, node.spec())).then(|| "missing drivers".into()),
             Self::Network(group) => network_failure(group, node),
             Self::Secrets(group) => {
@@ -106,11 +115,9 @@ fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
     if wanted == "none" {
         return None;
     }
-    // Nodes list them in two forms, and may leave either out.
+    // The modes stand in the older of a node's two lists, the addresses in the newer.
     let (networks, older) = (&spec.resources.node_networks, &spec.resources.networks);
-    let listed =
-        networks.iter().map(|network| &network.mode).chain(older.iter().map(|network| &network.mode));
-    if !listed.into_iter().any(|listed| mode(listed) == wanted) && !may_have_untold_bridge(wanted, spec) {
+    if !older.iter().any(|listed| mode(&listed.mode) == wanted) && !may_have_untold_bridge(wanted, spec) {
         return Some("missing network".into());
     }
     for port in ports(group) {

@@ -184,7 +184,7 @@ fn compare(left: &str, right: &str) -> Ordering {
     left.cmp(right)
 }
 
-fn items(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim)
 }
 

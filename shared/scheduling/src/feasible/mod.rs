@@ -1,14 +1,20 @@
 //! Feasibility: which nodes a group can run on, whatever they have left.
 //!
 //! Worked out once for each kind of node and not for each node; only conditions on what is a node's alone look at single
-//! nodes. What is short on a feasible node is `place`'s business.
+//! nodes. What depends on other allocations (volumes, distinct rules) is asked at each placement's turn. What is short on
+//! a feasible node is `place`'s business.
 
+mod attribute;
 mod base;
 mod checks;
 mod condition;
+mod device;
+mod distinct;
+mod property;
 mod version;
+mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use model::Text;
 use model::job::{JobSpec, TaskGroup};
@@ -17,63 +23,46 @@ use state::{NodePage, NodeRef, PAGE, State};
 pub(crate) use base::{BaseNodes, places};
 pub(crate) use checks::{DEFAULT_HOST_NETWORK, host_network};
 pub(crate) use condition::Condition;
+pub(crate) use device::DeviceRequest;
+pub(crate) use distinct::{Distinct, Neighbours};
+pub(crate) use property::{Counted, Property};
+pub(crate) use volumes::{Asked, Volumes};
 
 use checks::Check;
 
 /// The reason of a node whose class was ruled out by another one.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
 
-/// What was ruled out in one pass.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Filtered {
-    /// How many nodes.
-    pub(crate) nodes: u32,
-    /// The same by node class, less those without one.
-    pub(crate) by_class: BTreeMap<Text, u32>,
-    /// The same by reason.
-    pub(crate) by_reason: BTreeMap<Text, u32>,
-}
-
 /// The feasibility of one job's groups, in one attempt.
 #[derive(Debug)]
 pub(crate) struct Feasibility<'a> {
     state: &'a State,
     pages: &'a [&'a NodePage],
-    base: &'a BaseNodes,
     job: Checks<'a>,
     groups: Vec<Checks<'a>>,
     /// The computed classes' numbers, by kind; filled as kinds are seen.
     class_of_kind: Vec<Option<u32>>,
-    /// The node classes, likewise.
-    node_class: Vec<Text>,
+    class_ineligible: Text,
 }
 
 impl<'a> Feasibility<'a> {
-    pub(crate) fn of(
-        state: &'a State,
-        pages: &'a [&'a NodePage],
-        base: &'a BaseNodes,
-        spec: &'a JobSpec,
-    ) -> Self {
+    pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage], spec: &'a JobSpec) -> Self {
         let kinds = state.node_kinds();
         let of_job = spec.constraints.iter().map(Condition::of_constraint).map(Check::Condition).collect();
-        let of_group = |group: &'a TaskGroup| Checks::new(Check::of_group(group), kinds);
+        let of_group = |group: &'a TaskGroup| Checks::of_group(group, kinds);
         Self {
             state,
             pages,
-            base,
             job: Checks::new(of_job, kinds),
             groups: spec.task_groups.iter().map(of_group).collect(),
             class_of_kind: vec![None; kinds],
-            node_class: vec![Text::default(); kinds],
+            class_ineligible: CLASS_INELIGIBLE.into(),
         }
     }
 
-    /// The nodes of the base set on which the job's group at place `group` can run, a word for each page, and what was
-    /// ruled out.
-    pub(crate) fn scan(&mut self, group: usize) -> (Vec<u64>, Filtered) {
-        let (mut filtered, mut by_reason) = (Filtered::default(), Tally::default());
-        let mut feasible = self.base.words.clone();
+    /// The nodes of the base set on which the job's group at place `group` can run, a word for each page.
+    pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
+        let mut feasible = base.words.clone();
         for (number, word) in feasible.iter_mut().enumerate() {
             let page = self.pages[number];
             for place in places(*word) {
@@ -81,26 +70,92 @@ impl<'a> Feasibility<'a> {
                 if self.job.settled(kind) && self.groups[group].settled(kind) {
                     continue;
                 }
-                let node = self.node(number * PAGE + place);
-                if let Some(reason) = self.failure(group, kind, node) {
+                let node = self.state.node_at((number * PAGE + place) as u32);
+                if !node.is_some_and(|node| self.allows(group, node)) {
                     *word &= !(1 << place);
-                    filtered.nodes += 1;
-                    by_reason.add(reason);
-                    let class = &self.node_class[kind];
-                    if !class.is_empty() {
-                        *filtered.by_class.entry(Text::clone(class)).or_default() += 1;
-                    }
                 }
             }
         }
-        filtered.by_reason = by_reason.into_counts();
-        (feasible, filtered)
+        feasible
     }
 
     /// Whether the job's group at place `group` can run on a node, be that in the base set or not.
     pub(crate) fn allows(&mut self, group: usize, node: NodeRef<'_>) -> bool {
-        let (page, place) = node.page();
-        self.failure(group, page.kind[place] as usize, node).is_none()
+        let (kind, class) = self.kind(node);
+        let is_class = |checks: &Checks<'_>| checks.rules_out(class);
+        if is_class(&self.job) || is_class(&self.groups[group]) {
+            return false;
+        }
+        self.job.failing(kind, node).is_none() && self.groups[group].failing(kind, node).is_none()
+    }
+
+    /// Why the job's group at place `group` cannot run on a node. A class's own reason is told once an attempt, for one
+    /// of its nodes.
+    pub(crate) fn reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
+        let (kind, class) = self.kind(node);
+        if self.job.rules_out(class) {
+            return Some(Text::clone(&self.class_ineligible));
+        }
+        let of_group = &mut self.groups[group];
+        let (checks, check) = match self.job.failing(kind, node) {
+            Some(check) => (&mut self.job, check),
+            None if of_group.rules_out(class) => return Some(Text::clone(&self.class_ineligible)),
+            None => {
+                let check = of_group.failing(kind, node)?;
+                (of_group, check)
+            }
+        };
+        match checks.may_tell(class) {
+            true => checks.checks[check].failure(node),
+            false => Some(Text::clone(&self.class_ineligible)),
+        }
+    }
+
+    /// The reason of a node that cannot run the group, where that is its class's and was told already.
+    pub(crate) fn known_reason(&self, group: usize, page: &NodePage, place: usize) -> Option<Text> {
+        let (kind, class) = (page.kind[place] as usize, page.class[place]);
+        let was_told = |checks: &Checks<'_>| {
+            matches!(checks.verdicts[kind], Verdict::Fails(_))
+                && !checks.escapes_class
+                && (checks.told_all || checks.told.contains(&class))
+        };
+        let known = was_told(&self.job) || self.job.settled(kind) && was_told(&self.groups[group]);
+        known.then(|| Text::clone(&self.class_ineligible))
+    }
+
+    /// Why the job's group at place `group` cannot run on a node, whatever was told before.
+    pub(crate) fn own_reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
+        let (kind, _) = self.kind(node);
+        if let Some(check) = self.job.failing(kind, node) {
+            return self.job.checks[check].failure(node);
+        }
+        let checks = &mut self.groups[group];
+        let check = checks.failing(kind, node)?;
+        checks.checks[check].failure(node)
+    }
+
+    /// Rules out the classes that another version of the job was found not to fit, for the job or for the group: what is
+    /// remembered of classes is remembered of the job, whatever its version.
+    pub(crate) fn inherit(&mut self, group: usize, from: &Self, group_there: Option<usize>) {
+        self.job.ruled_out.extend(from.told_ineligible(&from.job));
+        if let Some(there) = group_there {
+            self.groups[group].ruled_out.extend(from.told_ineligible(&from.groups[there]));
+        }
+    }
+
+    fn told_ineligible(&self, checks: &Checks<'_>) -> Vec<u32> {
+        if !checks.told_all {
+            return checks.told.iter().copied().collect();
+        }
+        let failing = checks.verdicts.iter().zip(&self.class_of_kind);
+        let failing = failing.filter(|(verdict, _)| matches!(verdict, Verdict::Fails(_)));
+        failing.filter_map(|(_, class)| *class).collect()
+    }
+
+    /// A pass over the whole base set was made of which nobody told: it has met every class.
+    pub(crate) fn pass_in_silence(&mut self, group: usize) {
+        self.job.told_all = true;
+        self.groups[group].told_all = true;
     }
 
     /// Whether some class of nodes cannot answer for all of its nodes.
@@ -117,24 +172,18 @@ impl<'a> Feasibility<'a> {
         let seen = self.class_of_kind.iter().enumerate().filter_map(|(kind, class)| Some((kind, (*class)?)));
         for (kind, class) in seen {
             let Some(class) = self.state.classes().name(class) else { continue };
-            let job = self.job.settled(kind);
-            let serves = job && (self.groups.iter().any(|group| group.settled(kind)));
+            let serves = self.job.passed[kind] && self.groups.iter().any(|group| group.passed[kind]);
             *eligible.entry(Text::clone(class)).or_default() |= serves;
         }
         eligible
     }
 
-    fn failure(&mut self, group: usize, kind: usize, node: NodeRef<'_>) -> Option<Text> {
-        if self.class_of_kind[kind].is_none() {
-            let (page, place) = node.page();
-            self.class_of_kind[kind] = Some(page.class[place]);
-            self.node_class[kind] = Text::clone(&node.spec().node_class);
-        }
-        self.job.failure(kind, node).or_else(|| self.groups[group].failure(kind, node))
-    }
-
-    fn node(&self, slot: usize) -> NodeRef<'a> {
-        self.state.node_at(slot as u32).expect("the base set holds known nodes")
+    /// The numbers of a node's kind and of its class.
+    fn kind(&mut self, node: NodeRef<'_>) -> (usize, u32) {
+        let (page, place) = node.page();
+        let (kind, class) = (page.kind[place] as usize, page.class[place]);
+        self.class_of_kind[kind] = Some(class);
+        (kind, class)
     }
 }
 
@@ -146,6 +195,13 @@ struct Checks<'a> {
     unique: Vec<usize>,
     escapes_class: bool,
     verdicts: Vec<Verdict>,
+    /// Of which kinds some node passed.
+    passed: Vec<bool>,
+    /// The computed classes whose reason was told.
+    told: HashSet<u32>,
+    told_all: bool,
+    /// Computed classes that another version of the job was found not to fit.
+    ruled_out: HashSet<u32>,
 }
 
 /// What the checks that ask the same of a whole kind said of it.
@@ -153,7 +209,7 @@ struct Checks<'a> {
 enum Verdict {
     Unknown,
     Passes,
-    /// The first check that failed; its reason was told.
+    /// The first check that failed.
     Fails(usize),
 }
 
@@ -164,64 +220,50 @@ impl<'a> Checks<'a> {
             unique: unique.map(|(place, _)| place).collect(),
             escapes_class: checks.iter().any(Check::escapes_class),
             verdicts: vec![Verdict::Unknown; kinds],
+            passed: vec![false; kinds],
             checks,
+            told: HashSet::new(),
+            told_all: false,
+            ruled_out: HashSet::new(),
         }
+    }
+
+    fn of_group(group: &'a TaskGroup, kinds: usize) -> Self {
+        let mut checks = Self::new(Check::of_group(group), kinds);
+        checks.escapes_class |= volumes::asks_for_csi(group);
+        checks
     }
 
     /// Whether every node of a kind passes, as far as is known.
     fn settled(&self, kind: usize) -> bool {
-        self.verdicts[kind] == Verdict::Passes && self.unique.is_empty()
+        self.verdicts[kind] == Verdict::Passes && self.unique.is_empty() && self.ruled_out.is_empty()
     }
 
-    /// Why the node will not do. The reason is told for the first node of a kind only, unless single nodes have
-    /// to be looked at anyway.
-    fn failure(&mut self, kind: usize, node: NodeRef<'_>) -> Option<Text> {
+    /// Whether a class is out of the question, whatever the checks say.
+    fn rules_out(&self, class: u32) -> bool {
+        !self.escapes_class && self.ruled_out.contains(&class)
+    }
+
+    /// The first check that a node fails.
+    fn failing(&mut self, kind: usize, node: NodeRef<'_>) -> Option<usize> {
+        if self.verdicts[kind] == Verdict::Unknown {
+            let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
+            let failed = asked.find(|place| self.checks[*place].failure(node).is_some());
+            self.verdicts[kind] = failed.map_or(Verdict::Passes, Verdict::Fails);
+        }
         let shared = match self.verdicts[kind] {
-            Verdict::Unknown => {
-                let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
-                let failed = asked.find_map(|place| Some((place, self.checks[place].failure(node)?)));
-                self.verdicts[kind] = match &failed {
-                    Some((check, _)) => Verdict::Fails(*check),
-                    None => Verdict::Passes,
-                };
-                failed
-            }
-            Verdict::Passes => None,
-            Verdict::Fails(_) if self.unique.is_empty() => return Some(CLASS_INELIGIBLE.into()),
-            Verdict::Fails(check) => self.checks[check].failure(node).map(|reason| (check, reason)),
+            Verdict::Fails(check) => Some(check),
+            Verdict::Passes | Verdict::Unknown => None,
         };
-        let before = shared.as_ref().map_or(self.checks.len(), |(place, _)| *place);
-        let mut unique = self.unique.iter().take_while(|place| **place < before);
-        unique.find_map(|place| self.checks[*place].failure(node)).or(shared.map(|(_, reason)| reason))
-    }
-}
-
-/// Counts reasons, of which the same mostly come one after the other.
-#[derive(Debug, Default)]
-struct Tally {
-    last: Option<(Text, u32)>,
-    counts: BTreeMap<Text, u32>,
-}
-
-impl Tally {
-    fn add(&mut self, reason: Text) {
-        match &mut self.last {
-            Some((last, count)) if *last == reason => *count += 1,
-            _ => {
-                self.settle();
-                self.last = Some((reason, 1));
-            }
-        }
+        let before = shared.unwrap_or(self.checks.len());
+        let mut unique = self.unique.iter().copied().take_while(|place| *place < before);
+        let failing = unique.find(|place| self.checks[*place].failure(node).is_some()).or(shared);
+        self.passed[kind] |= failing.is_none();
+        failing
     }
 
-    fn settle(&mut self) {
-        if let Some((reason, count)) = self.last.take() {
-            *self.counts.entry(reason).or_default() += count;
-        }
-    }
-
-    fn into_counts(mut self) -> BTreeMap<Text, u32> {
-        self.settle();
-        self.counts
+    /// Whether the reason of a class may be told; from now on it was.
+    fn may_tell(&mut self, class: u32) -> bool {
+        self.escapes_class || !self.told_all && self.told.insert(class)
     }
 }

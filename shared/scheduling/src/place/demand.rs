@@ -26,6 +26,7 @@ pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> 
             cpu_mhz: asked.cpu_mhz,
             memory_mb: asked.memory_mb.saturating_add(asked.secrets_mb),
             memory_max_mb: if oversubscribe { memory_max_mb } else { 0 },
+            networks: asked.networks.first().cloned().into_iter().collect(),
             ..TaskResources::default()
         }
     });

@@ -1,40 +1,54 @@
-//! Placing: one node after the other for the allocations of a group, each the best at its turn.
+//! Placing: a node for each allocation that a job misses, the best at its turn.
 //!
-//! Scores depend on a node alone, so every node is scored once and waits in a heap; a placement scores its node anew.
-//! What comes out is what a full pass over all nodes for each allocation would choose.
+//! [`Placer`] is what an attempt asks. Whatever the plan does goes through it, so that every placement sees what those
+//! before it left: room, ports, distinct rules, spreads, victims.
 
+mod candidates;
 mod demand;
-mod ports;
-mod room;
+mod scan;
+mod standings;
+mod world;
 
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::collections::BTreeMap;
 
-use model::alloc::{Assigned, Demand, NodeScore, Scorer};
+use model::alloc::{AllocMetric, AllocatedResources, Assigned, ClientStatus};
 use model::eval::Evaluation;
-use model::job::{JobSpec, NetworkResource, TaskGroup};
+use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
-use state::{NodePage, PAGE, State};
+use state::{AllocRef, NodePage, State};
 
 pub(crate) use demand::common_share;
-pub(crate) use room::Room;
+pub(crate) use scan::add_exhausted_resources;
+pub(crate) use world::World;
 
-use crate::feasible::places;
-use crate::hash;
-use crate::rank::{Fit, PENALTY, PageFits, Rank, Ranking};
+use candidates::{Candidates, Place, Turn};
+use scan::{Nodes, Scan, scan};
 
-/// How many of the best nodes metrics name.
-const BEST_NAMED: usize = 5;
+use crate::feasible::{BaseNodes, Feasibility};
 
-/// What one allocation asks for beyond what its group does.
+/// How many placements of a group are told of one by one; of more, one speaks for all.
+pub(crate) const EXPLAINED_MAX: usize = 8;
+
+/// A version of the job that placements are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version(usize);
+
+/// One placement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish<'a> {
-    /// Its id.
+    pub(crate) version: Version,
+    /// The place of its group among the version's.
+    pub(crate) group: usize,
+    /// The id that the allocation will have.
     pub(crate) id: AllocId,
-    /// Slots of nodes on which predecessors failed.
-    pub(crate) penalised: &'a [u32],
-    /// Where its predecessor's data is.
-    pub(crate) preferred: Option<u32>,
+    /// The number in its name.
+    pub(crate) name_index: u32,
+    /// The allocation that it follows: where that one failed is worse, where its data is is better.
+    pub(crate) previous: Option<AllocRef<'a>>,
+    /// Whether it takes that one's place: then the stop is staged for the choice, and stays if there is one.
+    pub(crate) replaces: bool,
+    /// Whether all is to be told of this choice.
+    pub(crate) explain: bool,
 }
 
 /// The node that an allocation gets.
@@ -43,291 +57,365 @@ pub(crate) struct Chosen {
     pub(crate) slot: u32,
     /// What it gets of the node beyond its common share.
     pub(crate) assigned: Assigned,
+    /// Allocations of other jobs that make room for it.
+    pub(crate) victims: Vec<AllocId>,
+    /// How the choice went, where that was to be told.
+    pub(crate) metric: Option<Box<AllocMetric>>,
 }
 
-/// What is told of a pass over the nodes.
+/// What a predecessor says of where one should go.
 #[derive(Debug)]
-pub(crate) struct Survey {
-    /// The best of them, best first.
-    pub(crate) best: Vec<NodeScore>,
-    /// Whether nothing but the preferred node was looked at.
-    pub(crate) only_preferred: bool,
+struct Preferences {
+    /// Slots of nodes on which it, or those before it, failed.
+    penalised: Vec<u32>,
+    /// Where its data is.
+    preferred: Option<u32>,
 }
 
-/// The nodes that a group can run on, best first.
+/// What the short way says of a first pass.
+enum Shortly<'a> {
+    /// A node with what it gives, and what is told of the choice.
+    Found(u32, Place<'a>, Option<Box<AllocMetric>>),
+    /// There is no room, and why.
+    Nothing(Box<AllocMetric>),
+    /// Every node has to be looked at.
+    Unknown,
+}
+
+/// See the module.
 #[derive(Debug)]
-pub(crate) struct Candidates<'a> {
-    ask: Demand,
-    network: Option<&'a NetworkResource>,
-    ranking: Ranking<'a>,
-    seed: u64,
-    /// A word for each page.
-    feasible: Vec<u64>,
-    /// By page; the other columns have a value for each slot.
-    fits: Vec<PageFits>,
-    /// Empty where nothing is preferred.
-    affinity: Vec<f64>,
-    /// How many allocations of the group each node has.
-    others: Vec<u32>,
-    /// How often each node was ranked anew; an entry of the heap from before is out of date.
-    stamps: Vec<u32>,
-    heap: BinaryHeap<Entry>,
+pub(crate) struct Placer<'a> {
+    eval: &'a Evaluation,
+    world: World<'a>,
+    stacks: Vec<Stack<'a>>,
+    /// Keys of volumes that are not there and of which placements failed for it.
+    missing: Vec<Text>,
 }
 
-/// A candidate as the heap orders it: by rank, and among equals by a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    rank: Rank,
-    tie: u64,
-    slot: u32,
-    stamp: u32,
+/// What is known of one version of the job.
+#[derive(Debug)]
+struct Stack<'a> {
+    job: &'a Job,
+    base: BaseNodes,
+    feasibility: Feasibility<'a>,
+    /// By the groups' places, once they are asked for.
+    groups: Vec<Option<Box<Candidates<'a>>>>,
+    /// Whether others may have to make room for it.
+    may_preempt: bool,
 }
 
-impl<'a> Candidates<'a> {
-    /// The candidates for `group`, of the nodes in `feasible`; `others` says how many of the group each has. They are
-    /// not ranked yet.
-    pub(crate) fn new(
-        state: &State,
-        eval: &Evaluation,
-        (spec, group): (&'a JobSpec, &'a TaskGroup),
-        ask: Demand,
-        pages: &[&NodePage],
-        feasible: Vec<u64>,
-        others: Vec<u32>,
-    ) -> Self {
-        let nodes: Vec<(&NodePage, u64)> = pages.iter().copied().zip(feasible.iter().copied()).collect();
-        let ranking = Ranking::of(state, spec, group, ask, &nodes);
-        let mut affinity = Vec::new();
-        if let Some(affinities) = ranking.affinities() {
-            affinity.resize(pages.len() * PAGE, 0.0);
-            let node = |slot| state.node_at(slot).expect("feasible nodes are known");
-            let scores = affinities.scores(slots(&feasible).map(node), state.node_kinds());
-            for (slot, score) in slots(&feasible).zip(scores) {
-                affinity[slot as usize] = score;
-            }
-        }
-        Self {
-            ask,
-            network: group.networks.first(),
-            ranking,
-            seed: hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0),
-            affinity,
-            fits: vec![PageFits::default(); pages.len()],
-            stamps: vec![0; pages.len() * PAGE],
-            heap: BinaryHeap::new(),
-            feasible,
-            others,
-        }
+impl<'a> Placer<'a> {
+    pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage], eval: &'a Evaluation) -> Self {
+        let world = World::of(state, pages, &eval.job);
+        Self { eval, world, stacks: Vec::new(), missing: Vec::new() }
     }
 
-    /// Ranks all candidates by what `room` has.
-    pub(crate) fn rank_all(&mut self, room: &Room<'_>) {
-        let mut entries = std::mem::take(&mut self.heap).into_vec();
-        entries.clear();
-        for (number, word) in self.feasible.iter().enumerate().filter(|(_, word)| **word != 0) {
-            self.fits[number] = self.ranking.fit_page(room.pages[number], room.used(number));
-            for place in places(word & room.fitting(number, self.ask)) {
-                entries.push(self.entry(room.pages[number], (number * PAGE + place) as u32));
-            }
+    /// The number of a version of the job, by which placements name it.
+    pub(crate) fn version(&mut self, job: &'a Job) -> Version {
+        let known = self.stacks.iter().position(|stack| std::ptr::eq(stack.job, job));
+        Version(known.unwrap_or_else(|| {
+            self.stacks.push(Stack::of(&self.world, job));
+            self.stacks.len() - 1
+        }))
+    }
+
+    /// The nodes that a version may run on at all.
+    pub(crate) fn base(&self, version: Version) -> &BaseNodes {
+        &self.stacks[version.0].base
+    }
+
+    /// What all allocations of a group get alike.
+    pub(crate) fn share(&mut self, version: Version, group: usize) -> &AllocatedResources {
+        &self.candidates(version, group).share
+    }
+
+    /// The plan stops one of the job's allocations.
+    pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
+        self.world.stop(alloc);
+    }
+
+    /// It does not after all.
+    pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
+        self.world.unstop(alloc);
+    }
+
+    /// Whether a group, as a version has it, fits in the place of an allocation; if so, the plan moves it to that version
+    /// where it is.
+    pub(crate) fn update_in_place(&mut self, version: Version, group: usize, alloc: AllocRef<'a>) -> bool {
+        let Some(node) = alloc.node() else { return false };
+        let slot = node.slot();
+        self.candidates(version, group);
+        let stack = &mut self.stacks[version.0];
+        // A pass like any other, over one node: what it finds of classes is remembered.
+        if stack.feasibility.reason(group, node).is_some() {
+            return false;
         }
-        self.heap = entries.into();
-    }
-
-    /// Takes an allocation of the group that stops off its node.
-    pub(crate) fn leave(&mut self, room: &Room<'_>, slot: u32) {
-        self.others[slot as usize] -= 1;
-        self.rank_anew(room, slot);
-    }
-
-    /// Takes that back.
-    pub(crate) fn stay(&mut self, room: &Room<'_>, slot: u32) {
-        self.others[slot as usize] += 1;
-        self.rank_anew(room, slot);
-    }
-
-    /// The best node, which is then taken; `None` if there is no room anywhere.
-    pub(crate) fn choose(&mut self, room: &mut Room<'_>, wish: Wish<'_>) -> Option<Chosen> {
-        if let Some(chosen) = wish.preferred.and_then(|slot| self.choose_preferred(room, slot, wish.id)) {
-            return Some(chosen);
+        let candidates = stack.groups[group].as_mut().expect("it was just made");
+        self.world.stop(alloc);
+        candidates.catch_up(&self.world);
+        let volumes = candidates.volumes.take();
+        let asked =
+            volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, alloc.name_index().unwrap_or(0)));
+        let turn = Turn { id: alloc.id(), penalised: &[], volumes: asked, preempts: false };
+        let fits = candidates.look_at(&self.world, slot, &turn).is_ok();
+        drop(turn);
+        candidates.volumes = volumes;
+        self.world.unstop(alloc);
+        if fits {
+            self.world.update(alloc);
         }
-        let mut aside = Vec::new();
-        let chosen = loop {
-            let Some((slot, is_top)) = self.best(room, wish, &mut aside) else { break None };
-            if let Ok(assigned) = self.offer(room, slot, wish.id) {
-                self.take(room, slot, &assigned, is_top);
-                break Some(Chosen { slot, assigned });
-            }
-            // Nothing of this group has ports there before something leaves the node.
-            match is_top {
-                true => drop(self.heap.pop()),
-                false => aside.retain(|entry: &Entry| entry.slot != slot),
-            }
-        };
-        let taken = chosen.as_ref().map(|chosen| chosen.slot);
-        self.heap.extend(aside.into_iter().filter(|entry| Some(entry.slot) != taken));
+        fits
+    }
+
+    /// Chooses a node, and takes it; if there is none, says why.
+    pub(crate) fn place(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.staging(wish, Self::choose)
+    }
+
+    /// Has the predecessor's stop staged while a node is chosen, and takes it back if there is none.
+    fn staging(
+        &mut self,
+        wish: &Wish<'a>,
+        choose: impl FnOnce(&mut Self, &Wish<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        self.candidates(wish.version, wish.group);
+        let leaves = wish.previous.filter(|alloc| wish.replaces && !self.world.room.is_gone(alloc.id()));
+        if let Some(alloc) = leaves {
+            self.world.stop(alloc);
+        }
+        let preferences = self.preferences(wish);
+        let chosen = choose(self, wish, &preferences);
+        if chosen.is_err()
+            && let Some(alloc) = leaves
+        {
+            self.world.unstop(alloc);
+        }
         chosen
     }
 
-    /// What there is to tell of the pass that [`choose`](Self::choose) is going to make: the best nodes.
-    pub(crate) fn survey(&mut self, room: &mut Room<'_>, wish: Wish<'_>) -> Survey {
-        if let Some(slot) = wish.preferred
-            && self.is_candidate(room, slot)
-            && self.offer(room, slot, wish.id).is_ok()
-        {
-            let penalised = wish.penalised.contains(&slot);
-            return Survey { best: vec![self.node_score(room, slot, penalised)], only_preferred: true };
-        }
-        let mut popped = Vec::new();
-        while popped.len() < BEST_NAMED + wish.penalised.len()
-            && let Some(entry) = self.heap.pop()
-        {
-            if self.is_fresh(&entry) && self.offer(room, entry.slot, wish.id).is_ok() {
-                popped.push(entry);
-            }
-        }
-        let mut best: Vec<(Rank, u64, NodeScore)> = popped
-            .iter()
-            .map(|entry| {
-                let penalised = wish.penalised.contains(&entry.slot);
-                let rank = self.rank(entry.slot, penalised);
-                (rank, entry.tie, self.node_score(room, entry.slot, penalised))
-            })
-            .collect();
-        best.sort_by_key(|(rank, tie, _)| std::cmp::Reverse((*rank, *tie)));
-        best.truncate(BEST_NAMED);
-        self.heap.extend(popped);
-        Survey { best: best.into_iter().map(|(_, _, score)| score).collect(), only_preferred: false }
+    /// [`place`](Self::place) without any short way.
+    #[cfg(test)]
+    fn place_by_scan(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.staging(wish, Self::choose_by_scan)
     }
 
-    /// What each feasible node lacks, by its slot.
-    pub(crate) fn shortages(&self, room: &mut Room<'_>, id: AllocId) -> Vec<(u32, Text)> {
-        let shortage = |slot| match self.offer(room, slot, id) {
-            Err(no_ports) => Some((slot, format!("network: {}", no_ports.0).into())),
-            Ok(_) => room.short(slot, self.ask).map(|short| (slot, short.as_str().into())),
+    /// Puts an allocation on the one node that it is for, if there is room; others may have to make it.
+    pub(crate) fn place_on(&mut self, wish: &Wish<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
+        self.candidates(wish.version, wish.group);
+        let may_preempt = self.stacks[wish.version.0].may_preempt;
+        let scan = self.pass(wish, &[], Nodes::Own(slot), may_preempt);
+        self.settle(wish, scan)
+    }
+
+    /// Which classes of nodes could serve, of those that were looked at.
+    pub(crate) fn class_eligibility(&self) -> BTreeMap<Text, bool> {
+        self.stacks.first().map_or_else(BTreeMap::new, |stack| stack.feasibility.class_eligibility())
+    }
+
+    /// Whether classes cannot answer for all of their nodes.
+    pub(crate) fn escapes_class(&self) -> bool {
+        self.stacks.first().is_some_and(|stack| stack.feasibility.escapes_class())
+    }
+
+    /// Resources that no node brings and that placements failed for.
+    pub(crate) fn missing_resources(&self) -> &[Text] {
+        &self.missing
+    }
+
+    fn candidates(&mut self, version: Version, group: usize) -> &mut Candidates<'a> {
+        let (current, older) = self.stacks.split_at_mut(version.0.min(1));
+        let Stack { job, base, feasibility, groups, .. } = &mut older[version.0.saturating_sub(1)];
+        groups[group].get_or_insert_with(|| {
+            if let Some(current) = current.first() {
+                let there = current.job.spec.group(&job.spec.task_groups[group].name);
+                feasibility.inherit(group, &current.feasibility, there.map(|(place, _)| place));
+            }
+            let feasible = feasibility.scan(group, base);
+            let of = (*job, &job.spec.task_groups[group]);
+            Box::new(Candidates::new(&mut self.world, self.eval, of, feasible))
+        })
+    }
+
+    fn preferences(&self, wish: &Wish<'a>) -> Preferences {
+        let stack = &self.stacks[wish.version.0];
+        let group = &stack.job.spec.task_groups[wish.group];
+        let preferred = wish.previous.and_then(|alloc| preferred(stack.job, group, alloc));
+        Preferences {
+            penalised: wish.previous.map_or_else(Vec::new, |alloc| penalised(self.world.state, alloc)),
+            preferred: preferred.filter(|slot| stack.base.contains(*slot)),
+        }
+    }
+
+    fn choose(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
+        match self.best(wish, prefers) {
+            Shortly::Found(slot, place, metric) => Ok(self.take(wish, slot, place, metric)),
+            Shortly::Nothing(metric) => {
+                let scan = Scan { best: None, metric: *metric };
+                self.settle_or_preempt(wish, prefers, scan)
+            }
+            Shortly::Unknown => self.choose_by_scan(wish, prefers),
+        }
+    }
+
+    /// The same by a look at every node, after which all is known.
+    fn choose_by_scan(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
+        let scan = self.pass_preferring(wish, prefers, false);
+        self.settle_or_preempt(wish, prefers, scan)
+    }
+
+    fn settle_or_preempt(
+        &mut self,
+        wish: &Wish<'a>,
+        prefers: &Preferences,
+        mut scan: Scan<'a>,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        if scan.best.is_none() && self.stacks[wish.version.0].may_preempt {
+            scan = self.pass_preferring(wish, prefers, true);
+        }
+        self.settle(wish, scan)
+    }
+
+    /// What a first pass would find, without looking at every node.
+    fn best(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Shortly<'a> {
+        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
+        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        let is_told_shortly = candidates.is_told_shortly() && prefers.preferred.is_none();
+        if wish.explain && !is_told_shortly || candidates.differ_by_placement() {
+            return Shortly::Unknown;
+        }
+        candidates.catch_up(&self.world);
+        let volumes = candidates.volumes.take();
+        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
+        let turn = Turn { id: wish.id, penalised: &prefers.penalised, volumes: asked, preempts: false };
+        let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
+        let preferred =
+            preferred.and_then(|slot| Some((slot, candidates.look_at(&self.world, slot, &turn).ok()?)));
+        let found = match preferred {
+            Some((slot, place)) => Shortly::Found(slot, place, None),
+            None => {
+                candidates.get_ready(&self.world, &turn);
+                let best = candidates.best(&self.world, &turn);
+                let is_told = wish.explain || best.is_none() && is_told_shortly;
+                let metric = is_told.then(|| {
+                    let of = (&*base, wish.group);
+                    Box::new(scan::tell(&self.world, candidates, feasibility, of, &turn))
+                });
+                match (best, metric) {
+                    (Some((slot, place)), metric) => {
+                        feasibility.pass_in_silence(wish.group);
+                        Shortly::Found(slot, place, metric)
+                    }
+                    (None, Some(metric)) => Shortly::Nothing(metric),
+                    (None, None) => Shortly::Unknown,
+                }
+            }
         };
-        slots(&self.feasible).filter_map(shortage).collect()
+        drop(turn);
+        candidates.volumes = volumes;
+        found
     }
 
-    fn choose_preferred(&mut self, room: &mut Room<'_>, slot: u32, id: AllocId) -> Option<Chosen> {
-        let is_candidate = self.is_candidate(room, slot);
-        let assigned = is_candidate.then(|| self.offer(room, slot, id).ok())??;
-        self.take(room, slot, &assigned, false);
-        Some(Chosen { slot, assigned })
-    }
-
-    /// The best candidate, and whether it is on top of the heap; else it is one that was put aside, because it is
-    /// penalised and the heap ranks it too high.
-    fn best(&mut self, room: &Room<'_>, wish: Wish<'_>, aside: &mut Vec<Entry>) -> Option<(u32, bool)> {
-        let top = loop {
-            let Some(entry) = self.heap.peek().copied() else { break None };
-            if !self.is_fresh(&entry) {
-                self.heap.pop();
-            } else if wish.penalised.contains(&entry.slot) {
-                aside.extend(self.heap.pop());
-            } else {
-                break Some(entry);
+    fn pass_preferring(&mut self, wish: &Wish<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
+        if let Some(slot) = prefers.preferred {
+            let scan = self.pass(wish, &prefers.penalised, Nodes::Preferred(slot), preempts);
+            if scan.best.is_some() {
+                return scan;
             }
-        };
-        debug_assert!(top.is_none_or(|top| room.short(top.slot, self.ask).is_none()));
-        let penalised = aside.iter().map(|entry| Entry { rank: self.rank(entry.slot, true), ..*entry }).max();
-        match (top, penalised) {
-            (Some(top), Some(penalised)) if penalised > top => Some((penalised.slot, false)),
-            (Some(top), _) => Some((top.slot, true)),
-            (None, penalised) => penalised.map(|entry| (entry.slot, false)),
         }
+        self.pass(wish, &prefers.penalised, Nodes::Base, preempts)
     }
 
-    fn offer(&self, room: &mut Room<'_>, slot: u32, id: AllocId) -> Result<Assigned, ports::NoPorts> {
-        room.offer(slot, self.network, id)
+    fn pass(&mut self, wish: &Wish<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
+        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
+        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        candidates.catch_up(&self.world);
+        let volumes = candidates.volumes.take();
+        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
+        let turn = Turn { id: wish.id, penalised, volumes: asked, preempts };
+        let scan = scan(&self.world, candidates, feasibility, (base, wish.group), &turn, nodes);
+        drop(turn);
+        candidates.volumes = volumes;
+        scan
     }
 
-    fn take(&mut self, room: &mut Room<'_>, slot: u32, assigned: &Assigned, is_top: bool) {
-        room.take(slot, self.ask);
-        if let Some(ask) = self.network {
-            room.take_ports(slot, ask, assigned);
-        }
-        self.others[slot as usize] += 1;
-        let entry = self.renew(room, slot);
-        if is_top && let Some(mut top) = self.heap.peek_mut() {
-            match entry {
-                Some(entry) => *top = entry,
-                None => drop(PeekMut::pop(top)),
+    fn settle(&mut self, wish: &Wish<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        let Scan { best, metric } = scan;
+        let mut metric = Box::new(metric);
+        match best {
+            Some((slot, place)) => {
+                let metric = wish.explain.then_some(metric);
+                Ok(self.take(wish, slot, place, metric))
             }
-        } else {
-            self.heap.extend(entry);
+            None => {
+                let candidates = self.candidates(wish.version, wish.group);
+                add_exhausted_resources(&mut metric, candidates.group);
+                let missing = candidates.volumes.as_ref().map(|volumes| volumes.missing(wish.name_index));
+                self.missing.extend(missing.into_iter().flatten());
+                Err(metric)
+            }
         }
     }
 
-    fn rank_anew(&mut self, room: &Room<'_>, slot: u32) {
-        if self.is_feasible(slot) {
-            let entry = self.renew(room, slot);
-            self.heap.extend(entry);
+    fn take(
+        &mut self,
+        wish: &Wish<'a>,
+        slot: u32,
+        place: Place<'a>,
+        metric: Option<Box<AllocMetric>>,
+    ) -> Chosen {
+        let Stack { job, groups, .. } = &mut self.stacks[wish.version.0];
+        let candidates = groups[wish.group].as_mut().expect("it was chosen from");
+        let Place { offer, victims, .. } = place;
+        victims.iter().for_each(|alloc| self.world.preempt(*alloc));
+        let room = &mut self.world.room;
+        room.take(slot, offer.demand);
+        room.take_assigned(slot, &candidates.share, &offer.assigned);
+        if candidates.volumes.is_some() {
+            room.welcome(slot, job, candidates.group, wish.name_index);
         }
-    }
-
-    /// The candidate as it ranks now; `None` if it has no room left. What the heap has of it is out of date.
-    fn renew(&mut self, room: &Room<'_>, slot: u32) -> Option<Entry> {
-        let (page, place) = (slot as usize / PAGE, slot as usize % PAGE);
-        self.stamps[slot as usize] += 1;
-        let fit = self.ranking.fit(room.pages[page], room.used(page), place);
-        self.fits[page].set(place, fit);
-        room.short(slot, self.ask).is_none().then(|| self.entry(room.pages[page], slot))
-    }
-
-    #[inline]
-    fn entry(&self, page: &NodePage, slot: u32) -> Entry {
-        let tie = hash::of_id_with(self.seed, page.ids[slot as usize % PAGE].as_bytes());
-        Entry { rank: self.rank(slot, false), tie, slot, stamp: self.stamps[slot as usize] }
-    }
-
-    #[inline]
-    fn rank(&self, slot: u32, penalised: bool) -> Rank {
-        Rank::of(self.score(slot, penalised), self.fit(slot).alignment)
-    }
-
-    #[inline]
-    fn score(&self, slot: u32, penalised: bool) -> f64 {
-        let affinity = self.affinity.get(slot as usize).copied().unwrap_or_default();
-        self.ranking.score(self.fit(slot), self.others[slot as usize], affinity, penalised)
-    }
-
-    #[inline]
-    fn fit(&self, slot: u32) -> Fit {
-        self.fits[slot as usize / PAGE].at(slot as usize % PAGE)
-    }
-
-    fn node_score(&self, room: &Room<'_>, slot: u32, penalised: bool) -> NodeScore {
-        let place = slot as usize;
-        NodeScore {
-            node_id: room.node(slot).id(),
-            scores: vec![
-                (self.ranking.scorer(), self.fit(slot).fitness),
-                (Scorer::JobAntiAffinity, self.ranking.anti_affinity(self.others[place])),
-                (Scorer::ReschedulePenalty, if penalised { PENALTY } else { 0.0 }),
-                (Scorer::NodeAffinity, self.affinity.get(place).copied().unwrap_or_default()),
-            ],
-            normalized: self.score(slot, penalised),
-        }
-    }
-
-    fn is_fresh(&self, entry: &Entry) -> bool {
-        entry.stamp == self.stamps[entry.slot as usize]
-    }
-
-    fn is_candidate(&self, room: &Room<'_>, slot: u32) -> bool {
-        self.is_feasible(slot) && room.short(slot, self.ask).is_none()
-    }
-
-    fn is_feasible(&self, slot: u32) -> bool {
-        self.feasible[slot as usize / PAGE] >> (slot as usize % PAGE) & 1 != 0
+        self.world.placed(slot, candidates.number);
+        let victims = victims.into_iter().map(AllocRef::id).collect();
+        Chosen { slot, assigned: offer.assigned, victims, metric }
     }
 }
 
-/// The slots of a set of nodes, ascending.
-fn slots(words: &[u64]) -> impl Iterator<Item = u32> {
-    let of_page =
-        |(number, word): (usize, &u64)| places(*word).map(move |place| (number * PAGE + place) as u32);
-    words.iter().enumerate().flat_map(of_page)
+impl<'a> Stack<'a> {
+    fn of(world: &World<'a>, job: &'a Job) -> Self {
+        let spec = &job.spec;
+        Self {
+            job,
+            base: BaseNodes::of(world.state, world.pages, spec),
+            feasibility: Feasibility::of(world.state, world.pages, spec),
+            groups: spec.task_groups.iter().map(|_| None).collect(),
+            may_preempt: may_preempt(world.state, spec.kind),
+        }
+    }
+}
+
+///
+fn may_preempt(state: &State, kind: JobType) -> bool {
+    state.scheduler_config().is_none_or(|config| match kind {
+        JobType::Service => config.preemption.service,
+        JobType::Batch => config.preemption.batch,
+        JobType::System => config.preemption.system,
+        JobType::SysBatch => config.preemption.sysbatch,
+    })
+}
+
+/// Slots of the nodes on which an allocation and its predecessors failed.
+fn penalised(state: &State, alloc: AllocRef<'_>) -> Vec<u32> {
+    let own = (alloc.client_status() == ClientStatus::Failed).then(|| alloc.node_slot());
+    let events = alloc.extra().reschedule.iter().flat_map(|tracker| &tracker.events);
+    let earlier = events.filter_map(|event| state.node(event.previous_node).map(|node| node.slot()));
+    own.into_iter().chain(earlier).collect()
+}
+
+/// Where an allocation's data is, if its successor should go there.
+fn preferred(job: &Job, group: &TaskGroup, alloc: AllocRef<'_>) -> Option<u32> {
+    let (disk, old, new) = (&group.ephemeral_disk, &alloc.job().spec, &job.spec);
+    let same_nodes = old.node_pool == new.node_pool && old.datacenters == new.datacenters;
+    let node = alloc.node().filter(|node| node.is_ready())?;
+    ((disk.sticky || disk.migrate) && same_nodes).then(|| node.slot())
 }
 
 #[cfg(test)]

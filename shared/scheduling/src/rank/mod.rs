@@ -1,18 +1,23 @@
-//! Ranking: how well feasible nodes suit a group (`spec/scheduling.md` §§6.4, 6.5, design §8).
+//! Ranking: how well feasible nodes suit a group (`spec/scheduling.md` §§6.4 to 6.6, design §8).
 //!
-//! A score depends on the node alone: on what it has left, on how many of the group it has, on what it is. So a placement
-//! changes the score of one node, and the others' stand.
+//! A score is the mean of what there is to say of a node. All of it but the spread depends on the node alone: on what it
+//! has left, on how many of the group it has, on what it is. So a placement changes the score of one node, and the others'
+//! stand; the spread's part is added when nodes are compared.
 
 mod affinity;
 mod power;
+mod spread;
+
+use std::cmp::Ordering;
 
 use model::alloc::{Demand, Scorer};
 use model::cluster::SchedulerAlgorithm;
-use model::job::{JobSpec, TaskGroup};
+use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
 use affinity::Affinities;
-use power::ten_to;
+pub(crate) use power::ten_to;
+pub(crate) use spread::{Level, Spreads};
 
 /// The best and the worst fitness are as far apart.
 const FITNESS_MAX: f64 = 18.0;
@@ -31,6 +36,8 @@ pub(crate) struct Ranking<'a> {
     algorithm: SchedulerAlgorithm,
     shape: Shape,
     affinities: Option<Affinities<'a>>,
+    /// Whether the job runs on every node: then little is said of each.
+    is_system: bool,
 }
 
 /// How a group's demand lies between the axes, each divided by what all its nodes have of it.
@@ -70,10 +77,6 @@ impl PageFits {
     pub(crate) fn at(&self, place: usize) -> Fit {
         Fit { fitness: self.fitness[place], alignment: self.alignment[place] }
     }
-
-    pub(crate) fn set(&mut self, place: usize, fit: Fit) {
-        (self.fitness[place], self.alignment[place]) = (fit.fitness, fit.alignment);
-    }
 }
 
 /// Compute and memory of a node.
@@ -86,9 +89,9 @@ struct Left {
 impl Left {
     /// What a node has left, in MHz and MB, and which shares of it are free once it has what is asked.
     #[inline(always)]
-    fn of(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> [Self; 2] {
-        let [cpu, memory] = [page.cpu_mhz[place], page.memory_mb[place]].map(f64::from);
-        let [used_cpu, used_memory] = [used.cpu_mhz[place], used.memory_mb[place]].map(f64::from);
+    fn of(has: [u32; 2], used: Demand, ask: Demand) -> [Self; 2] {
+        let [cpu, memory] = has.map(f64::from);
+        let [used_cpu, used_memory] = [used.cpu_mhz, used.memory_mb].map(f64::from);
         let free = |has: f64, used: f64, ask: u32| 1.0 - (used + f64::from(ask)) / has.max(1.0);
         let left = Self { cpu: cpu - used_cpu, memory: memory - used_memory };
         let free =
@@ -97,11 +100,68 @@ impl Left {
     }
 }
 
-/// A score as it is compared: in steps of the resolution, alignment deciding between equal ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What there is to say of a node, spread apart.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Merits {
+    pub(crate) fit: Fit,
+    /// How much its devices are wanted, if anything is said of that.
+    pub(crate) devices: Option<f64>,
+    /// How many of the group it has.
+    pub(crate) others: u32,
+    /// Whether a predecessor failed on it.
+    pub(crate) penalised: bool,
+    /// How desirable it is, between -1 and 1.
+    pub(crate) affinity: f64,
+    /// What it is worth that others have to make room there.
+    pub(crate) preemption: Option<f64>,
+}
+
+/// A sum of scores in steps of the resolution, and how many they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) steps: i64,
+    pub(crate) parts: u8,
+}
+
+impl Sum {
+    /// The sum with one score more, which counts unless it is nothing.
+    pub(crate) fn with_spread(self, boost: f64) -> Self {
+        match to_steps(boost) {
+            0 => self,
+            steps => Self { steps: self.steps + steps, parts: self.parts + 1 },
+        }
+    }
+
+    /// The mean.
+    pub(crate) fn mean(self) -> f64 {
+        self.steps as f64 / STEPS / f64::from(self.parts)
+    }
+}
+
+/// A node's place among others: by the mean of its scores, and among equals by alignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
-    score: i64,
-    alignment: i64,
+    pub(crate) sum: Sum,
+    pub(crate) alignment: i64,
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Each over the other's number of parts: a quotient would not be exact.
+        let [left, right] = [(self, other), (other, self)];
+        let over = |(of, by): (&Self, &Self)| i128::from(of.sum.steps) * i128::from(by.sum.parts);
+        over(left).cmp(&over(right)).then(self.alignment.cmp(&other.alignment))
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+pub(crate) fn to_steps(value: f64) -> i64 {
+    (value * STEPS).round() as i64
 }
 
 /// The algorithm that a job's nodes are ranked by: its pool's, else the cluster's.
@@ -125,6 +185,7 @@ impl<'a> Ranking<'a> {
             algorithm: algorithm(state, spec),
             shape: Shape::of(ask, nodes),
             affinities: Affinities::of(spec, group),
+            is_system: matches!(spec.kind, JobType::System | JobType::SysBatch),
         }
     }
 
@@ -139,7 +200,8 @@ impl<'a> Ranking<'a> {
     pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage) -> PageFits {
         let (mut cpu, mut memory, mut fits) = ([0.0; PAGE], [0.0; PAGE], PageFits::default());
         for place in 0..PAGE {
-            let [left, free] = Left::of(page, used, place, self.ask);
+            let has = [page.cpu_mhz[place], page.memory_mb[place]];
+            let [left, free] = Left::of(has, used.at(place), self.ask);
             (cpu[place], memory[place]) = (free.cpu, free.memory);
             fits.alignment[place] = self.shape.cosine(left);
         }
@@ -150,9 +212,9 @@ impl<'a> Ranking<'a> {
         fits
     }
 
-    /// The same for one of them, to the last bit.
-    pub(crate) fn fit(&self, page: &NodePage, used: &Usage, place: usize) -> Fit {
-        let [left, free] = Left::of(page, used, place, self.ask);
+    /// The same for one node of a page that has `used` in use, to the last bit.
+    pub(crate) fn fit(&self, page: &NodePage, place: usize, used: Demand, ask: Demand) -> Fit {
+        let [left, free] = Left::of([page.cpu_mhz[place], page.memory_mb[place]], used, ask);
         let alignment = self.shape.cosine(left);
         Fit { fitness: self.fitness(ten_to(free.cpu) + ten_to(free.memory), alignment), alignment }
     }
@@ -173,7 +235,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// What of a score is the algorithm's is told under this name.
-    pub(crate) fn scorer(&self) -> Scorer {
+    fn scorer(&self) -> Scorer {
         match self.algorithm {
             SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => Scorer::Binpack,
             SchedulerAlgorithm::Align => Scorer::Align,
@@ -181,40 +243,66 @@ impl<'a> Ranking<'a> {
     }
 
     /// What `others` allocations of the group on the node make of its score; 0 without any.
-    pub(crate) fn anti_affinity(&self, others: u32) -> f64 {
+    fn anti_affinity(&self, others: u32) -> f64 {
         if others == 0 { 0.0 } else { -(f64::from(others) + 1.0) / self.count }
     }
 
-    /// The mean of all that there is to say of a node: it was failed on before if it is `penalised`.
+    /// All that there is to say of a node, added up.
     #[inline]
-    pub(crate) fn score(&self, fit: Fit, others: u32, affinity: f64, penalised: bool) -> f64 {
-        let (mut sum, mut parts) = (fit.fitness, 1.0);
-        if others > 0 {
-            sum += self.anti_affinity(others);
-            parts += 1.0;
+    pub(crate) fn sum(&self, merits: &Merits) -> Sum {
+        let (mut sum, mut parts) = (merits.fit.fitness, 1);
+        let mut append = |score: f64| {
+            sum += score;
+            parts += 1;
+        };
+        if let Some(devices) = merits.devices {
+            append(devices);
         }
-        if penalised {
-            sum += PENALTY;
-            parts += 1.0;
+        if !self.is_system {
+            if merits.others > 0 {
+                append(self.anti_affinity(merits.others));
+            }
+            if merits.penalised {
+                append(PENALTY);
+            }
+            if self.affinities.is_some() {
+                append(merits.affinity);
+            }
+            if let Some(preemption) = merits.preemption {
+                append(preemption);
+            }
         }
-        if self.affinities.is_some() {
-            sum += affinity;
-            parts += 1.0;
+        Sum { steps: to_steps(sum), parts }
+    }
+
+    /// A node's place among others, spread apart.
+    #[inline]
+    pub(crate) fn rank(&self, merits: &Merits) -> Rank {
+        Rank { sum: self.sum(merits), alignment: to_steps(merits.fit.alignment) }
+    }
+
+    /// The same in words, as metrics show it.
+    pub(crate) fn scores(&self, merits: &Merits, boost: f64) -> Vec<(Scorer, f64)> {
+        let mut scores = vec![(self.scorer(), merits.fit.fitness)];
+        scores.extend(merits.devices.map(|score| (Scorer::Devices, score)));
+        if self.is_system {
+            return scores;
         }
-        sum / parts
+        scores.extend([
+            (Scorer::JobAntiAffinity, self.anti_affinity(merits.others)),
+            (Scorer::ReschedulePenalty, if merits.penalised { PENALTY } else { 0.0 }),
+            (Scorer::NodeAffinity, merits.affinity),
+        ]);
+        if to_steps(boost) != 0 {
+            scores.push((Scorer::AllocationSpread, boost));
+        }
+        scores.extend(merits.preemption.map(|score| (Scorer::Preemption, score)));
+        scores
     }
 }
 
 /// What a node is worth on which a predecessor failed.
-pub(crate) const PENALTY: f64 = -1.0;
-
-impl Rank {
-    #[inline]
-    pub(crate) fn of(score: f64, alignment: f64) -> Self {
-        let steps = |value: f64| (value * STEPS) as i64;
-        Self { score: steps(score), alignment: steps(alignment) }
-    }
-}
+const PENALTY: f64 = -1.0;
 
 impl Shape {
     fn of(ask: Demand, nodes: &[(&NodePage, u64)]) -> Self {

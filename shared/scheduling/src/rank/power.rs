@@ -25,7 +25,7 @@ const SERIES: [f64; 14] = {
 ///
 /// No branches and no calls, so that a loop over it is done for several values at once.
 #[inline(always)]
-pub(super) fn ten_to(x: f64) -> f64 {
+pub(crate) fn ten_to(x: f64) -> f64 {
     let twos = x.max(EXPONENT_MIN) * LOG2_10;
     let whole = (twos + ROUNDER) - ROUNDER;
     let rest = (twos - whole) * LN_2;

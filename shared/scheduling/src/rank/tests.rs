@@ -11,8 +11,8 @@ fn ranking_with(scene: &Scene, ask: Demand, algorithm: SchedulerAlgorithm) -> (F
     let pages: Vec<&NodePage> = state.node_pages().collect();
     let nodes: Vec<_> = pages.iter().map(|page| (*page, page.ready)).collect();
     let ranking = Ranking { algorithm, ..Ranking::of(&state, &spec, &spec.task_groups[0], ask, &nodes) };
-    let fit = ranking.fit(pages[0], &pages[0].held, 0);
-    (fit, ranking.score(fit, 1, 0.0, false))
+    let fit = ranking.fit(pages[0], 0, pages[0].held.at(0), ask);
+    (fit, ranking.sum(&Merits { fit, others: 1, ..Merits::default() }).mean())
 }
 
 fn fitness(cpu_mhz: u32, memory_mb: u32, ask: [u32; 2], algorithm: SchedulerAlgorithm) -> f64 {
@@ -43,7 +43,7 @@ fn another_one_of_the_group_on_the_node_keeps_away() {
     let scene = Scene::default().node(1, 4_000, 8_192).count(4);
     let ask = Demand { cpu_mhz: 500, memory_mb: 256, disk_mb: 0 };
     let (fit, with_another) = ranking_with(&scene, ask, SchedulerAlgorithm::Binpack);
-    assert!((with_another - (fit.fitness - 0.5) / 2.0).abs() < 1e-15);
+    assert!((with_another - (fit.fitness - 0.5) / 2.0).abs() < 1e-12);
 }
 
 ///
@@ -69,6 +69,12 @@ fn the_shape_of_what_is_left_decides_between_equal_scores() {
     let nodes = Scene::default().node(1, 1_000, 1_000).node(2, 1_000, 1_000);
     let (fit, _) = ranking_with(&nodes, ask, SchedulerAlgorithm::Align);
     assert!((fit.alignment - 1.0).abs() < 1e-12, "as much of each is left as is asked");
-    assert!(Rank::of(0.5, 0.9) > Rank::of(0.5 + 1e-14, 0.8));
-    assert!(Rank::of(0.5 + 1e-11, 0.1) > Rank::of(0.5, 0.9));
+    let rank = |score: f64, alignment| Rank {
+        sum: Sum { steps: to_steps(score), parts: 1 },
+        alignment: to_steps(alignment),
+    };
+    assert!(rank(0.5, 0.9) > rank(0.5 + 1e-14, 0.8));
+    assert!(rank(0.5 + 1e-11, 0.1) > rank(0.5, 0.9));
+    let mean_of_two = Rank { sum: Sum { steps: to_steps(1.0), parts: 2 }, alignment: 0 };
+    assert_eq!(mean_of_two.cmp(&rank(0.5, 0.0)), Ordering::Equal);
 }

@@ -7,7 +7,7 @@ use model::Text;
 use model::job::{JobSpec, NetworkResource, Port, RestartPolicy, Task, TaskGroup};
 
 /// Whether allocations of `old` must be replaced to become ones of `new`; each is a version of a job with its group.
-pub(super) fn needs_restart(old: (&JobSpec, &TaskGroup), new: (&JobSpec, &TaskGroup)) -> bool {
+pub(crate) fn needs_restart(old: (&JobSpec, &TaskGroup), new: (&JobSpec, &TaskGroup)) -> bool {
     let (before, after) = (old.1, new.1);
     before.tasks.len() != after.tasks.len()
         || before.ephemeral_disk != after.ephemeral_disk

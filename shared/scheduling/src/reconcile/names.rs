@@ -41,6 +41,14 @@ impl Names {
         self.low = self.low.min(number);
     }
 
+    /// One of those that have a number lets go of it; it is free only if no other has it.
+    pub(super) fn release(&mut self, number: u32) {
+        match self.duplicates.get_mut(&number) {
+            Some(more) if *more > 0 => *more -= 1,
+            Some(_) | None => self.free(number),
+        }
+    }
+
     /// The next number, the lowest free one below the count; beyond, they begin again at 0.
     pub(super) fn next(&mut self) -> u32 {
         while self.low < self.count && self.used.contains(self.low) {
@@ -53,6 +61,27 @@ impl Names {
         let next = self.beyond;
         self.beyond += 1;
         next
+    }
+
+    /// The numbers of `n` canaries: those of allocations that will be `replaced`, then free ones, then numbers
+    /// beyond the count; none that a canary has already.
+    pub(super) fn next_canaries(
+        &mut self,
+        n: usize,
+        existing: &BTreeSet<u32>,
+        replaced: &BTreeSet<u32>,
+    ) -> Vec<u32> {
+        let count = self.count;
+        let is_free = |number: &u32| !existing.contains(number);
+        let of_replaced = replaced.iter().copied().filter(|number| *number < count);
+        let free = (0..count).filter(|number| !replaced.contains(number) && !self.used.contains(*number));
+        let mut numbers: Vec<u32> = of_replaced.chain(free).filter(is_free).take(n).collect();
+        let beyond = (count..).filter(is_free).take(n - numbers.len());
+        numbers.extend(beyond);
+        for number in &numbers {
+            self.used.insert(*number);
+        }
+        numbers
     }
 
     /// The number of a new allocation that should have `wanted`: another one if several have that already.
@@ -138,5 +167,11 @@ mod tests {
     fn a_number_that_several_have_is_not_given_again() {
         let mut names = Names::new(3, [0, 0, 1].into_iter());
         assert_eq!((names.settle(0), names.settle(0), names.settle(1)), (2, 0, 1));
+
+        let mut names = Names::new(3, [0, 0, 1].into_iter());
+        names.release(0);
+        assert_eq!((names.settle(0), names.next()), (0, 2), "one still has it");
+        names.release(1);
+        assert_eq!(names.next(), 1, "nobody has it");
     }
 }

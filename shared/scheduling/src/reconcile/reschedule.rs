@@ -5,6 +5,9 @@ use model::job::{DelayFunction, ReschedulePolicy};
 use model::{EvalId, Nanos, Timestamp};
 use state::AllocRef;
 
+use super::classify::{is_replaced, unknown_since};
+use super::rollout::Rollout;
+
 /// What is due within this counts as due now.
 const NOW_WINDOW: Nanos = Nanos::SECOND;
 /// How many earlier reschedules a tracker keeps where attempts are not limited.
@@ -30,13 +33,16 @@ pub(super) struct Asking<'a> {
     pub(super) is_batch: bool,
     pub(super) now: Timestamp,
     pub(super) eval: EvalId,
+    pub(super) rollout: &'a Rollout<'a>,
 }
 
 impl Asking<'_> {
     /// for an allocation whose node is all right.
     pub(super) fn due(self, alloc: AllocRef<'_>) -> Due {
         let wishes_reschedule = alloc.transition().reschedule == Some(true);
-        let may_be_due = alloc.is_terminal() || self.is_batch && wishes_reschedule;
+        let may_be_due = alloc.is_terminal()
+            || alloc.client_status() == ClientStatus::Unknown
+            || self.is_batch && wishes_reschedule;
         if !may_be_due {
             return Due::Never;
         }
@@ -48,6 +54,29 @@ impl Asking<'_> {
             Filter::Ignored => Due::Dropped,
             Filter::Considered => self.considered(alloc),
         }
+    }
+
+    /// for an allocation whose node has just got out of sight.
+    pub(super) fn due_out_of_sight(self, alloc: AllocRef<'_>) -> Due {
+        let wishes_reschedule = alloc.transition().reschedule == Some(true);
+        if alloc.client_status() == ClientStatus::Unknown
+            || alloc.is_terminal() && alloc.extra().next.is_some()
+        {
+            return Due::Dropped;
+        }
+        match self.filter(alloc, wishes_reschedule) {
+            Filter::Ignored => Due::Dropped,
+            Filter::Stays | Filter::Considered if self.is_held_by_rollout(alloc) => Due::Never,
+            Filter::Stays | Filter::Considered if !is_replaced(alloc) => Due::Never,
+            Filter::Stays | Filter::Considered => self.at(alloc, self.time_after(alloc, self.now)),
+        }
+    }
+
+    /// R-7.54 (a).
+    fn is_held_by_rollout(self, alloc: AllocRef<'_>) -> bool {
+        alloc.transition().reschedule != Some(true)
+            && alloc.deployment_id().is_some()
+            && alloc.deployment_id() == self.rollout.active()
     }
 
     ///
@@ -84,20 +113,32 @@ impl Asking<'_> {
 
     ///
     fn considered(self, alloc: AllocRef<'_>) -> Due {
+        if self.is_held_by_rollout(alloc) {
+            return Due::Never;
+        }
         if alloc.transition().force_reschedule == Some(true) && alloc.client_status().is_terminal() {
             return Due::Now;
         }
+        let is_asked_for = alloc.extra().followup_eval == Some(self.eval);
+        let time = if alloc.client_status() == ClientStatus::Unknown && is_asked_for {
+            self.time_after(alloc, unknown_since(alloc).unwrap_or(self.now))
+        } else {
+            self.own_time(alloc)
+        };
+        self.at(alloc, time)
+    }
+
+    fn at(self, alloc: AllocRef<'_>, time: Option<Timestamp>) -> Due {
         let followup = alloc.extra().followup_eval;
-        match self.next_time(alloc) {
+        match time {
             Some(time) if followup == Some(self.eval) || time - self.now <= NOW_WINDOW => Due::Now,
             Some(time) if followup.is_none() => Due::At(time),
             Some(_) | None => Due::Never,
         }
     }
 
-    /// When it may be rescheduled; `None` if it may not.
-    fn next_time(self, alloc: AllocRef<'_>) -> Option<Timestamp> {
-        let policy = self.policy?;
+    /// When it may be rescheduled for how it ended; `None` if it may not.
+    fn own_time(self, alloc: AllocRef<'_>) -> Option<Timestamp> {
         let is_stopped = alloc.desired_status() == DesiredStatus::Stop
             && last_outcome(alloc) != Some(RescheduleOutcome::NoPlacement);
         let is_over = matches!(alloc.client_status(), ClientStatus::Failed | ClientStatus::Lost)
@@ -105,7 +146,12 @@ impl Asking<'_> {
         if is_stopped || !is_over {
             return None;
         }
-        let failed = failure_time(alloc);
+        self.time_after(alloc, failure_time(alloc))
+    }
+
+    /// When it may be rescheduled had it failed then; `None` if it may not.
+    fn time_after(self, alloc: AllocRef<'_>, failed: Timestamp) -> Option<Timestamp> {
+        let policy = self.policy?;
         let events = events(alloc);
         let delay = next_delay(policy, events, failed);
         let recent = events.iter().filter(|event| failed - event.time < policy.interval).count();
@@ -174,7 +220,7 @@ fn failure_time(alloc: AllocRef<'_>) -> Timestamp {
 }
 
 /// Whether there are task states, and all ended well (`spec/scheduling.md` §0).
-fn ran_successfully(alloc: AllocRef<'_>) -> bool {
+pub(crate) fn ran_successfully(alloc: AllocRef<'_>) -> bool {
     let states = alloc.task_states().unpack().unwrap_or_default();
     !states.is_empty() && states.iter().all(|state| state.successful())
 }

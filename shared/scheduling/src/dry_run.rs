@@ -1,0 +1,143 @@
+//! What would become of a job were it registered now (`spec/scheduling.md` §10.1). Nothing reaches the cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::alloc::AllocMetric;
+use model::change::Change;
+use model::eval::{EvalTrigger, Evaluation, PlanAnnotations};
+use model::job::{Job, JobSpec};
+use model::{EvalId, Index, Text, Timestamp};
+use state::{Stamp, State};
+
+use crate::{Attempt, NewId, Proposal, schedule};
+
+/// The index at which a job that does not exist is thought to be registered.
+const NEW_JOB_INDEX: Index = Index(100);
+
+/// What a registration would bring about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    /// What would be done.
+    pub annotations: PlanAnnotations,
+    /// What could not be placed, and why.
+    pub failed_groups: BTreeMap<Text, AllocMetric>,
+    /// Evaluations that would come of it.
+    pub creates: Vec<Evaluation>,
+    /// The index at which the job that there is was last changed; 0 without one. A registration that names it goes through
+    /// only if nothing changed since.
+    pub job_modify_index: Index,
+    /// The job that there is.
+    pub existing: Option<Arc<Job>>,
+}
+
+/// Tries a registration of `spec` on a snapshot; `rollouts` as for an [`Attempt`].
+///
+/// Periodic and parameterized jobs are tried like any other, although registering them would place nothing.
+pub fn dry_run(
+    state: &State,
+    spec: &Arc<JobSpec>,
+    now: Timestamp,
+    rollouts: bool,
+    new_id: NewId<'_>,
+) -> DryRun {
+    let existing = state.job(&spec.key()).cloned();
+    let is_changed = existing.as_ref().is_none_or(|existing| existing.spec != *spec);
+    let mut tried = state.clone();
+    if is_changed {
+        let stamp = Stamp { index: state.index().next(), at: state.at() };
+        let job = Change::Job(Box::new(registered(existing.as_deref(), spec, now)));
+        tried.apply_change(&job, stamp).expect("a job fits every state");
+        tried.advance(stamp);
+    }
+    let id = EvalId::from_bytes(new_id());
+    let eval = Evaluation {
+        annotate_plan: true,
+        job_modify_index: match &existing {
+            Some(existing) if is_changed => existing.job_modify_index.next(),
+            Some(_) | None => Index::ZERO,
+        },
+        ..Evaluation::new(id, spec.key(), spec.kind, spec.priority, EvalTrigger::JobRegister)
+    };
+    let attempt = Attempt { state: &tried, eval: &eval, now, fruitless: 0, rollouts, explain: true };
+    let Proposal { outcome, .. } = schedule(&attempt, new_id);
+    let after = *outcome.eval;
+    DryRun {
+        annotations: after.annotations.map(|annotations| *annotations).unwrap_or_default(),
+        failed_groups: after.failed_groups,
+        creates: outcome.creates,
+        job_modify_index: existing.as_ref().map_or(Index::ZERO, |existing| existing.job_modify_index),
+        existing,
+    }
+}
+
+/// The version that a registration would make.
+fn registered(existing: Option<&Job>, spec: &Arc<JobSpec>, now: Timestamp) -> Job {
+    let spec = Arc::clone(spec);
+    match existing {
+        Some(existing) => {
+            let index = existing.job_modify_index.next();
+            Job {
+                spec,
+                version: existing.version + 1,
+                stable: false,
+                version_tag: None,
+                submit_time: now,
+                modify_index: index,
+                job_modify_index: index,
+                ..existing.clone()
+            }
+        }
+        None => Job {
+            spec,
+            submit_time: now,
+            create_index: NEW_JOB_INDEX,
+            modify_index: NEW_JOB_INDEX,
+            job_modify_index: NEW_JOB_INDEX,
+            ..Job::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{NOW, Scene};
+
+    fn try_out(scene: &Scene, edit: impl FnOnce(&mut JobSpec)) -> DryRun {
+        let state = scene.state();
+        let mut spec = scene.job_spec();
+        edit(&mut spec);
+        let mut number = 0u128;
+        let mut new_id = || {
+            number += 1;
+            number.to_be_bytes()
+        };
+        let before = state.index();
+        let found = dry_run(&state, &Arc::new(spec), NOW, true, &mut new_id);
+        assert_eq!(state.index(), before, "the snapshot stays as it is");
+        found
+    }
+
+    #[test]
+    fn a_new_job_would_be_placed() {
+        let run = try_out(&Scene::default().node(1, 4_000, 8_000), |spec| spec.id = "another".into());
+        assert_eq!(run.annotations.desired_updates["web"].place, 1);
+        assert_eq!((run.job_modify_index, run.existing), (Index::ZERO, None));
+    }
+
+    #[test]
+    fn a_job_that_does_not_change_is_left_alone() {
+        let run = try_out(&Scene::default().node(1, 4_000, 8_000).running(0, 1), |_| {});
+        assert_eq!(run.annotations.desired_updates["web"].ignore, 1);
+        assert_eq!(run.job_modify_index, Index(10));
+    }
+
+    #[test]
+    fn what_would_find_no_room_is_told() {
+        let scene = Scene::default().node(1, 4_000, 8_000).running(0, 1);
+        let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
+        assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);
+        assert_eq!(run.creates.len(), 1, "one would wait for room");
+    }
+}

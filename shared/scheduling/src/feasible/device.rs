@@ -1,0 +1,296 @@
+//! Devices: which of a node's are what a task asks for, whoever has them (`spec/scheduling.md` ).
+
+use std::cmp::Ordering;
+
+use model::job::{Affinity, Constraint, Operand, RequestedDevice, TaskGroup};
+use model::node::{NodeDevice, NodeDeviceGroup};
+use regex::Regex;
+
+use super::attribute::Value;
+use super::version::{Bounds, Rules};
+
+/// The reference to the ids of a device group's instances.
+const IDS: &str = "${device.ids}";
+
+/// A request for instances of a device, made ready to be asked of many nodes.
+#[derive(Debug)]
+pub(crate) struct DeviceRequest<'a> {
+    vendor: Option<&'a str>,
+    kind: &'a str,
+    name: Option<&'a str>,
+    /// How many instances.
+    pub(crate) count: usize,
+    constraints: Vec<DeviceCondition<'a>>,
+    affinities: Vec<(DeviceCondition<'a>, f64)>,
+}
+
+impl<'a> DeviceRequest<'a> {
+    pub(crate) fn of(asked: &'a RequestedDevice) -> Self {
+        let mut parts = asked.name.splitn(3, '/');
+        let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+        let (vendor, kind) = second.map_or((None, first), |kind| (Some(first), kind));
+        let affinity = |affinity: &'a Affinity| {
+            let Affinity { l_target, r_target, operand, weight } = affinity;
+            (DeviceCondition::new(l_target, *operand, r_target), *weight as f64)
+        };
+        let constraint = |constraint: &'a Constraint| {
+            DeviceCondition::new(&constraint.l_target, constraint.operand, &constraint.r_target)
+        };
+        Self {
+            vendor,
+            kind,
+            name: third,
+            count: usize::try_from(asked.count).unwrap_or(usize::MAX),
+            constraints: asked.constraints.iter().map(constraint).collect(),
+            affinities: asked.affinities.iter().map(affinity).collect(),
+        }
+    }
+
+    /// Whether a device group is what is asked for, by its id and the constraints.
+    pub(crate) fn matches(&self, group: &NodeDeviceGroup) -> bool {
+        let is = |asked: Option<&str>, is: &str| asked.is_none_or(|asked| asked == is);
+        is(self.vendor, &group.vendor)
+            && self.kind == &*group.kind
+            && is(self.name, &group.name)
+            && self.constraints.iter().all(|condition| condition.holds_on(group))
+    }
+
+    /// Whether one of its instances is, too.
+    pub(crate) fn admits(&self, instance: &NodeDevice) -> bool {
+        instance.healthy && self.constraints.iter().all(|condition| condition.admits(&instance.id))
+    }
+
+    /// The weights of the affinities that a device group fulfils.
+    pub(crate) fn affinity(&self, group: &NodeDeviceGroup) -> f64 {
+        let held = self.affinities.iter().filter(|(condition, _)| condition.holds_on(group));
+        held.map(|(_, weight)| weight).sum()
+    }
+
+    /// What the weights of all affinities add up to, whatever their signs.
+    pub(crate) fn weights(&self) -> f64 {
+        self.affinities.iter().map(|(_, weight)| weight.abs()).sum()
+    }
+}
+
+/// Whether a node's devices can cover all that a group's tasks ask for, as if nobody else had any. A request may
+/// be covered by several makes.
+pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
+    let healthy = |devices: &NodeDeviceGroup| devices.instances.iter().filter(|one| one.healthy).count();
+    let mut left: Vec<usize> = devices.iter().map(healthy).collect();
+    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    asked.map(DeviceRequest::of).all(|request| {
+        let mut missing = request.count;
+        for (devices, left) in devices.iter().zip(&mut left) {
+            if missing > 0 && *left > 0 && request.matches(devices) {
+                let taken = missing.min(*left);
+                *left -= taken;
+                missing -= taken;
+            }
+        }
+        missing == 0
+    })
+}
+
+/// Whether some request looks at what is one node's alone: ids of instances, or attributes that classes leave out.
+pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
+    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    let mut constraints = asked.flat_map(|request| &request.constraints);
+    let is_unique = |word: &str| word == IDS || word.starts_with("${device.attr.unique.");
+    constraints.any(|constraint| is_unique(&constraint.l_target) || is_unique(&constraint.r_target))
+}
+
+/// A constraint or an affinity on a device.
+#[derive(Debug)]
+struct DeviceCondition<'a> {
+    left: Side<'a>,
+    operand: Operand,
+    right: Side<'a>,
+}
+
+/// Where one side's value comes from.
+#[derive(Debug)]
+enum Side<'a> {
+    Literal(Value),
+    Ids,
+    Model,
+    Vendor,
+    Kind,
+    Attribute(&'a str),
+    /// A reference to nothing that devices have.
+    Unknown,
+}
+
+impl<'a> Side<'a> {
+    fn parse(word: &'a str) -> Self {
+        let Some(name) = word.strip_prefix("${") else { return Self::Literal(Value::parse(word)) };
+        match name.strip_suffix('}').and_then(|name| name.strip_prefix("device.")) {
+            Some("ids") => Self::Ids,
+            Some("model") => Self::Model,
+            Some("vendor") => Self::Vendor,
+            Some("type") => Self::Kind,
+            Some(name) => name.strip_prefix("attr.").map_or(Self::Unknown, Self::Attribute),
+            None => Self::Unknown,
+        }
+    }
+
+    fn resolve(&self, group: &NodeDeviceGroup) -> Option<Value> {
+        let text = |text: &str| Some(Value::Text(text.to_owned()));
+        match self {
+            Self::Literal(value) => Some(value.clone()),
+            Self::Ids => {
+                let ids: Vec<&str> = group.instances.iter().map(|instance| &*instance.id).collect();
+                Some(Value::Text(ids.join(",")))
+            }
+            Self::Model => text(&group.name),
+            Self::Vendor => text(&group.vendor),
+            Self::Kind => text(&group.kind),
+            Self::Attribute(name) => group.attributes.get(*name).and_then(Value::of),
+            Self::Unknown => None,
+        }
+    }
+}
+
+impl<'a> DeviceCondition<'a> {
+    fn new(left: &'a str, operand: Operand, right: &'a str) -> Self {
+        Self { left: Side::parse(left), operand, right: Side::parse(right) }
+    }
+
+    fn holds_on(&self, group: &NodeDeviceGroup) -> bool {
+        holds(self.left.resolve(group), self.operand, self.right.resolve(group))
+    }
+
+    /// Whether a single instance fulfils a condition on [`IDS`]: a list names those that will do.
+    fn admits(&self, id: &str) -> bool {
+        let other = match (&self.left, &self.right) {
+            (Side::Ids, Side::Literal(other)) | (Side::Literal(other), Side::Ids) => other,
+            _ => return true,
+        };
+        let is_list = matches!(
+            self.operand,
+            Operand::Equal
+                | Operand::DoubleEqual
+                | Operand::Is
+                | Operand::SetContains
+                | Operand::SetContainsAll
+                | Operand::SetContainsAny
+        );
+        match is_list {
+            true => other.as_text().is_some_and(|list| super::condition::items(list).any(|item| item == id)),
+            false => holds(Some(Value::Text(id.to_owned())), self.operand, Some(other.clone())),
+        }
+    }
+}
+
+///
+fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
+    use super::condition::items;
+    let both = left.as_ref().zip(right.as_ref());
+    let ordering = || both.and_then(|(left, right)| left.compare(right));
+    let texts = || both.and_then(|(left, right)| Some((left.as_text()?, right.as_text()?)));
+    let within = |rules| {
+        let bounds = both.and_then(|(left, right)| Some((left.as_version()?, right.as_version()?)));
+        bounds.is_some_and(|(version, bounds)| {
+            Bounds::parse(&bounds, rules).is_some_and(|bounds| bounds.admit(&version))
+        })
+    };
+    match operand {
+        Operand::Equal | Operand::DoubleEqual | Operand::Is => ordering().is_some_and(Ordering::is_eq),
+        Operand::NotEqual | Operand::Not => match (&left, &right) {
+            (None, None) => false,
+            (Some(_), None) | (None, Some(_)) => true,
+            (Some(_), Some(_)) => ordering().is_some_and(Ordering::is_ne),
+        },
+        Operand::Less => ordering().is_some_and(Ordering::is_lt),
+        Operand::LessOrEqual => ordering().is_some_and(Ordering::is_le),
+        Operand::Greater => ordering().is_some_and(Ordering::is_gt),
+        Operand::GreaterOrEqual => ordering().is_some_and(Ordering::is_ge),
+        Operand::IsSet => left.is_some(),
+        Operand::IsNotSet => left.is_none(),
+        Operand::Version => within(Rules::Version),
+        Operand::Semver => within(Rules::Semver),
+        Operand::Regexp => texts()
+            .is_some_and(|(left, right)| Regex::new(right).is_ok_and(|expression| expression.is_match(left))),
+        Operand::SetContains | Operand::SetContainsAll => texts()
+            .is_some_and(|(left, right)| items(right).all(|wanted| items(left).any(|item| item == wanted))),
+        Operand::SetContainsAny => texts()
+            .is_some_and(|(left, right)| items(right).any(|wanted| items(left).any(|item| item == wanted))),
+        // No device has hosts or properties.
+        Operand::DistinctHosts | Operand::DistinctProperty => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpus() -> NodeDeviceGroup {
+        let instance = |id: &str, healthy| NodeDevice { id: id.into(), healthy, ..NodeDevice::default() };
+        let memory = model::node::Attribute {
+            int: Some(11_264),
+            unit: Some("MiB".to_owned()),
+            ..model::node::Attribute::default()
+        };
+        NodeDeviceGroup {
+            vendor: "nvidia".into(),
+            kind: "gpu".into(),
+            name: "2080ti".into(),
+            instances: vec![instance("a", true), instance("b", false), instance("c", true)],
+            attributes: [("memory".into(), memory)].into(),
+        }
+    }
+
+    fn asked_for(name: &str, constraint: Option<(&str, Operand, &str)>) -> RequestedDevice {
+        let constraint = constraint.map(|(left, operand, right)| Constraint {
+            l_target: left.into(),
+            r_target: right.into(),
+            operand,
+        });
+        RequestedDevice {
+            name: name.into(),
+            count: 1,
+            constraints: constraint.into_iter().collect(),
+            ..RequestedDevice::default()
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_name_must_agree() {
+        let matches = |name| DeviceRequest::of(&asked_for(name, None)).matches(&gpus());
+        assert!(matches("gpu") && matches("nvidia/gpu") && matches("nvidia/gpu/2080ti"));
+        assert!(!matches("nvidia") && !matches("amd/gpu") && !matches("nvidia/gpu/1080ti"));
+    }
+
+    #[test]
+    fn constraints_are_on_typed_values() {
+        let matches = |left, operand, right| {
+            DeviceRequest::of(&asked_for("gpu", Some((left, operand, right)))).matches(&gpus())
+        };
+        assert!(matches("${device.attr.memory}", Operand::GreaterOrEqual, "11 GiB"));
+        assert!(!matches("${device.attr.memory}", Operand::GreaterOrEqual, "12 GiB"));
+        assert!(!matches("${device.attr.memory}", Operand::NotEqual, "11264"), "they cannot be compared");
+        assert!(matches("${device.attr.none}", Operand::NotEqual, "1"));
+        assert!(matches("${device.model}", Operand::Regexp, "ti$"));
+    }
+
+    #[test]
+    fn ids_name_the_instances_that_will_do() {
+        let asked = asked_for("gpu", Some((IDS, Operand::SetContains, "c,b")));
+        let request = DeviceRequest::of(&asked);
+        let admitted = |group: &NodeDeviceGroup| -> Vec<bool> {
+            group.instances.iter().map(|instance| request.admits(instance)).collect()
+        };
+        assert_eq!(admitted(&gpus()), [false, false, true]);
+    }
+
+    #[test]
+    fn several_makes_may_cover_a_request() {
+        let ask = |count| {
+            let mut group = TaskGroup { tasks: vec![Default::default()], ..TaskGroup::default() };
+            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..asked_for("gpu", None) }];
+            group
+        };
+        let devices = [gpus(), NodeDeviceGroup { name: "t4".into(), ..gpus() }];
+        assert!(covers(&ask(4), &devices));
+        assert!(!covers(&ask(5), &devices), "of the instances two are not healthy");
+    }
+}

@@ -1,0 +1,346 @@
+//! The nodes that a group can run on, and what there is to say of each.
+
+use model::alloc::{AllocatedResources, Demand};
+use model::eval::Evaluation;
+use model::job::{Job, JobType, TaskGroup};
+use model::{AllocId, Text};
+use state::{AllocRef, NodePage, PAGE};
+
+use super::demand::common_share;
+use super::standings::Standings;
+use super::world::World;
+use crate::feasible::{Asked, Counted, Distinct, Volumes, places};
+use crate::hash;
+use crate::preempt;
+use crate::rank::{Merits, Rank, Ranking, Spreads};
+use crate::room::{Ask, Exhausted, Offer, locate};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Candidates<'a> {
+    pub(super) job: &'a Job,
+    pub(super) group: &'a TaskGroup,
+    /// The group's number in the world.
+    pub(super) number: u32,
+    pub(super) share: AllocatedResources,
+    pub(super) ask: Ask<'a>,
+    pub(super) ranking: Ranking<'a>,
+    /// A word for each page.
+    pub(super) feasible: Vec<u64>,
+    /// Empty where nothing is preferred.
+    affinity: Vec<f64>,
+    pub(super) spreads: Option<Spreads<'a>>,
+    pub(super) distinct: Distinct<'a>,
+    pub(super) volumes: Option<Volumes<'a>>,
+    seed: u64,
+    /// How much of the world's journal was read.
+    seen: usize,
+    /// Who is best, once somebody asks who never wanted to know more.
+    standings: Option<Standings>,
+    /// Nodes that stand where they stood for one placement only.
+    unsettled: Vec<u32>,
+}
+
+/// Stands for an allocation where it does not matter which.
+const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
+
+/// What one placement asks for beyond what its group does.
+#[derive(Debug)]
+pub(super) struct Turn<'t, 'a> {
+    pub(super) id: AllocId,
+    /// Slots of nodes on which predecessors failed.
+    pub(super) penalised: &'t [u32],
+    pub(super) volumes: Option<Asked<'t, 'a>>,
+    /// Whether others may have to make room.
+    pub(super) preempts: bool,
+}
+
+/// What a node would give.
+#[derive(Debug, Clone)]
+pub(super) struct Place<'a> {
+    pub(super) offer: Offer,
+    pub(super) victims: Vec<AllocRef<'a>>,
+    pub(super) merits: Merits,
+}
+
+/// Why a node will not do.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Filtered(Text),
+    Exhausted(Text),
+}
+
+impl<'a> Candidates<'a> {
+    /// The candidates among the nodes in `feasible`.
+    pub(super) fn new(
+        world: &mut World<'a>,
+        eval: &Evaluation,
+        (job, group): (&'a Job, &'a TaskGroup),
+        feasible: Vec<u64>,
+    ) -> Self {
+        let (state, pages) = (world.state, world.pages);
+        let share = common_share(state, &job.spec, group);
+        let ask = Ask::of(group, &share);
+        let nodes: Vec<(&NodePage, u64)> = pages.iter().copied().zip(feasible.iter().copied()).collect();
+        let ranking = Ranking::of(state, &job.spec, group, ask.demand, &nodes);
+        let mut affinity = Vec::new();
+        if let Some(affinities) = ranking.affinities() {
+            affinity.resize(pages.len() * PAGE, 0.0);
+            let node = |slot| state.node_at(slot).expect("feasible nodes are known");
+            let scores = affinities.scores(slots(&feasible).map(node), state.node_kinds());
+            for (slot, score) in slots(&feasible).zip(scores) {
+                affinity[slot as usize] = score;
+            }
+        }
+        let mut spreads = Spreads::of(state, pages, job, group, &world.allocs);
+        if let Some(spreads) = &mut spreads {
+            slots(&feasible).for_each(|slot| spreads.welcome(slot));
+        }
+        Self {
+            job,
+            group,
+            number: world.group(&group.name),
+            ranking,
+            affinity,
+            spreads,
+            distinct: Distinct::of(state, pages, job, group, &world.allocs),
+            volumes: Volumes::of(state, &job.spec, group),
+            seed: hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0),
+            seen: 0,
+            standings: None,
+            unsettled: Vec::new(),
+            share,
+            ask,
+            feasible,
+        }
+    }
+
+    /// Takes in what happened since.
+    pub(super) fn catch_up(&mut self, world: &World<'a>) {
+        let from = std::mem::replace(&mut self.seen, world.journal.len());
+        let mut moved = std::mem::take(&mut self.unsettled);
+        for event in &world.journal[from..] {
+            moved.push(event.slot);
+            let Some((group, change)) = event.counted else { continue };
+            self.distinct.note(event.slot, world.group_name(group), change);
+            if change != Counted::Proposed && self.distinct.counts_values() {
+                // Others with the value may have been turned away for it.
+                self.standings = None;
+            }
+            if group == self.number
+                && let Some(spreads) = &mut self.spreads
+            {
+                let tuples = spreads.note(event.slot, change);
+                if let Some(standings) = &mut self.standings {
+                    standings.recount(spreads, &tuples);
+                }
+            }
+        }
+        if self.standings.is_some() {
+            moved.sort_unstable();
+            moved.dedup();
+            moved.into_iter().for_each(|slot| self.stand(world, slot, false));
+        }
+    }
+
+    /// Whether what a node offers differs from placement to placement, so that each has to look at all nodes.
+    pub(super) fn differ_by_placement(&self) -> bool {
+        self.volumes.as_ref().is_some_and(Volumes::differ_by_placement)
+    }
+
+    /// Whether nodes are turned away for nothing but what they are and for amounts: then all is told without a look at each.
+    pub(super) fn is_told_shortly(&self) -> bool {
+        self.ask.is_plain() && self.volumes.is_none() && self.distinct.is_empty()
+    }
+
+    /// The best nodes, in order, as many as there are up to `count`.
+    pub(super) fn best_of(
+        &mut self,
+        world: &World<'a>,
+        turn: &Turn<'_, 'a>,
+        count: usize,
+    ) -> Vec<(u32, Place<'a>)> {
+        let mut best = Vec::with_capacity(count);
+        while best.len() < count
+            && let Some((slot, place)) = self.best(world, turn)
+        {
+            if let Some(standings) = &mut self.standings {
+                standings.leave(slot);
+            }
+            best.push((slot, place));
+        }
+        self.unsettled.extend(best.iter().map(|(slot, _)| *slot));
+        best
+    }
+
+    /// Gets ready for a placement that looks for its node the short way.
+    pub(super) fn get_ready(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
+        if self.standings.is_none() {
+            self.line_up(world);
+        }
+        for slot in turn.penalised {
+            self.stand(world, *slot, true);
+            self.unsettled.push(*slot);
+        }
+    }
+
+    /// The best node for a placement that needs nobody to make room.
+    pub(super) fn best(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) -> Option<(u32, Place<'a>)> {
+        loop {
+            let slot = self.standings.as_mut()?.best(self.spreads.as_ref())?;
+            match self.look_at(world, slot, turn) {
+                Ok(place) => return Some((slot, place)),
+                // It will not do before something happens there.
+                Err(_) => self.standings.as_mut()?.leave(slot),
+            }
+        }
+    }
+
+    /// Enters all nodes that seem to have room.
+    fn line_up(&mut self, world: &World<'a>) {
+        let mut nodes = Vec::with_capacity(slots(&self.feasible).count());
+        for number in 0..self.feasible.len() {
+            let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
+            if word == 0 {
+                continue;
+            }
+            let fits = (!self.ask.decides_score())
+                .then(|| self.ranking.fit_page(world.pages[number], world.room.used(number)));
+            for place in places(word) {
+                let slot = (number * PAGE + place) as u32;
+                let merits = match &fits {
+                    Some(fits) => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
+                    None => self.offered_merits(world, slot),
+                };
+                let Some(merits) = merits else { continue };
+                let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
+                nodes.push((slot, tuple, self.ranking.rank(&merits), self.tie(world, slot)));
+            }
+        }
+        let slots = world.pages.len() * PAGE;
+        self.standings = Some(Standings::of(slots, self.spreads.as_ref(), nodes.into_iter()));
+        self.unsettled.clear();
+    }
+
+    /// Enters one node as it stands now.
+    fn stand(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
+        if !self.is_feasible(slot) {
+            return;
+        }
+        let merits = if world.room.short(slot, self.ask.demand).is_some() {
+            None
+        } else if self.ask.decides_score() {
+            self.offered_merits(world, slot)
+        } else {
+            let (page, place) = locate(slot);
+            let used = world.room.used(page).at(place);
+            let fit = self.ranking.fit(world.pages[page], place, used, self.ask.demand);
+            Some(Merits { fit, ..self.standing_merits(world, slot) })
+        };
+        let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
+        let tie = self.tie(world, slot);
+        let rank = merits.map(|merits| self.ranking.rank(&Merits { penalised, ..merits }));
+        if let Some(standings) = &mut self.standings {
+            match rank {
+                Some(rank) => standings.enter(slot, tuple, rank, tie),
+                None => standings.leave(slot),
+            }
+        }
+    }
+
+    /// What there is to say of a node whatever it gives.
+    fn standing_merits(&self, world: &World<'a>, slot: u32) -> Merits {
+        Merits {
+            others: world.of_group(self.number)[slot as usize],
+            affinity: self.affinity.get(slot as usize).copied().unwrap_or_default(),
+            ..Merits::default()
+        }
+    }
+
+    /// The same with what it would give, where that decides how well it suits.
+    fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<Merits> {
+        let (page, place) = locate(slot);
+        let used = world.room.used(page).at(place);
+        let offer = world.room.offer(slot, &self.ask, NOBODY).ok()?;
+        Some(self.merits(world, slot, used, &offer))
+    }
+
+    /// What a node would give at a placement's turn, and what there is to say of it; else why it will not do.
+    pub(super) fn look_at(
+        &mut self,
+        world: &World<'a>,
+        slot: u32,
+        turn: &Turn<'_, 'a>,
+    ) -> Result<Place<'a>, Refusal> {
+        self.check(world, slot, turn).map_or(Ok(()), |reason| Err(Refusal::Filtered(reason)))?;
+        let exhausted = |exhausted: Exhausted| Refusal::Exhausted(exhausted.0);
+        let (page, place) = locate(slot);
+        let (offer, used, victims) = if turn.preempts {
+            let option = preempt::make_room(world, slot, &self.ask, turn.id, self.job).map_err(exhausted)?;
+            (option.offer, option.used, option.victims)
+        } else {
+            let offer = world.room.offer(slot, &self.ask, turn.id).map_err(exhausted)?;
+            (offer, world.room.used(page).at(place), Vec::new())
+        };
+        let preemption = (!victims.is_empty()).then(|| preempt::score(&victims));
+        let penalised = turn.penalised.contains(&slot);
+        let merits = Merits { preemption, penalised, ..self.merits(world, slot, used, &offer) };
+        Ok(Place { offer, victims, merits })
+    }
+
+    /// Why a node will not do, whatever it has left.
+    fn check(&mut self, world: &World<'a>, slot: u32, turn: &Turn<'_, 'a>) -> Option<Text> {
+        let node = || world.room.node(slot);
+        let volumes = turn.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
+        volumes.or_else(|| {
+            let is_system = matches!(self.job.spec.kind, JobType::System | JobType::SysBatch);
+            self.distinct.failure(slot, world.neighbours(slot, self.number), is_system)
+        })
+    }
+
+    fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> Merits {
+        let (page, place) = locate(slot);
+        Merits {
+            fit: self.ranking.fit(world.pages[page], place, used, offer.demand),
+            devices: offer.devices,
+            ..self.standing_merits(world, slot)
+        }
+    }
+
+    /// How much a node evens out the group.
+    pub(super) fn boost(&mut self, slot: u32, lowest: f64) -> f64 {
+        self.spreads.as_mut().map_or(0.0, |spreads| {
+            let tuple = spreads.tuple(slot);
+            spreads.boost(tuple, lowest)
+        })
+    }
+
+    /// See [`Spreads::lowest`].
+    pub(super) fn lowest_boost(&self) -> f64 {
+        self.spreads.as_ref().map_or(0.0, Spreads::lowest)
+    }
+
+    /// A node's place among all.
+    pub(super) fn rank(&self, merits: &Merits, boost: f64) -> Rank {
+        let rank = self.ranking.rank(merits);
+        Rank { sum: rank.sum.with_spread(boost), ..rank }
+    }
+
+    /// What decides between nodes of one rank.
+    pub(super) fn tie(&self, world: &World<'a>, slot: u32) -> u64 {
+        let (page, place) = locate(slot);
+        hash::of_id_with(self.seed, world.pages[page].ids[place].as_bytes())
+    }
+
+    pub(super) fn is_feasible(&self, slot: u32) -> bool {
+        let (page, place) = locate(slot);
+        self.feasible[page] >> place & 1 != 0
+    }
+}
+
+/// The slots of a set of nodes, ascending.
+pub(super) fn slots(words: &[u64]) -> impl Iterator<Item = u32> {
+    let of_page =
+        |(number, word): (usize, &u64)| places(*word).map(move |place| (number * PAGE + place) as u32);
+    words.iter().enumerate().flat_map(of_page)
+}

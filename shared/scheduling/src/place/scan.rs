@@ -1,0 +1,246 @@
+//! A pass over all nodes of which everything is told: what was ruled out and why, what was short, and the best five
+//! (`spec/scheduling.md` §6.8). What it finds best is what the shorter way of [`super`] finds.
+
+use std::collections::BTreeMap;
+
+use model::Text;
+use model::alloc::{AllocMetric, NodeScore};
+use model::job::{JobSpec, TaskGroup};
+use state::PAGE;
+
+use super::candidates::{Candidates, Place, Refusal, Turn, slots};
+use super::world::World;
+use crate::feasible::{BaseNodes, Feasibility, places};
+use crate::rank::Rank;
+use crate::room::Exhausted;
+
+/// How many of the best nodes metrics name.
+const BEST_NAMED: usize = 5;
+
+/// Which nodes a pass looks at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Nodes {
+    /// All of the base set.
+    Base,
+    /// A node that is preferred to all others.
+    Preferred(u32),
+    /// The one node that a system job's allocation is for; reasons are told as if no other had been looked at.
+    Own(u32),
+}
+
+/// A pass and what it found.
+#[derive(Debug)]
+pub(super) struct Scan<'a> {
+    pub(super) best: Option<(u32, Place<'a>)>,
+    pub(super) metric: AllocMetric,
+}
+
+/// A node that will do.
+struct Fitting<'a> {
+    key: (Rank, u64),
+    slot: u32,
+    place: Place<'a>,
+    boost: f64,
+}
+
+pub(super) fn scan<'a>(
+    world: &World<'a>,
+    candidates: &mut Candidates<'a>,
+    feasibility: &mut Feasibility<'a>,
+    (base, group): (&BaseNodes, usize),
+    turn: &Turn<'_, 'a>,
+    nodes: Nodes,
+) -> Scan<'a> {
+    let mut told = Told::default();
+    let mut best: Vec<Fitting<'a>> = Vec::with_capacity(BEST_NAMED + 1);
+    let lowest = candidates.lowest_boost();
+    let mut look_at = |slot: u32| {
+        let is_feasible = candidates.is_feasible(slot);
+        // Registrations are far away: only those of nodes that will not do are fetched.
+        let ruled_out = match nodes {
+            Nodes::Base | Nodes::Preferred(_) if is_feasible => None,
+            Nodes::Base | Nodes::Preferred(_) => feasibility.reason(group, world.room.node(slot)),
+            Nodes::Own(_) => feasibility.own_reason(group, world.room.node(slot)),
+        };
+        if let Some(reason) = ruled_out {
+            return told.filter(reason, class(world, slot));
+        }
+        match candidates.look_at(world, slot, turn) {
+            Err(Refusal::Filtered(reason)) => told.filter(reason, class(world, slot)),
+            Err(Refusal::Exhausted(dimension)) => told.exhaust(dimension, class(world, slot)),
+            Ok(place) => {
+                let boost = candidates.boost(slot, lowest);
+                let key = (candidates.rank(&place.merits, boost), candidates.tie(world, slot));
+                let better = best.partition_point(|other| other.key > key);
+                if better < BEST_NAMED {
+                    best.insert(better, Fitting { key, slot, place, boost });
+                    best.truncate(BEST_NAMED);
+                }
+            }
+        }
+    };
+    let evaluated = match nodes {
+        Nodes::Base => {
+            slots(&base.words).for_each(&mut look_at);
+            base.count
+        }
+        Nodes::Preferred(slot) | Nodes::Own(slot) => {
+            look_at(slot);
+            1
+        }
+    };
+    let named = best.iter().map(|fitting| NodeScore {
+        node_id: world.room.node(fitting.slot).id(),
+        scores: candidates.ranking.scores(&fitting.place.merits, fitting.boost),
+        normalized: fitting.key.0.sum.mean(),
+    });
+    let scores = named.collect();
+    let metric =
+        AllocMetric { scores, nodes_evaluated: evaluated, ..told.into_metric(base, &candidates.job.spec) };
+    let best = best.into_iter().next().map(|fitting| (fitting.slot, fitting.place));
+    Scan { best, metric }
+}
+
+/// What is told of a pass over the base set that found its best node the short way. Only where nodes are turned away for
+/// nothing but what they are and for amounts.
+pub(super) fn tell<'a>(
+    world: &World<'a>,
+    candidates: &mut Candidates<'a>,
+    feasibility: &mut Feasibility<'a>,
+    (base, group): (&BaseNodes, usize),
+    turn: &Turn<'_, 'a>,
+) -> AllocMetric {
+    let state = world.state;
+    let mut told = Told::default();
+    let mut classes: Vec<Option<&'a Text>> = vec![None; state.node_kinds()];
+    for number in 0..base.words.len() {
+        let page = world.pages[number];
+        let (all, feasible) = (base.words[number], candidates.feasible[number]);
+        let mut class = |place: usize, slot: u32| {
+            let node = || state.node_at(slot).expect("the base set holds known nodes");
+            *classes[page.kind[place] as usize].get_or_insert_with(|| &node().spec().node_class)
+        };
+        for place in places(all & !feasible) {
+            let slot = (number * PAGE + place) as u32;
+            let known = feasibility.known_reason(group, page, place);
+            let reason = known.or_else(|| feasibility.reason(group, world.room.node(slot)));
+            told.filter(reason.unwrap_or_default(), class(place, slot));
+        }
+        let short = feasible & !world.room.fitting(number, candidates.ask.demand);
+        for place in places(short | feasible & (page.special | page.garbled_ports)) {
+            let slot = (number * PAGE + place) as u32;
+            let class = class(place, slot);
+            if let Err(Exhausted(dimension)) = world.room.offer(slot, &candidates.ask, turn.id) {
+                told.exhaust(dimension, class);
+            }
+        }
+    }
+    let lowest = candidates.lowest_boost();
+    let mut scores = Vec::with_capacity(BEST_NAMED);
+    for (slot, place) in candidates.best_of(world, turn, BEST_NAMED) {
+        let boost = candidates.boost(slot, lowest);
+        scores.push(NodeScore {
+            node_id: world.room.node(slot).id(),
+            scores: candidates.ranking.scores(&place.merits, boost),
+            normalized: candidates.rank(&place.merits, boost).sum.mean(),
+        });
+    }
+    AllocMetric { scores, nodes_evaluated: base.count, ..told.into_metric(base, &candidates.job.spec) }
+}
+
+fn class<'a>(world: &World<'a>, slot: u32) -> &'a Text {
+    &world.room.node(slot).spec().node_class
+}
+
+/// Counts of a pass.
+#[derive(Debug, Default)]
+struct Told {
+    filtered: u32,
+    by_reason: Tally,
+    class_filtered: Tally,
+    exhausted: u32,
+    by_dimension: Tally,
+    class_exhausted: Tally,
+}
+
+impl Told {
+    ///
+    fn filter(&mut self, reason: Text, class: &Text) {
+        self.filtered += 1;
+        self.by_reason.add(&reason);
+        if !class.is_empty() {
+            self.class_filtered.add(class);
+        }
+    }
+
+    ///
+    fn exhaust(&mut self, dimension: Text, class: &Text) {
+        self.exhausted += 1;
+        self.by_dimension.add(&dimension);
+        if !class.is_empty() {
+            self.class_exhausted.add(class);
+        }
+    }
+
+    fn into_metric(self, base: &BaseNodes, spec: &JobSpec) -> AllocMetric {
+        AllocMetric {
+            nodes_filtered: self.filtered,
+            nodes_in_pool: base.count,
+            node_pool: Text::clone(&spec.node_pool),
+            nodes_available: base.by_datacenter.clone(),
+            class_filtered: self.class_filtered.into_counts(),
+            constraint_filtered: self.by_reason.into_counts(),
+            nodes_exhausted: self.exhausted,
+            class_exhausted: self.class_exhausted.into_counts(),
+            dimension_exhausted: self.by_dimension.into_counts(),
+            ..AllocMetric::default()
+        }
+    }
+}
+
+/// Counts names, of which the same mostly come one after the other.
+#[derive(Debug, Default)]
+struct Tally {
+    last: Option<(Text, u32)>,
+    counts: BTreeMap<Text, u32>,
+}
+
+impl Tally {
+    fn add(&mut self, name: &Text) {
+        match &mut self.last {
+            Some((last, count)) if last == name => *count += 1,
+            _ => {
+                self.settle();
+                self.last = Some((Text::clone(name), 1));
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some((name, count)) = self.last.take() {
+            *self.counts.entry(name).or_default() += count;
+        }
+    }
+
+    fn into_counts(mut self) -> BTreeMap<Text, u32> {
+        self.settle();
+        self.counts
+    }
+}
+
+/// What the tasks of a group asked for in vain.
+pub(crate) fn add_exhausted_resources(metric: &mut AllocMetric, group: &TaskGroup) {
+    let [cpu, memory] = ["cpu", "memory"].map(|dimension| metric.dimension_exhausted.contains_key(dimension));
+    if !cpu && !memory {
+        return;
+    }
+    for task in &group.tasks {
+        let short = metric.resources_exhausted.entry(Text::clone(&task.name)).or_default();
+        if cpu {
+            short.cpu_mhz = short.cpu_mhz.saturating_add(task.resources.cpu_mhz);
+        }
+        if memory {
+            short.memory_mb = short.memory_mb.saturating_add(task.resources.memory_mb);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Who is best: nodes in heaps, so that a placement looks at the tops and not at every node.
+//!
+//! Without spreads one heap for each number of scores will do, for the mean of as many scores is ordered as their sum is.
+//! A spread's boost is the same for all nodes of a *tuple* of values, and for all tuples of a *level*: so there is a heap
+//! for each tuple, and for each level one of the tops of its tuples. What is out of date in a heap is found when it comes
+//! to the top.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::rank::{Level, Rank, Spreads, Sum};
+
+/// More scores than a node ever has, spread apart.
+const PARTS_MAX: usize = 8;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Standings {
+    /// By tuple and number of scores.
+    heaps: Vec<BinaryHeap<Entry>>,
+    /// How often each node was entered; an entry from before is out of date.
+    stamps: Vec<u32>,
+    levels: Option<Levels>,
+}
+
+/// A node in its heap: by the sum of its scores, by alignment, and among equals by a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    steps: i64,
+    alignment: i64,
+    tie: u64,
+    slot: u32,
+    stamp: u32,
+}
+
+/// The tuples by level.
+#[derive(Debug, Default)]
+struct Levels {
+    numbers: HashMap<Level, u32>,
+    of_tuple: Vec<u32>,
+    /// By level and number of scores: the tops of the heaps, with the tuples.
+    tops: Vec<[BinaryHeap<(Entry, u32)>; PARTS_MAX]>,
+    /// The levels that may have tops.
+    live: Vec<u32>,
+}
+
+/// A node as it stands against those of other heaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Contender {
+    rank: Rank,
+    tie: u64,
+    slot: u32,
+}
+
+impl Ord for Contender {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank.cmp(&other.rank).then((self.tie, self.slot).cmp(&(other.tie, other.slot)))
+    }
+}
+
+impl PartialOrd for Contender {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Contender {
+    fn of(entry: Entry, parts: usize, boost: f64) -> Self {
+        let sum = Sum { steps: entry.steps, parts: parts as u8 }.with_spread(boost);
+        Self { rank: Rank { sum, alignment: entry.alignment }, tie: entry.tie, slot: entry.slot }
+    }
+}
+
+impl Standings {
+    /// The standings of many nodes: slot, tuple, rank and hash of each.
+    pub(super) fn of(
+        slots: usize,
+        spreads: Option<&Spreads<'_>>,
+        nodes: impl Iterator<Item = (u32, u32, Rank, u64)>,
+    ) -> Self {
+        let tuples = spreads.map_or(1, Spreads::tuples);
+        let mut entries: Vec<Vec<Entry>> = vec![Vec::new(); tuples * PARTS_MAX];
+        for (slot, tuple, rank, tie) in nodes {
+            let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
+            entries[place(tuple, rank.sum.parts.into())].push(entry);
+        }
+        let heaps = entries.into_iter().map(BinaryHeap::from).collect();
+        let mut standings = Self { heaps, stamps: vec![0; slots], levels: None };
+        if let Some(spreads) = spreads {
+            standings.levels = Some(Levels::default());
+            (0..tuples as u32).for_each(|tuple| standings.set_level(spreads, tuple));
+        }
+        standings
+    }
+
+    /// Enters a node anew; what was known of it is forgotten.
+    pub(super) fn enter(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
+        self.leave(slot);
+        let parts = usize::from(rank.sum.parts);
+        let heap_place = place(tuple, parts);
+        if self.heaps.len() <= heap_place {
+            self.heaps.resize_with((tuple as usize + 1) * PARTS_MAX, BinaryHeap::new);
+        }
+        let entry = Entry {
+            steps: rank.sum.steps,
+            alignment: rank.alignment,
+            tie,
+            slot,
+            stamp: self.stamps[slot as usize],
+        };
+        self.heaps[heap_place].push(entry);
+        if let Some(levels) = &mut self.levels
+            && self.heaps[heap_place].peek() == Some(&entry)
+        {
+            levels.push(tuple, parts, entry);
+        }
+    }
+
+    /// Forgets a node.
+    pub(super) fn leave(&mut self, slot: u32) {
+        self.stamps[slot as usize] += 1;
+    }
+
+    /// The counts of some tuples' values changed.
+    pub(super) fn recount(&mut self, spreads: &Spreads<'_>, tuples: &[u32]) {
+        tuples.iter().for_each(|tuple| self.set_level(spreads, *tuple));
+    }
+
+    /// The best node.
+    pub(super) fn best(&mut self, spreads: Option<&Spreads<'_>>) -> Option<u32> {
+        let best = match (spreads, self.levels.take()) {
+            (Some(spreads), Some(mut levels)) => {
+                let best = self.best_of_levels(spreads, &mut levels);
+                self.levels = Some(levels);
+                best
+            }
+            _ => {
+                let tops = (0..PARTS_MAX).filter_map(|parts| {
+                    let top = self.top(place(0, parts))?;
+                    Some(Contender::of(top, parts, 0.0))
+                });
+                tops.max()
+            }
+        };
+        best.map(|contender| contender.slot)
+    }
+
+    fn best_of_levels(&mut self, spreads: &Spreads<'_>, levels: &mut Levels) -> Option<Contender> {
+        let lowest = spreads.lowest();
+        let mut best: Option<Contender> = None;
+        let Levels { of_tuple, tops, live, .. } = levels;
+        live.retain(|level| {
+            let mut any = false;
+            for (parts, tops) in tops[*level as usize].iter_mut().enumerate() {
+                while let Some((entry, tuple)) = tops.peek().copied() {
+                    let is_here = of_tuple[tuple as usize] == *level;
+                    let now = if is_here { self.top(place(tuple, parts)) } else { None };
+                    if now == Some(entry) {
+                        any = true;
+                        let contender = Contender::of(entry, parts, spreads.boost(tuple, lowest));
+                        best = best.max(Some(contender));
+                        break;
+                    }
+                    tops.pop();
+                    tops.extend(now.map(|entry| (entry, tuple)));
+                }
+            }
+            any
+        });
+        best
+    }
+
+    /// The best entry of a heap that is not out of date.
+    fn top(&mut self, place: usize) -> Option<Entry> {
+        let heap = self.heaps.get_mut(place)?;
+        while let Some(entry) = heap.peek() {
+            if entry.stamp == self.stamps[entry.slot as usize] {
+                return Some(*entry);
+            }
+            heap.pop();
+        }
+        None
+    }
+
+    fn set_level(&mut self, spreads: &Spreads<'_>, tuple: u32) {
+        let Some(mut levels) = self.levels.take() else { return };
+        if levels.settle(tuple, spreads.level(tuple)) {
+            for parts in 0..PARTS_MAX {
+                if let Some(top) = self.top(place(tuple, parts)) {
+                    levels.push(tuple, parts, top);
+                }
+            }
+        }
+        self.levels = Some(levels);
+    }
+}
+
+fn place(tuple: u32, parts: usize) -> usize {
+    tuple as usize * PARTS_MAX + parts
+}
+
+/// Stands for a tuple without a level.
+const NO_LEVEL: u32 = u32::MAX;
+
+impl Levels {
+    /// Says which level a tuple is of; whether that is news.
+    fn settle(&mut self, tuple: u32, level: Level) -> bool {
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(level).or_insert(next);
+        if number == next {
+            self.tops.push(std::array::from_fn(|_| BinaryHeap::new()));
+        }
+        let place = tuple as usize;
+        if self.of_tuple.len() <= place {
+            self.of_tuple.resize(place + 1, NO_LEVEL);
+        }
+        std::mem::replace(&mut self.of_tuple[place], number) != number
+    }
+
+    fn push(&mut self, tuple: u32, parts: usize, entry: Entry) {
+        let level = self.of_tuple[tuple as usize];
+        if !self.live.contains(&level) {
+            self.live.push(level);
+        }
+        self.tops[level as usize][parts].push((entry, tuple));
+    }
+}

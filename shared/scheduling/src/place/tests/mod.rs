@@ -1,0 +1,271 @@
+//! The short way against a look at all nodes, and both against what must hold of every plan.
+
+mod cluster;
+mod naive;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use cluster::{Cluster, Dice, Of, alloc_id, evaluation, node_id};
+use naive::{Counts, Naive, New, Verdict};
+
+/// Scores agree to this.
+const TOLERANCE: f64 = 1e-9;
+
+/// What a plan asks, in its order.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Stop(usize),
+    Update(usize),
+    Place { group: usize, previous: Option<usize>, replaces: bool },
+}
+
+fn steps(dice: &mut Dice, cluster: &Cluster) -> Vec<Step> {
+    let own: Vec<(usize, usize)> = (0..)
+        .zip(&cluster.allocs)
+        .filter_map(|(number, alloc)| match alloc.of {
+            Of::Group(group) => Some((number, group)),
+            Of::Other { .. } => None,
+        })
+        .collect();
+    let mut steps = Vec::new();
+    for (number, _) in &own {
+        match dice.roll(5) {
+            0 => steps.push(Step::Stop(*number)),
+            1 if cluster.allocs[*number].client == ClientStatus::Running => steps.push(Step::Update(*number)),
+            _ => {}
+        }
+    }
+    for _ in 0..1 + dice.roll(12) {
+        let group = dice.roll(cluster.groups.len() as u64) as usize;
+        let of_group: Vec<usize> =
+            own.iter().filter(|(_, of)| *of == group).map(|(number, _)| *number).collect();
+        let previous = (!of_group.is_empty() && dice.once_in(3))
+            .then(|| of_group[dice.roll(of_group.len() as u64) as usize]);
+        steps.push(Step::Place { group, previous, replaces: dice.once_in(2) });
+    }
+    steps
+}
+
+/// A placer in the middle of its work, and what it is asked.
+struct Run<'a> {
+    state: &'a State,
+    cluster: &'a Cluster,
+    placer: Placer<'a>,
+    version: Version,
+}
+
+impl<'a> Run<'a> {
+    fn new(cluster: &'a Cluster, state: &'a State, pages: &'a [&'a NodePage], eval: &'a Evaluation) -> Self {
+        let mut placer = Placer::of(state, pages, eval);
+        let version = placer.version(state.job(&eval.job).unwrap());
+        Self { state, cluster, placer, version }
+    }
+
+    fn alloc(&self, number: usize) -> AllocRef<'a> {
+        self.state.alloc(alloc_id(number)).unwrap()
+    }
+
+    fn update(&mut self, of: usize) -> bool {
+        let Of::Group(group) = self.cluster.allocs[of].of else { unreachable!("only own ones are updated") };
+        self.placer.update_in_place(self.version, group, self.alloc(of))
+    }
+
+    fn wish(
+        &self,
+        number: u32,
+        group: usize,
+        previous: Option<usize>,
+        replaces: bool,
+        explain: bool,
+    ) -> Wish<'a> {
+        Wish {
+            version: self.version,
+            group,
+            id: AllocId::from_bytes(u128::from(crate::hash::mix(number.into())).to_be_bytes()),
+            name_index: number,
+            previous: previous.map(|of| self.alloc(of)),
+            replaces,
+            explain,
+        }
+    }
+}
+
+/// How a test has its nodes chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// The short way, told of or not.
+    Short { explain: bool },
+    /// By a look at every node.
+    Scan,
+}
+
+/// What came of each placement.
+fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<AllocMetric>>> {
+    let (state, eval) = (cluster.state(), evaluation());
+    let pages: Vec<&NodePage> = state.node_pages().collect();
+    let mut run = Run::new(cluster, &state, &pages, &eval);
+    let mut placed = Vec::new();
+    for (number, step) in (0u32..).zip(steps) {
+        match *step {
+            Step::Stop(of) => run.placer.stop(run.alloc(of)),
+            Step::Update(of) => drop(run.update(of)),
+            Step::Place { group, previous, replaces } => {
+                let wish = run.wish(number, group, previous, replaces, how != How::Short { explain: false });
+                placed.push(match how {
+                    How::Short { .. } => run.placer.place(&wish),
+                    How::Scan => run.placer.place_by_scan(&wish),
+                });
+            }
+        }
+    }
+    placed
+}
+
+fn without_metric(placed: Vec<Result<Chosen, Box<AllocMetric>>>) -> Vec<Result<Chosen, Box<AllocMetric>>> {
+    placed.into_iter().map(|chosen| chosen.map(|chosen| Chosen { metric: None, ..chosen })).collect()
+}
+
+/// What is told of a pass agrees with what every node was told to be.
+fn check_told(metric: &AllocMetric, verdicts: &[Verdict], is_second: bool) -> Result<(), TestCaseError> {
+    let told = |counts: &BTreeMap<Text, u32>| -> BTreeMap<String, u32> {
+        counts.iter().map(|(what, count)| (what.to_string(), *count)).collect()
+    };
+    let counts = Counts::of(verdicts);
+    prop_assert_eq!(metric.nodes_evaluated as usize, verdicts.len());
+    prop_assert_eq!(metric.nodes_filtered, counts.filtered.values().sum::<u32>());
+    prop_assert_eq!(told(&metric.constraint_filtered), counts.filtered);
+    if is_second {
+        return Ok(());
+    }
+    prop_assert_eq!(metric.nodes_exhausted, counts.exhausted.values().sum::<u32>());
+    prop_assert_eq!(told(&metric.dimension_exhausted), counts.exhausted);
+    let mut scores = scores(verdicts);
+    scores.sort_by(|a, b| b.total_cmp(a));
+    scores.truncate(5);
+    let best: Vec<f64> = metric.scores.iter().map(|score| score.normalized).collect();
+    let agree = best.iter().zip(&scores).all(|(told, score)| (told - score).abs() < TOLERANCE);
+    prop_assert!(best.len() == scores.len() && agree, "{:?} told, {:?} found", best, scores);
+    Ok(())
+}
+
+fn scores(verdicts: &[Verdict]) -> Vec<f64> {
+    let score = |verdict: &Verdict| match verdict {
+        Verdict::Scores(score) => Some(*score),
+        Verdict::Filtered(_) | Verdict::Exhausted(_) => None,
+    };
+    verdicts.iter().filter_map(score).collect()
+}
+
+/// A choice as the naive solver takes note of it.
+fn new(chosen: &Chosen, node: usize, group: usize) -> New {
+    let tasks = &chosen.assigned.tasks;
+    let ids = tasks.iter().flat_map(|task| &task.devices).flat_map(|device| &device.ids);
+    New {
+        node,
+        group,
+        ports: chosen.assigned.ports.iter().map(|port| port.value).collect(),
+        gpus: ids.map(|id| id.strip_prefix("gpu-").unwrap().parse().unwrap()).collect(),
+        cores: tasks.iter().flat_map(|task| task.cores.clone()).collect(),
+    }
+}
+
+/// Every placement against a naive solver that scores all nodes for each.
+fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
+    let (state, eval) = (cluster.state(), evaluation());
+    let pages: Vec<&NodePage> = state.node_pages().collect();
+    let mut run = Run::new(cluster, &state, &pages, &eval);
+    let mut naive = Naive::default();
+    let node_of =
+        |slot: u32| (0..cluster.nodes.len()).find(|node| state.node(node_id(*node)).unwrap().slot() == slot);
+    for (number, step) in (0u32..).zip(steps) {
+        match *step {
+            Step::Stop(of) => {
+                run.placer.stop(run.alloc(of));
+                naive.gone.insert(of);
+                naive.stopped.insert(of);
+            }
+            Step::Update(of) => {
+                let alloc = &cluster.allocs[of];
+                let Of::Group(group) = alloc.of else { unreachable!("only own ones are updated") };
+                let fits = run.update(of);
+                if naive.tell(cluster, group, alloc.node).is_some() {
+                    prop_assert!(!fits);
+                } else if fits {
+                    naive.updated.push(of);
+                }
+            }
+            Step::Place { group, previous, replaces } => {
+                let leaves = previous.filter(|of| replaces && naive.stopped.insert(*of));
+                naive.gone.extend(leaves);
+                let failed_on = previous
+                    .map(|of| &cluster.allocs[of])
+                    .filter(|alloc| alloc.client == ClientStatus::Failed)
+                    .map(|alloc| alloc.node);
+                let verdicts = naive.look(cluster, group, failed_on);
+                let chosen = run.placer.place(&run.wish(number, group, previous, replaces, true));
+                let best = scores(&verdicts).into_iter().fold(f64::NEG_INFINITY, f64::max);
+                match chosen {
+                    Ok(chosen) => {
+                        let node = node_of(chosen.slot).unwrap();
+                        let metric = chosen.metric.as_deref().unwrap();
+                        if chosen.victims.is_empty() {
+                            let Verdict::Scores(score) = verdicts[node] else {
+                                return Err(TestCaseError::fail(format!("{node} is {:?}", verdicts[node])));
+                            };
+                            prop_assert!(score > best - TOLERANCE, "{score} instead of {best}");
+                            check_told(metric, &verdicts, false)?;
+                        } else {
+                            prop_assert!(scores(&verdicts).is_empty(), "nobody had to make room");
+                            check_told(metric, &naive.look(cluster, group, failed_on), true)?;
+                            let victims = (0..cluster.allocs.len())
+                                .filter(|number| chosen.victims.contains(&alloc_id(*number)));
+                            naive.gone.extend(victims);
+                        }
+                        naive.placed.push(new(&chosen, node, group));
+                    }
+                    Err(metric) => {
+                        prop_assert!(scores(&verdicts).is_empty(), "there was room");
+                        let second = cluster.preempts.then(|| naive.look(cluster, group, failed_on));
+                        check_told(&metric, second.as_ref().unwrap_or(&verdicts), second.is_some())?;
+                        if let Some(of) = leaves {
+                            naive.gone.remove(&of);
+                            naive.stopped.remove(&of);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    #[test]
+    fn the_short_way_finds_what_a_look_at_all_nodes_finds(seed: u64) {
+        let mut dice = Dice(seed);
+        let cluster = Cluster::random(&mut dice);
+        let steps = steps(&mut dice, &cluster);
+        let whole = run(&cluster, &steps, How::Scan);
+        prop_assert_eq!(
+            run(&cluster, &steps, How::Short { explain: true }),
+            whole.clone(),
+            "{:#?}\n{:?}", cluster, steps
+        );
+        let short = run(&cluster, &steps, How::Short { explain: false });
+        prop_assert_eq!(without_metric(short), without_metric(whole), "{:#?}\n{:?}", cluster, steps);
+    }
+
+    #[test]
+    fn a_naive_solver_finds_the_same(seed: u64) {
+        let mut dice = Dice(seed);
+        let cluster = Cluster::random(&mut dice);
+        let steps = steps(&mut dice, &cluster);
+        let agrees = check_against_naive(&cluster, &steps);
+        prop_assert!(agrees.is_ok(), "{:?}\n{:#?}\n{:?}", agrees, cluster, steps);
+    }
+}

@@ -1,0 +1,334 @@
+//! The obvious way: for each placement every node is looked at and scored from nothing but the cluster's description and
+//! what the plan did so far. Shares no code with the scheduler. What preemption would find it does not say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::alloc::ClientStatus;
+
+use super::cluster::{Cluster, GroupIs, Of, SpreadIs};
+
+/// What a node is told to be.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Verdict {
+    Filtered(String),
+    Exhausted(String),
+    Scores(f64),
+}
+
+/// An allocation that the plan placed.
+#[derive(Debug, Clone)]
+pub(super) struct New {
+    pub(super) node: usize,
+    pub(super) group: usize,
+    pub(super) ports: Vec<u16>,
+    pub(super) gpus: Vec<u64>,
+    pub(super) cores: Vec<u16>,
+}
+
+/// The plan so far.
+#[derive(Debug, Default)]
+pub(super) struct Naive {
+    /// Allocations that are stopped, or make room.
+    pub(super) gone: BTreeSet<usize>,
+    pub(super) stopped: BTreeSet<usize>,
+    pub(super) updated: Vec<usize>,
+    pub(super) placed: Vec<New>,
+    /// Groups and classes whose reason was told.
+    told: BTreeSet<(usize, String)>,
+}
+
+fn ended(client: ClientStatus) -> bool {
+    matches!(client, ClientStatus::Failed | ClientStatus::Complete | ClientStatus::Lost)
+}
+
+fn class(cluster: &Cluster, node: usize) -> String {
+    let is = &cluster.nodes[node];
+    format!("{}{:?}{}{}", is.class, is.rack, is.gpus > 0, is.has_driver)
+}
+
+/// What keeps a group off a node whatever else is there.
+fn static_failure(cluster: &Cluster, group: &GroupIs, node: usize) -> Option<String> {
+    let is = &cluster.nodes[node];
+    if !is.has_driver {
+        return Some("missing drivers".into());
+    }
+    if let Some(rack) = group.not_rack
+        && is.rack == Some(rack)
+    {
+        return Some(format!("${{meta.rack}} != r{rack}"));
+    }
+    (group.gpus > is.gpus.saturating_sub(1)).then(|| "missing devices".into())
+}
+
+impl Naive {
+    /// What each node is told to be for a placement, in the nodes' order.
+    pub(super) fn look(&mut self, cluster: &Cluster, group: usize, penalised: Option<usize>) -> Vec<Verdict> {
+        (0..cluster.nodes.len()).map(|node| self.look_at(cluster, group, node, penalised)).collect()
+    }
+
+    /// A failure of a class is told once for one of its nodes.
+    pub(super) fn tell(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
+        let reason = static_failure(cluster, &cluster.groups[group], node)?;
+        let is_news = self.told.insert((group, class(cluster, node)));
+        Some(if is_news { reason } else { "computed class ineligible".into() })
+    }
+
+    fn look_at(&mut self, cluster: &Cluster, group: usize, node: usize, penalised: Option<usize>) -> Verdict {
+        if let Some(reason) = self.tell(cluster, group, node) {
+            return Verdict::Filtered(reason);
+        }
+        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        if asked.wants_volume && !is.has_volume {
+            return Verdict::Filtered("missing compatible host volumes".into());
+        }
+        let others = self.of_group(cluster, group, node);
+        if asked.distinct_hosts && others > 0 {
+            return Verdict::Filtered("distinct_hosts".into());
+        }
+        if let Some(allowed) = asked.racks_each {
+            let Some(rack) = is.rack else {
+                return Verdict::Filtered("missing property \"${meta.rack}\"".into());
+            };
+            let used = self.used(cluster, group, |node| cluster.nodes[node].rack == Some(rack));
+            if used >= allowed {
+                let text = format!("distinct_property: ${{meta.rack}}=r{rack} used by {used} allocs");
+                return Verdict::Filtered(text);
+            }
+        }
+        let exhausted = |what: &str| Verdict::Exhausted(what.to_owned());
+        let here = |new: &&New| new.node == node;
+        let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
+        if asked.static_port.is_some()
+            && (there.iter().any(|alloc| alloc.static_port.is_some())
+                || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
+        {
+            return exhausted("network: reserved port collision s=80");
+        }
+        let dynamic =
+            self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
+        if asked.dynamic_ports > usize::from(is.ports) - dynamic.count() {
+            return exhausted("network: dynamic port selection failed");
+        }
+        if asked.gpus > 0 {
+            let taken: BTreeSet<u64> = there
+                .iter()
+                .flat_map(|alloc| alloc.gpus.clone())
+                .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
+                .collect();
+            let free = (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
+            if free < asked.gpus {
+                return exhausted("devices: no devices match request");
+            }
+        }
+        let taken_cores: BTreeSet<u16> = there
+            .iter()
+            .flat_map(|alloc| alloc.cores.clone())
+            .chain(self.placed.iter().filter(here).flat_map(|new| new.cores.clone()))
+            .collect();
+        let free_cores: Vec<u16> =
+            (0..is.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
+        if free_cores.len() < asked.cores as usize {
+            return exhausted("cores");
+        }
+        let mhz = |cores: &[u16]| cores.iter().map(|core| is.cores[usize::from(*core)]).sum::<u32>();
+        let own_mhz = mhz(&free_cores[..asked.cores as usize]);
+        let amounts = |group: &GroupIs| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
+        let (mut cpu, mut memory, mut allocs) = (0, 0, 0);
+        for alloc in &there {
+            let (own_cpu, own_memory) = match alloc.of {
+                Of::Group(group) => amounts(&cluster.groups[group]),
+                Of::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
+            };
+            cpu += own_cpu + mhz(&alloc.cores);
+            memory += own_memory;
+            allocs += 1;
+        }
+        for new in self.placed.iter().filter(here) {
+            let (own_cpu, own_memory) = amounts(&cluster.groups[new.group]);
+            cpu += own_cpu + mhz(&new.cores);
+            memory += own_memory;
+            allocs += 1;
+        }
+        let (ask_cpu, ask_memory) = amounts(asked);
+        if is.max_allocs > 0 && allocs >= is.max_allocs {
+            return exhausted("max allocation exceeded");
+        }
+        if cpu + ask_cpu + own_mhz > is.cpu_mhz {
+            return exhausted("cpu");
+        }
+        if memory + ask_memory > is.memory_mb {
+            return exhausted("memory");
+        }
+        let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
+        let total = free(cpu + ask_cpu + own_mhz, is.cpu_mhz) + free(memory + ask_memory, is.memory_mb);
+        let fitness = if cluster.spreads_out { total - 2.0 } else { 20.0 - total };
+        let mut scores = vec![fitness.clamp(0.0, 18.0) / 18.0];
+        if others > 0 {
+            scores.push(-(f64::from(others) + 1.0) / f64::from(asked.count));
+        }
+        if penalised == Some(node) {
+            scores.push(-1.0);
+        }
+        if let Some((rack, weight)) = asked.rack_affinity {
+            let matches = is.rack == Some(rack);
+            scores.push(if matches { (weight as f64).signum() } else { 0.0 });
+        }
+        let spread = self.spread(cluster, group, node);
+        if spread.abs() > 1e-13 {
+            scores.push(spread);
+        }
+        Verdict::Scores(scores.iter().sum::<f64>() / scores.len() as f64)
+    }
+
+    /// Allocations of the snapshot that count on a node.
+    fn present(&self, cluster: &Cluster, node: usize) -> impl Iterator<Item = usize> {
+        let counts = move |number: &usize| {
+            let alloc = &cluster.allocs[*number];
+            alloc.node == node && !ended(alloc.client) && !self.gone.contains(number)
+        };
+        (0..cluster.allocs.len()).filter(counts)
+    }
+
+    fn of_group(&self, cluster: &Cluster, group: usize, node: usize) -> u32 {
+        let stored = self.present(cluster, node);
+        let stored = stored.filter(|number| cluster.allocs[*number].of == Of::Group(group)).count();
+        let new = self.placed.iter().filter(|new| new.node == node && new.group == group).count();
+        (stored + new) as u32
+    }
+
+    /// Existing, proposed and cleared allocations of a group on some nodes.
+    fn uses(&self, cluster: &Cluster, group: usize, on: impl Fn(usize) -> bool) -> [u32; 3] {
+        let own = |number: &usize| {
+            cluster.allocs[*number].of == Of::Group(group) && on(cluster.allocs[*number].node)
+        };
+        let all = 0..cluster.allocs.len();
+        let existing = all.filter(own).filter(|number| !ended(cluster.allocs[*number].client)).count();
+        let placed = self.placed.iter().filter(|new| new.group == group && on(new.node)).count();
+        let updated = self.updated.iter().filter(|number| own(number)).count();
+        let cleared = self.stopped.iter().filter(|number| own(number)).count();
+        [existing as u32, (placed + updated) as u32, cleared as u32]
+    }
+
+    fn used(&self, cluster: &Cluster, group: usize, on: impl Fn(usize) -> bool) -> u32 {
+        let [existing, proposed, cleared] = self.uses(cluster, group, on);
+        let cleared = if proposed > 0 && cleared > 1 { cleared - 1 } else { cleared };
+        (existing + proposed).saturating_sub(cleared)
+    }
+
+    fn spread(&self, cluster: &Cluster, group: usize, node: usize) -> f64 {
+        let asked = &cluster.groups[group];
+        let weight = 1.0 / asked.spreads.len() as f64;
+        let one = |spread: &SpreadIs| match spread {
+            SpreadIs::Racks => {
+                let racks: BTreeSet<u64> = cluster.nodes.iter().filter_map(|node| node.rack).collect();
+                let value = |rack: u64| {
+                    let on = move |node: usize| cluster.nodes[node].rack == Some(rack);
+                    (self.uses(cluster, group, on), self.used(cluster, group, on))
+                };
+                even(cluster.nodes[node].rack.map(|rack| value(rack).1), racks.into_iter().map(value))
+            }
+            SpreadIs::Nodes => {
+                let value = |node: usize| {
+                    let on = move |other: usize| other == node;
+                    (self.uses(cluster, group, on), self.used(cluster, group, on))
+                };
+                even(Some(value(node).1), (0..cluster.nodes.len()).map(value))
+            }
+            SpreadIs::SomeRacks(targets) if targets.is_empty() => unreachable!("there is one at least"),
+            SpreadIs::SomeRacks(targets) => {
+                let lowest = self.lowest(cluster, group, weight);
+                let Some(rack) = cluster.nodes[node].rack else { return -1.0 };
+                self.target_boost(cluster, group, targets, rack, weight).unwrap_or(lowest)
+            }
+        };
+        asked.spreads.iter().map(one).sum()
+    }
+
+    /// `None`: none of the value is wanted, so that it is worth the lowest of all.
+    fn target_boost(
+        &self,
+        cluster: &Cluster,
+        group: usize,
+        targets: &[(u64, u64)],
+        rack: u64,
+        weight: f64,
+    ) -> Option<f64> {
+        let count = f64::from(cluster.groups[group].count);
+        let share = |percent: u64| percent as f64 / 100.0 * count;
+        let sum: f64 = targets.iter().map(|(_, percent)| share(*percent)).sum();
+        let rest = (sum > 0.0 && sum < count).then_some(count - sum);
+        let named =
+            |rack: u64| targets.iter().rev().find(|(of, _)| *of == rack).map(|(_, percent)| share(*percent));
+        let racks: BTreeSet<u64> = cluster.nodes.iter().filter_map(|node| node.rack).collect();
+        let used_of =
+            |rack: u64| self.used(cluster, group, move |node| cluster.nodes[node].rack == Some(rack));
+        let used: u32 = match named(rack) {
+            Some(_) => used_of(rack),
+            None => racks.into_iter().filter(|rack| named(*rack).is_none()).map(used_of).sum(),
+        };
+        match named(rack).or(rest) {
+            None => Some(-1.0),
+            Some(0.0) => None,
+            Some(desired) => Some((desired - f64::from(used) - 1.0) / desired * weight),
+        }
+    }
+
+    fn lowest(&self, cluster: &Cluster, group: usize, weight: f64) -> f64 {
+        let asked = &cluster.groups[group];
+        let feasible =
+            (0..cluster.nodes.len()).filter(|node| static_failure(cluster, asked, *node).is_none());
+        let racks: BTreeSet<u64> = feasible.filter_map(|node| cluster.nodes[node].rack).collect();
+        let mut lowest = -1.0f64;
+        for spread in &asked.spreads {
+            let SpreadIs::SomeRacks(targets) = spread else { continue };
+            for rack in &racks {
+                if let Some(boost) = self.target_boost(cluster, group, targets, *rack, weight) {
+                    lowest = lowest.min(boost);
+                }
+            }
+        }
+        lowest
+    }
+}
+
+/// Of a value that is in use so often, where all values have these uses and counts.
+fn even(used: Option<u32>, values: impl Iterator<Item = ([u32; 3], u32)>) -> f64 {
+    let Some(used) = used else { return -1.0 };
+    let present = values.filter(|([existing, proposed, _], _)| existing + proposed > 0);
+    let counts: Vec<f64> = present.map(|(_, count)| f64::from(count)).collect();
+    if counts.is_empty() {
+        return 0.0;
+    }
+    let min = counts.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = counts.iter().copied().fold(0.0, f64::max);
+    let used = f64::from(used);
+    match () {
+        () if used != min && min == 0.0 => -1.0,
+        () if used != min => (min - used) / min,
+        () if min == max => -1.0,
+        () if min == 0.0 => 1.0,
+        () => (max - min) / min,
+    }
+}
+
+/// Counts of a pass.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    pub(super) filtered: BTreeMap<String, u32>,
+    pub(super) exhausted: BTreeMap<String, u32>,
+}
+
+impl Counts {
+    pub(super) fn of(verdicts: &[Verdict]) -> Self {
+        let mut counts = Self::default();
+        for verdict in verdicts {
+            let (of, what) = match verdict {
+                Verdict::Filtered(reason) => (&mut counts.filtered, reason),
+                Verdict::Exhausted(dimension) => (&mut counts.exhausted, dimension),
+                Verdict::Scores(_) => continue,
+            };
+            *of.entry(what.clone()).or_default() += 1;
+        }
+        counts
+    }
+}

@@ -1,0 +1,159 @@
+//! What all groups of an attempt see: the room that is left, where the job's allocations are, and what the plan did so far.
+
+use std::collections::HashMap;
+
+use model::{JobKey, Text};
+use state::{AllocRef, NodePage, PAGE, State};
+
+use crate::feasible::{Counted, Neighbours};
+use crate::room::Room;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct World<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) pages: &'a [&'a NodePage],
+    pub(crate) room: Room<'a>,
+    /// All allocations of the job, of every incarnation, the finished ones too.
+    pub(crate) allocs: Vec<AllocRef<'a>>,
+    census: Census,
+    /// What happened, in order: whoever keeps something by node looks here for what is out of date.
+    pub(crate) journal: Vec<Event>,
+    victims: HashMap<(JobKey, Text), u32>,
+}
+
+/// Something that the plan does on a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event {
+    pub(crate) slot: u32,
+    /// Which of the job's groups it concerns, by number, and what counts of it; `None`: an allocation of another job.
+    pub(crate) counted: Option<(u32, Counted)>,
+}
+
+/// How many allocations of the job, and of each of its groups, are on each node.
+#[derive(Debug)]
+struct Census {
+    job: Vec<u32>,
+    groups: Vec<(Text, Vec<u32>)>,
+}
+
+impl Census {
+    /// The number of a group, be it one that only allocations know.
+    fn group(&mut self, name: &Text) -> u32 {
+        let known = self.groups.iter().position(|(known, _)| known == name);
+        known.unwrap_or_else(|| {
+            self.groups.push((Text::clone(name), vec![0; self.job.len()]));
+            self.groups.len() - 1
+        }) as u32
+    }
+
+    fn count(&mut self, group: u32, slot: u32, more: bool) {
+        let columns = [&mut self.job, &mut self.groups[group as usize].1];
+        for column in columns {
+            let count = &mut column[slot as usize];
+            *count = if more { *count + 1 } else { *count - 1 };
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage], job: &JobKey) -> Self {
+        let mut world = Self {
+            state,
+            pages,
+            room: Room::of(state, pages),
+            allocs: state.allocs_of_job(job).collect(),
+            census: Census { job: vec![0; pages.len() * PAGE], groups: Vec::new() },
+            journal: Vec::new(),
+            victims: HashMap::new(),
+        };
+        // Neighbours mostly share their common part, and with it the group.
+        let mut last: Option<(*const Text, u32)> = None;
+        for alloc in world.allocs.iter().filter(|alloc| !alloc.client_status().is_terminal()) {
+            let name = alloc.group_name();
+            let group = match last {
+                Some((of, group)) if std::ptr::eq(of, name) => group,
+                Some(_) | None => world.census.group(name),
+            };
+            last = Some((name, group));
+            world.census.count(group, alloc.node_slot(), true);
+        }
+        world
+    }
+
+    /// The number of one of the job's groups.
+    pub(crate) fn group(&mut self, name: &Text) -> u32 {
+        self.census.group(name)
+    }
+
+    /// The name of the group with a number.
+    pub(crate) fn group_name(&self, group: u32) -> &Text {
+        &self.census.groups[group as usize].0
+    }
+
+    /// Which of the job's allocations are on a node.
+    pub(crate) fn neighbours(&self, slot: u32, group: u32) -> Neighbours {
+        let place = slot as usize;
+        Neighbours { job: self.census.job[place], group: self.census.groups[group as usize].1[place] }
+    }
+
+    /// How many of a group are on each node, by slot.
+    pub(crate) fn of_group(&self, group: u32) -> &[u32] {
+        &self.census.groups[group as usize].1
+    }
+
+    /// The plan stops one of the job's allocations.
+    pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
+        if !self.room.is_gone(alloc.id()) {
+            self.room.leave(alloc);
+            self.count(alloc, Counted::Cleared);
+        }
+    }
+
+    /// It does not after all.
+    pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
+        if self.room.is_gone(alloc.id()) {
+            self.room.stay(alloc);
+            self.count(alloc, Counted::Kept);
+        }
+    }
+
+    /// The plan moves one of the job's allocations to another version where it is: from then on it is one that the plan
+    /// places, too.
+    pub(crate) fn update(&mut self, alloc: AllocRef<'a>) {
+        let group = self.census.group(alloc.group_name());
+        self.note(alloc.node_slot(), Some((group, Counted::Proposed)));
+    }
+
+    /// The plan has placed one of a group on a node.
+    pub(crate) fn placed(&mut self, slot: u32, group: u32) {
+        self.census.count(group, slot, true);
+        self.note(slot, Some((group, Counted::Proposed)));
+    }
+
+    /// An allocation of another job makes room.
+    pub(crate) fn preempt(&mut self, alloc: AllocRef<'a>) {
+        self.room.leave(alloc);
+        let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
+        *self.victims.entry(group).or_default() += 1;
+        self.note(alloc.node_slot(), None);
+    }
+
+    /// How many of a group make room so far, on any node.
+    pub(crate) fn victims_of(&self, alloc: AllocRef<'a>) -> u32 {
+        let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
+        self.victims.get(&group).copied().unwrap_or(0)
+    }
+
+    fn count(&mut self, alloc: AllocRef<'a>, change: Counted) {
+        let group = self.census.group(alloc.group_name());
+        if !alloc.client_status().is_terminal() {
+            self.census.count(group, alloc.node_slot(), change != Counted::Cleared);
+        }
+        self.note(alloc.node_slot(), Some((group, change)));
+    }
+
+    fn note(&mut self, slot: u32, counted: Option<(u32, Counted)>) {
+        self.journal.push(Event { slot, counted });
+    }
+}

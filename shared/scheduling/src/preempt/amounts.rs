@@ -1,0 +1,103 @@
+//! Victims that give compute, memory and disk (`spec/scheduling.md` §9.2).
+
+use model::alloc::Demand;
+use state::AllocRef;
+
+use super::Candidate;
+use crate::room::Draft;
+
+/// Amounts of which there may be less than nothing.
+#[derive(Debug, Clone, Copy)]
+struct Amounts {
+    cpu: f64,
+    memory: f64,
+    disk: f64,
+}
+
+impl Amounts {
+    fn of(demand: Demand) -> Self {
+        let [cpu, memory, disk] = [demand.cpu_mhz, demand.memory_mb, demand.disk_mb].map(f64::from);
+        Self { cpu, memory, disk }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { cpu: self.cpu + other.cpu, memory: self.memory + other.memory, disk: self.disk + other.disk }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self { cpu: self.cpu - other.cpu, memory: self.memory - other.memory, disk: self.disk - other.disk }
+    }
+
+    fn covers(self, ask: Self) -> bool {
+        self.cpu >= ask.cpu && self.memory >= ask.memory && self.disk >= ask.disk
+    }
+
+    /// How far `x` is from this, which is asked.
+    fn distance(self, x: Self) -> f64 {
+        let part = |ask: f64, x: f64| if ask > 0.0 { (ask - x) / ask } else { 0.0 };
+        let parts = [part(self.memory, x.memory), part(self.cpu, x.cpu), part(self.disk, x.disk)];
+        parts.iter().map(|part| part * part).sum::<f64>().sqrt()
+    }
+}
+
+/// Who has to go for `ask` to fit; nobody, if it does not fit however many go. The candidates come by importance.
+pub(super) fn victims<'a>(draft: &Draft<'_>, ask: Demand, candidates: &[Candidate<'a>]) -> Vec<AllocRef<'a>> {
+    let (page, place) = draft.node.page();
+    let has = Demand {
+        cpu_mhz: page.cpu_mhz[place],
+        memory_mb: page.memory_mb[place],
+        disk_mb: page.disk_mb[place],
+    };
+    let remaining = Amounts::of(has).minus(Amounts::of(draft.used));
+    let ask = Amounts::of(ask);
+    let may_go: Vec<Candidate<'a>> =
+        candidates.iter().filter(|candidate| candidate.may_go).copied().collect();
+    let amounts = |candidate: &Candidate<'_>| Amounts::of(candidate.alloc.demand());
+
+    //
+    let (mut need, mut available) = (ask, remaining);
+    let mut picks: Vec<Candidate<'a>> = Vec::new();
+    let mut is_met = false;
+    for group in may_go.chunk_by(|a, b| a.priority == b.priority) {
+        let mut left = group.to_vec();
+        while !is_met && !left.is_empty() {
+            let away = |candidate: &Candidate<'_>| need.distance(amounts(candidate)) + candidate.penalty;
+            let nearest = (0..left.len()).min_by(|a, b| away(&left[*a]).total_cmp(&away(&left[*b])));
+            let Some(nearest) = nearest else { break };
+            let pick = left.remove(nearest);
+            available = available.plus(amounts(&pick));
+            need = need.minus(amounts(&pick));
+            picks.push(pick);
+            is_met = available.covers(ask);
+        }
+    }
+    if !is_met {
+        return Vec::new();
+    }
+
+    // the big ones may make others needless.
+    picks.sort_by(|a, b| ask.distance(amounts(b)).total_cmp(&ask.distance(amounts(a))));
+    let mut available = remaining;
+    let mut needed = Vec::new();
+    for pick in picks {
+        available = available.plus(amounts(&pick));
+        needed.push(pick.alloc);
+        if available.covers(ask) {
+            break;
+        }
+    }
+    needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of.
+    #[test]
+    fn distance_is_told_in_shares_of_what_is_asked() {
+        let all = |value| Amounts { cpu: value, memory: value, disk: value };
+        assert!((all(4.0).distance(all(2.0)) - 0.75f64.sqrt()).abs() < 1e-15);
+        assert_eq!(all(0.0).distance(all(2.0)), 0.0);
+    }
+}

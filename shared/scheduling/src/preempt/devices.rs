@@ -1,0 +1,68 @@
+//! Victims that give devices (`spec/scheduling.md` §9.4).
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use model::node::NodeDeviceGroup;
+use state::AllocRef;
+
+use super::Candidate;
+use crate::feasible::DeviceRequest;
+use crate::room::{Draft, held_devices};
+
+/// Who has to go for a request to be met, all of one make; nobody, if it cannot be.
+pub(super) fn victims<'a>(
+    draft: &Draft<'_>,
+    request: &DeviceRequest<'_>,
+    candidates: &[Candidate<'a>],
+) -> Vec<AllocRef<'a>> {
+    let makes = draft.node.spec().resources.devices.iter().filter(|group| request.matches(group));
+    let options = makes.filter_map(|group| of_make(draft, request, group, candidates));
+    let cheapest = options.min_by_key(|(net_priority, _)| *net_priority);
+    cheapest.map_or_else(Vec::new, |(_, victims)| victims)
+}
+
+///
+fn of_make<'a>(
+    draft: &Draft<'_>,
+    request: &DeviceRequest<'_>,
+    group: &NodeDeviceGroup,
+    candidates: &[Candidate<'a>],
+) -> Option<(u32, Vec<AllocRef<'a>>)> {
+    let free = draft.book.devices.free(request, group);
+    let mut holders: Vec<(usize, Candidate<'a>)> = Vec::new();
+    let mut given = 0;
+    for candidate in candidates.iter().filter(|candidate| candidate.may_go) {
+        let held = instances_held(group, candidate.alloc);
+        if held > 0 {
+            holders.push((held, *candidate));
+            given += held;
+        }
+        if held > 0 && given + free >= request.count {
+            return Some(shortest_prefix(holders, request.count));
+        }
+    }
+    None
+}
+
+fn instances_held(group: &NodeDeviceGroup, alloc: AllocRef<'_>) -> usize {
+    let of_make = held_devices(alloc).into_iter().filter(|device| {
+        device.vendor == group.vendor && device.kind == group.kind && device.name == group.name
+    });
+    of_make.map(|device| device.ids.len()).sum()
+}
+
+/// those that hold most first, as few as will do; with what they cost.
+fn shortest_prefix<'a>(mut holders: Vec<(usize, Candidate<'a>)>, count: usize) -> (u32, Vec<AllocRef<'a>>) {
+    holders.sort_by_key(|(held, _)| Reverse(*held));
+    let mut given = 0;
+    let prefix = holders.into_iter().map_while(|(held, candidate)| {
+        let is_needed = given < count;
+        given += held;
+        is_needed.then_some(candidate)
+    });
+    let prefix: Vec<Candidate<'a>> = prefix.collect();
+    let priorities: BTreeSet<u16> = prefix.iter().map(|candidate| candidate.priority).collect();
+    let net_priority = priorities.into_iter().map(u32::from).sum();
+    (net_priority, prefix.into_iter().map(|candidate| candidate.alloc).collect())
+}

@@ -1,0 +1,196 @@
+//! Preemption: which allocations of less important jobs make room on a node (`spec/scheduling.md` §9).
+//!
+//! Shortages are met one after the other, in the order in which a placement runs into them: ports, devices, and at the end
+//! compute, memory and disk. Victims add up; what earlier ones free counts for what follows.
+
+mod amounts;
+mod devices;
+mod network;
+
+use model::AllocId;
+use model::alloc::Demand;
+use model::job::Job;
+use state::AllocRef;
+
+use crate::place::World;
+use crate::room::{Ask, Draft, Exhausted, Offer, Short};
+
+/// By how much a job must be more important than one that makes room for it.
+const PRIORITY_DELTA: u16 = 10;
+/// What each victim of a group beyond its `migrate.max_parallel` counts against it.
+const PENALTY: f64 = 50.0;
+/// The curve of the score: how steep it is, and the net priority in its middle.
+const STEEPNESS: f64 = 0.0048;
+const MIDDLE: f64 = 2048.0;
+
+/// A node with the room that was made on it.
+#[derive(Debug)]
+pub(crate) struct Made<'a> {
+    pub(crate) offer: Offer,
+    /// What was in use when it was found to fit; that of victims who gave amounts among it.
+    pub(crate) used: Demand,
+    /// Nobody, if there was room anyway.
+    pub(crate) victims: Vec<AllocRef<'a>>,
+}
+
+/// An allocation of another job on the node.
+#[derive(Debug, Clone, Copy)]
+struct Candidate<'a> {
+    alloc: AllocRef<'a>,
+    /// The importance of the version that it runs.
+    priority: u16,
+    /// Whether it is so much less important that it has to make room.
+    may_go: bool,
+    /// What speaks against it for the sake of its group.
+    penalty: f64,
+}
+
+/// Makes room on a node where there is none; else says what is short.
+pub(crate) fn make_room<'a>(
+    world: &World<'a>,
+    slot: u32,
+    ask: &Ask<'_>,
+    id: AllocId,
+    job: &Job,
+) -> Result<Made<'a>, Exhausted> {
+    if ask.is_plain() && !world.room.is_big_enough(slot, ask.demand) {
+        // However many go, it is too small: nobody has to be looked at.
+        let used = world.room.used_on(slot);
+        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+    }
+    let mut candidates = candidates(world, slot, job);
+    if !candidates.iter().any(|candidate| candidate.may_go) {
+        let used = world.room.used_on(slot);
+        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+    }
+    let mut victims: Vec<AllocRef<'a>> = Vec::new();
+    let mut draft = world.room.draft(slot, id);
+    draft.check_node()?;
+    if let Some(network) = ask.network {
+        let step = |draft: &mut Draft<'_>| draft.group_network(network);
+        retry(&mut draft, &mut candidates, &mut victims, step, |draft, candidates| {
+            network::victims(draft, network, candidates)
+        })?;
+    }
+    for task in &ask.tasks {
+        if let Some(network) = task.network {
+            let step = |draft: &mut Draft<'_>| draft.task_network(network);
+            retry(&mut draft, &mut candidates, &mut victims, step, |draft, candidates| {
+                network::victims(draft, network, candidates)
+            })?;
+        }
+        // First without preemption; only then request by request.
+        if draft.task_devices(task).is_err() {
+            for request in &task.devices {
+                let step = |draft: &mut Draft<'_>| draft.device(task.name, request);
+                retry(&mut draft, &mut candidates, &mut victims, step, |draft, candidates| {
+                    devices::victims(draft, request, candidates)
+                })?;
+            }
+        }
+        draft.task_cores(task)?;
+    }
+    let used = draft.used;
+    if let Some(short) = draft.short(ask.demand) {
+        let exhausted = |short: Short| Exhausted(short.as_str().into());
+        let wanted = draft.demand(ask.demand);
+        let found = amounts::victims(&draft, wanted, &candidates);
+        if found.is_empty() {
+            return Err(exhausted(short));
+        }
+        leave(&mut draft, &mut candidates, &mut victims, found);
+        if let Some(short) = draft.short(ask.demand) {
+            return Err(exhausted(short));
+        }
+    }
+    Ok(Made { offer: draft.finish(ask.demand), used, victims })
+}
+
+/// What a placement is worth for which these make room.
+pub(crate) fn score(victims: &[AllocRef<'_>]) -> f64 {
+    let priorities = || victims.iter().map(|alloc| f64::from(alloc.job().spec.priority));
+    let max = priorities().fold(0.0, f64::max);
+    let net = if max > 0.0 { max + priorities().sum::<f64>() / max } else { 0.0 };
+    1.0 / (1.0 + e_to(STEEPNESS * (net - MIDDLE)))
+}
+
+/// eˣ that is the same on every machine.
+fn e_to(x: f64) -> f64 {
+    crate::rank::ten_to(x * std::f64::consts::LOG10_E)
+}
+
+fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>> {
+    let (own, priority) = (job.key(), job.spec.priority);
+    let others = world.room.stored(slot).filter(|alloc| *alloc.job_key() != own);
+    let mut candidates: Vec<Candidate<'a>> = others
+        .map(|alloc| {
+            let of = alloc.job().spec.priority;
+            let may_go = of.saturating_add(PRIORITY_DELTA) <= priority;
+            let penalty = if may_go { penalty(world, alloc) } else { 0.0 };
+            Candidate { alloc, priority: of, may_go, penalty }
+        })
+        .collect();
+    candidates.sort_unstable_by_key(|candidate| (candidate.priority, candidate.alloc.id()));
+    candidates
+}
+
+///
+fn penalty(world: &World<'_>, alloc: AllocRef<'_>) -> f64 {
+    let most =
+        alloc.group().and_then(|group| group.migrate.as_ref()).map_or(0, |migrate| migrate.max_parallel);
+    let gone = world.victims_of(alloc);
+    match most > 0 && gone >= most {
+        true => PENALTY * f64::from(gone + 1 - most),
+        false => 0.0,
+    }
+}
+
+/// Takes a step; if there is no room for it, lets those go that `find` names and takes it once more.
+fn retry<'r, 'a>(
+    draft: &mut Draft<'r>,
+    candidates: &mut Vec<Candidate<'a>>,
+    victims: &mut Vec<AllocRef<'a>>,
+    mut step: impl FnMut(&mut Draft<'r>) -> Result<(), Exhausted>,
+    find: impl FnOnce(&Draft<'r>, &[Candidate<'a>]) -> Vec<AllocRef<'a>>,
+) -> Result<(), Exhausted> {
+    let before = draft.clone();
+    let Err(exhausted) = step(draft) else { return Ok(()) };
+    *draft = before;
+    let found = find(draft, candidates);
+    if found.is_empty() {
+        return Err(exhausted);
+    }
+    leave(draft, candidates, victims, found);
+    step(draft)
+}
+
+fn leave<'a>(
+    draft: &mut Draft<'_>,
+    candidates: &mut Vec<Candidate<'a>>,
+    victims: &mut Vec<AllocRef<'a>>,
+    found: Vec<AllocRef<'a>>,
+) {
+    candidates.retain(|candidate| !found.iter().any(|alloc| alloc.id() == candidate.alloc.id()));
+    found.iter().for_each(|alloc| draft.leave(*alloc));
+    victims.extend(found);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    ///
+    #[test]
+    fn fewer_and_less_important_victims_are_worth_more() {
+        let score = |priorities: &[f64]| {
+            let max = priorities.iter().copied().fold(0.0, f64::max);
+            let net = max + priorities.iter().sum::<f64>() / max;
+            1.0 / (1.0 + e_to(STEEPNESS * (net - MIDDLE)))
+        };
+        for (priorities, expected) in
+            [(&[50.0][..], 0.999_931), (&[50.0, 60.0], 0.999_928), (&[90.0, 90.0, 90.0], 0.999_916)]
+        {
+            assert!((score(priorities) - expected).abs() < 5e-7, "{priorities:?}");
+        }
+    }
+}

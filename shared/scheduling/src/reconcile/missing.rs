@@ -1,0 +1,92 @@
+//! What has to be placed: successors of what failed, was lost or has to move, and what there are too few of
+//! (`spec/scheduling.md` ).
+
+use model::alloc::ClientStatus;
+use state::AllocRef;
+
+use super::classify::is_canary;
+use super::rollout::{Part, Rollout};
+use super::sets::{Sets, is_migrating};
+use super::{Cause, GroupPlan, Place, Stop, number, reason};
+
+impl<'a> Sets<'a> {
+    ///
+    pub(super) fn missing(&self, count: usize, part: &Part, plan: &mut GroupPlan<'a>) -> Vec<Place<'a>> {
+        let mut missing = Vec::new();
+        let mut existing = self.untainted.len() + self.migrating.len();
+        for alloc in &self.now {
+            missing.push(successor(*alloc, Cause::Reschedule, part));
+            existing += usize::from(!is_migrating(*alloc));
+        }
+        for alloc in &self.lost {
+            if existing < count && !self.has_replacement(*alloc) {
+                missing.push(Place { is_canary: false, ..successor(*alloc, Cause::Lost, part) });
+                existing += 1;
+            }
+        }
+        let downgrade = part.is_canarying().then_some(0);
+        for _ in existing..count {
+            let name = plan.names.next();
+            let cause = Cause::Missing;
+            missing.push(Place { name, previous: None, cause, is_canary: false, downgrade });
+        }
+        missing
+    }
+
+    /// Of what is missing, what may be placed now.
+    pub(super) fn emit(
+        &self,
+        mut missing: Vec<Place<'a>>,
+        is_ready: bool,
+        rollout: &Rollout<'a>,
+        plan: &mut GroupPlan<'a>,
+    ) {
+        if !is_ready {
+            let is_of_failed = |alloc: Option<AllocRef<'a>>| {
+                rollout.has_failed() && alloc.is_some_and(|alloc| rollout.has(alloc))
+            };
+            missing.retain(|place| match place.cause {
+                Cause::Reschedule => !is_of_failed(place.previous),
+                Cause::Lost => true,
+                Cause::Missing | Cause::Update => false,
+            });
+        }
+        plan.updates.place = missing.len() as u64;
+        for place in &missing {
+            if let (Cause::Reschedule, Some(alloc)) = (place.cause, place.previous)
+                && self.has_failed(alloc)
+            {
+                plan.count_stop(Stop::of(alloc, reason::RESCHEDULED));
+            }
+        }
+        plan.places.append(&mut missing);
+    }
+
+    ///
+    fn has_failed(&self, alloc: AllocRef<'a>) -> bool {
+        let is_out_of_sight = || self.disconnecting.iter().any(|other| other.id() == alloc.id());
+        alloc.client_status() != ClientStatus::Unknown && !is_migrating(alloc) && !is_out_of_sight()
+    }
+
+    ///
+    pub(super) fn migrate(&self, is_batch: bool, part: &Part, plan: &mut GroupPlan<'a>) {
+        for alloc in &self.migrating {
+            plan.stop(Stop::of(*alloc, reason::MIGRATING));
+            let transition = alloc.transition();
+            let has_no_successor = is_batch
+                && (transition.reschedule == Some(true)
+                    || transition.migrate_disable_placement == Some(true));
+            if !has_no_successor {
+                plan.places.push(successor(*alloc, Cause::Missing, part));
+            }
+        }
+        plan.updates.migrate = self.migrating.len() as u64;
+    }
+}
+
+/// One with the same name. While canaries are tried, all others run on as they were.
+fn successor<'a>(alloc: AllocRef<'a>, cause: Cause, part: &Part) -> Place<'a> {
+    let is_canary = is_canary(alloc);
+    let downgrade = (part.is_canarying() && !is_canary).then(|| alloc.common().job.version);
+    Place { name: number(alloc), previous: Some(alloc), cause, is_canary, downgrade }
+}

@@ -1,0 +1,281 @@
+//! The deployment of the job's current version: which one it is, which groups take part, when it begins and is done
+//! (`spec/scheduling.md` §7.3, R-7.17, R-7.88 to ).
+
+use std::sync::Arc;
+
+use model::DeploymentId;
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use model::job::{Job, TaskGroup, UpdateStrategy};
+use state::AllocRef;
+
+use crate::{Attempt, NewId};
+
+/// How deployments stand, as the API shows it.
+mod description {
+    pub(crate) const RUNNING: &str = "Deployment is running";
+    pub(crate) const RUNNING_MANUAL: &str = "Deployment is running but requires manual promotion";
+    pub(crate) const RUNNING_AUTOMATIC: &str = "Deployment is running pending automatic promotion";
+    pub(crate) const SUCCESSFUL: &str = "Deployment completed successfully";
+    pub(crate) const STOPPED_JOB: &str = "Cancelled because job is stopped";
+    pub(crate) const NEWER_JOB: &str = "Cancelled due to newer version of job";
+    pub(crate) const BLOCKED: &str = "Deployment is complete but waiting for peer region";
+    pub(crate) const PENDING: &str = "Deployment is pending, waiting for peer region";
+}
+
+/// A job's deployments, as one attempt deals with them.
+#[derive(Debug, Default)]
+pub(crate) struct Rollout<'a> {
+    /// The newest that there was before.
+    latest: Option<&'a Deployment>,
+    /// One of an older version, or one that is done.
+    pub(crate) old: Option<&'a Deployment>,
+    /// That of the job's current version.
+    pub(crate) current: Option<Deployment>,
+    /// Whether the plan has to say all of it.
+    is_told: bool,
+    is_new: bool,
+    updates: Vec<DeploymentUpdate>,
+}
+
+/// A group's part in the current deployment.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) group: DeploymentGroup,
+    /// Whether the deployment had it before.
+    pub(crate) exists: bool,
+}
+
+impl Part {
+    /// Whether canaries are tried before anything else is replaced.
+    pub(crate) fn is_canarying(&self) -> bool {
+        self.group.desired_canaries != 0 && !self.group.promoted
+    }
+}
+
+/// An update block that paces anything.
+pub(crate) fn pacing(update: Option<&UpdateStrategy>) -> Option<&UpdateStrategy> {
+    update.filter(|update| update.max_parallel > 0)
+}
+
+impl<'a> Rollout<'a> {
+    /// Which deployment is the current one. `wanted` is the job, unless it is to stop.
+    pub(crate) fn of(attempt: &Attempt<'a>, wanted: Option<&Job>) -> Self {
+        let latest = attempt.state.latest_deployment(&attempt.eval.job).map(Arc::as_ref);
+        let mut rollout = Self { latest, ..Self::default() };
+        let Some(deployment) = latest else { return rollout };
+        let ends_with = match wanted {
+            None => description::STOPPED_JOB,
+            Some(job) if job.version_key() != deployment.job => {
+                rollout.old = latest;
+                description::NEWER_JOB
+            }
+            Some(_) if deployment.status == DeploymentStatus::Successful => {
+                rollout.old = latest;
+                return rollout;
+            }
+            Some(_) => {
+                rollout.current = Some(deployment.clone());
+                return rollout;
+            }
+        };
+        if !deployment.status.is_terminal() {
+            rollout.update(deployment.id, DeploymentStatus::Cancelled, ends_with);
+        }
+        rollout
+    }
+
+    /// Takes a successful deployment of the job's version up again, to count what runs now; it stays successful.
+    pub(crate) fn reopen(&mut self, job: &Job) -> Option<&mut Deployment> {
+        let is_done = self.old.is_some_and(|old| old.job == job.version_key());
+        if self.current.is_none() && is_done {
+            self.current = self.old.cloned();
+        }
+        self.current.as_mut()
+    }
+
+    /// Puts it aside for good: nothing of it is left.
+    pub(crate) fn forget(&mut self) {
+        (self.current, self.latest) = (None, None);
+    }
+
+    /// The deployment that the attempt has in mind in the end, finished or not.
+    pub(crate) fn id(&self) -> Option<DeploymentId> {
+        self.current.as_ref().or(self.latest).map(|deployment| deployment.id)
+    }
+
+    /// Whether the plan has something to say of a deployment so far.
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_told || !self.updates.is_empty()
+    }
+
+    /// The one that new allocations count for.
+    pub(crate) fn active(&self) -> Option<DeploymentId> {
+        self.current.as_ref().filter(|current| !current.status.is_terminal()).map(|current| current.id)
+    }
+
+    ///
+    pub(crate) fn is_paused(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| {
+            matches!(
+                current.status,
+                DeploymentStatus::Paused | DeploymentStatus::Pending | DeploymentStatus::Initializing
+            )
+        })
+    }
+
+    ///
+    pub(crate) fn has_failed(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.status == DeploymentStatus::Failed)
+    }
+
+    /// Whether an allocation counts for the current deployment.
+    pub(crate) fn has(&self, alloc: AllocRef<'_>) -> bool {
+        self.current.as_ref().is_some_and(|current| alloc.deployment_id() == Some(current.id))
+    }
+
+    /// A group's part, a fresh one if it has none yet.
+    pub(crate) fn part(&self, group: &TaskGroup, update: Option<&UpdateStrategy>) -> Part {
+        let known = self.current.as_ref().and_then(|current| current.groups.get(&group.name));
+        match known {
+            Some(known) => Part { group: known.clone(), exists: true },
+            None => Part { group: fresh(update), exists: false },
+        }
+    }
+
+    /// Lets a group take part; the deployment begins with the first.
+    pub(crate) fn attach(
+        &mut self,
+        attempt: &Attempt<'_>,
+        job: &Job,
+        group: &TaskGroup,
+        part: DeploymentGroup,
+        new_id: NewId<'_>,
+    ) {
+        let is_new = self.current.is_none();
+        let current = self.current.get_or_insert_with(|| begin(attempt, job, attempt.eval.priority, new_id));
+        current.groups.insert(group.name.clone(), part);
+        self.is_new |= is_new;
+        self.is_told |= self.is_new;
+    }
+
+    /// The same for a job that runs on every node.
+    pub(crate) fn attach_to_system(
+        &mut self,
+        attempt: &Attempt<'_>,
+        job: &Job,
+        group: &TaskGroup,
+        part: DeploymentGroup,
+        new_id: NewId<'_>,
+    ) {
+        if self.current.is_none() {
+            let begun = begin(attempt, job, job.spec.priority, new_id);
+            self.update(begun.id, begun.status, description::RUNNING);
+            self.current = Some(begun);
+        }
+        if let Some(current) = &mut self.current {
+            current.groups.insert(group.name.clone(), part);
+        }
+    }
+
+    /// What the current deployment of a job that runs on every node comes to.
+    pub(crate) fn conclude_system(&mut self, job: &Job, is_complete: bool) {
+        let Some(current) = &mut self.current else { return };
+        match promotion_text(current) {
+            _ if current.status == DeploymentStatus::Successful => {}
+            Some(text) => current.status_description = text.into(),
+            None => {
+                let (id, status) = (current.id, current.status);
+                if let Some((status, text)) = completed(job, status, is_complete) {
+                    self.update(id, status, text);
+                } else if status == DeploymentStatus::Initializing {
+                    self.update(id, DeploymentStatus::Pending, description::PENDING);
+                }
+            }
+        }
+        self.is_told = self.current.as_ref() != self.latest;
+    }
+
+    /// What the current deployment comes to once all groups were looked at.
+    pub(crate) fn conclude(&mut self, job: &Job, all_complete: bool) {
+        let Some(current) = &mut self.current else { return };
+        let (id, status) = (current.id, current.status);
+        if status == DeploymentStatus::Initializing {
+            self.is_told = true;
+        }
+        if self.is_new
+            && let Some(description) = promotion_text(current)
+        {
+            current.status_description = description.into();
+        }
+        if let Some((status, text)) = completed(job, status, all_complete) {
+            self.update(id, status, text);
+        }
+        if status == DeploymentStatus::Initializing {
+            self.update(id, DeploymentStatus::Pending, description::PENDING);
+        }
+    }
+
+    /// What the plan says of deployments: one in full, and new statuses.
+    pub(crate) fn into_plan(self) -> (Option<Deployment>, Vec<DeploymentUpdate>) {
+        (self.current.filter(|_| self.is_told), self.updates)
+    }
+
+    fn update(&mut self, id: DeploymentId, status: DeploymentStatus, description: &str) {
+        self.updates.push(DeploymentUpdate { id, status, description: description.into() });
+    }
+}
+
+/// What a deployment is when all that it wants is there; `None` if nothing changes.
+fn completed(
+    job: &Job,
+    status: DeploymentStatus,
+    is_complete: bool,
+) -> Option<(DeploymentStatus, &'static str)> {
+    let is_multiregion = job.spec.multiregion.is_some();
+    let was_released = matches!(status, DeploymentStatus::Unblocking | DeploymentStatus::Successful);
+    match (is_complete, is_multiregion) {
+        (false, _) => None,
+        (true, true) if was_released => None,
+        (true, true) => Some((DeploymentStatus::Blocked, description::BLOCKED)),
+        (true, false) => Some((DeploymentStatus::Successful, description::SUCCESSFUL)),
+    }
+}
+
+/// A deployment of the job without any group yet.
+fn begin(attempt: &Attempt<'_>, job: &Job, eval_priority: u16, new_id: NewId<'_>) -> Deployment {
+    debug_assert_eq!(job.key(), attempt.eval.job);
+    Deployment {
+        id: DeploymentId::from_bytes(new_id()),
+        job: job.version_key(),
+        job_modify_index: job.modify_index,
+        job_spec_modify_index: job.job_modify_index,
+        is_multiregion: job.spec.multiregion.is_some(),
+        groups: Default::default(),
+        status: DeploymentStatus::Running,
+        status_description: description::RUNNING.into(),
+        eval_priority,
+        create_index: Default::default(),
+        modify_index: Default::default(),
+        create_time: Default::default(),
+        modify_time: Default::default(),
+    }
+}
+
+/// A part in which nothing happened yet.
+pub(crate) fn fresh(update: Option<&UpdateStrategy>) -> DeploymentGroup {
+    update.map_or_else(DeploymentGroup::default, |update| DeploymentGroup {
+        auto_revert: update.auto_revert,
+        auto_promote: update.auto_promote,
+        progress_deadline: update.progress_deadline,
+        ..DeploymentGroup::default()
+    })
+}
+
+/// How a deployment that waits for a promotion is described; `None` if it waits for none.
+fn promotion_text(deployment: &Deployment) -> Option<&'static str> {
+    let mut waiting =
+        deployment.groups.values().filter(|group| group.desired_canaries > 0 && !group.promoted).peekable();
+    waiting.peek()?;
+    let is_automatic = waiting.all(|group| group.auto_promote);
+    Some(if is_automatic { description::RUNNING_AUTOMATIC } else { description::RUNNING_MANUAL })
+}

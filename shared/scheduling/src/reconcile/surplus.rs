@@ -1,0 +1,119 @@
+//! Which allocations are too many (`spec/scheduling.md` ).
+
+use model::alloc::{ClientStatus, DesiredStatus};
+use model::job::Job;
+use state::AllocRef;
+
+use super::canaries::Canaries;
+use super::sets::{Sets, is_of_older_version};
+use super::{GroupPlan, Stop, ids, number, reason};
+
+impl<'a> Sets<'a> {
+    /// Stops what was lost, and what is more than the count.
+    pub(super) fn stop_surplus(
+        &mut self,
+        count: usize,
+        canaries: &Canaries<'a>,
+        is_canarying: bool,
+        plan: &mut GroupPlan<'a>,
+    ) {
+        for alloc in &self.lost {
+            plan.count_stop(Stop::lost(*alloc));
+        }
+        let is_exempt = |alloc: AllocRef<'a>| is_canarying && canaries.has(alloc);
+        let counts =
+            |alloc: &&AllocRef<'a>| alloc.client_status() != ClientStatus::Unknown && !is_exempt(**alloc);
+        let existing = self.untainted.iter().filter(counts).count() + self.migrating.len();
+        let mut surplus = existing.saturating_sub(count);
+        self.stop_needless_reschedules(count.saturating_sub(existing), is_exempt, plan);
+        if surplus == 0 {
+            return;
+        }
+        if !is_canarying {
+            // Promoted a moment ago: each canary takes the place of the one that has its name.
+            self.stop_untainted(&mut surplus, plan, false, |alloc| {
+                !canaries.has(alloc) && canaries.has_name(alloc)
+            });
+        }
+        // Those that have to move anyway go first, the highest numbers before the others.
+        self.migrating.sort_unstable_by_key(|alloc| (number(*alloc), alloc.id()));
+        while surplus > 0
+            && let Some(alloc) = self.migrating.pop()
+        {
+            plan.names.free(number(alloc));
+            plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
+            surplus -= 1;
+        }
+        let highest = plan.names.take_highest(surplus);
+        self.stop_untainted(&mut surplus, plan, true, |alloc| {
+            !is_exempt(alloc) && highest.contains(&number(alloc))
+        });
+        self.stop_untainted(&mut surplus, plan, true, |alloc| !is_exempt(alloc));
+    }
+
+    /// Those that are out of sight, run an older version, and have their replacement: when they are back they would be
+    /// stopped anyway, and to update them would be to replace them twice (departs from ).
+    pub(super) fn stop_superseded(&mut self, job: &Job, plan: &mut GroupPlan<'a>) {
+        let goes =
+            |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc) && is_of_older_version(*alloc, job);
+        let gone: Vec<AllocRef<'a>> = self.untainted.iter().copied().filter(goes).collect();
+        if !gone.is_empty() {
+            let gone_ids = ids(gone.iter().copied());
+            self.untainted.retain(|alloc| !gone_ids.contains(&alloc.id()));
+            for alloc in gone {
+                plan.names.release(number(alloc));
+                plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
+            }
+        }
+    }
+
+    /// Failed ones whose places others have taken are not run elsewhere: no more than the count is meant to run.
+    fn stop_needless_reschedules(
+        &mut self,
+        missing: usize,
+        is_exempt: impl Fn(AllocRef<'a>) -> bool,
+        plan: &mut GroupPlan<'a>,
+    ) {
+        let has_failed = |alloc: &AllocRef<'a>| alloc.client_status().is_terminal() && !is_exempt(*alloc);
+        let failed = self.now.iter().filter(|alloc| has_failed(alloc)).count();
+        let mut needless = failed.saturating_sub(missing);
+        if needless == 0 {
+            return;
+        }
+        self.now.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
+        self.now.retain(|alloc| {
+            let goes = needless > 0 && has_failed(alloc);
+            if goes {
+                plan.names.free(number(*alloc));
+                plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
+                needless -= 1;
+            }
+            !goes
+        });
+    }
+
+    /// Stops the untainted ones that `which` names, those with the highest numbers first, until there is no surplus.
+    fn stop_untainted(
+        &mut self,
+        surplus: &mut usize,
+        plan: &mut GroupPlan<'a>,
+        frees_names: bool,
+        which: impl Fn(AllocRef<'a>) -> bool,
+    ) {
+        if *surplus == 0 {
+            return;
+        }
+        self.untainted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
+        self.untainted.retain(|alloc| {
+            let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && which(*alloc);
+            if goes {
+                if frees_names {
+                    plan.names.free(number(*alloc));
+                }
+                plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
+                *surplus -= 1;
+            }
+            !goes
+        });
+    }
+}

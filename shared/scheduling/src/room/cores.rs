@@ -1,0 +1,119 @@
+//! Cores that tasks have for themselves (`spec/scheduling.md` ).
+
+use model::node::NodeSpec;
+use state::AllocRef;
+
+/// The cores of one node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CoreBook {
+    /// Those in use, ascending; one that several allocations have stands there as often.
+    taken: Vec<u16>,
+}
+
+/// What a task gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnCores {
+    pub(crate) ids: Vec<u16>,
+    /// What they make, in MHz.
+    pub(crate) mhz: u32,
+}
+
+impl CoreBook {
+    pub(super) fn count(&mut self, ids: impl IntoIterator<Item = u16>, more: bool) {
+        for id in ids {
+            match (self.taken.binary_search(&id), more) {
+                (Ok(place) | Err(place), true) => self.taken.insert(place, id),
+                (Ok(place), false) => drop(self.taken.remove(place)),
+                (Err(_), false) => {}
+            }
+        }
+    }
+
+    /// Whether some core is held twice: then nothing fits on the node.
+    pub(super) fn has_collision(&self) -> bool {
+        self.taken.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
+    /// Whether all that is held is for use; nodes without cores to hold are not asked.
+    pub(super) fn is_within(&self, spec: &NodeSpec) -> bool {
+        let usable = usable(spec);
+        usable.is_empty() || self.taken.iter().all(|id| usable.contains(id))
+    }
+
+    /// The lowest cores that are free, beside those that earlier tasks of the group got; `None` if there are too few.
+    pub(crate) fn offer(&self, spec: &NodeSpec, count: u32, earlier: &[u16]) -> Option<OwnCores> {
+        let is_free = |id: &u16| self.taken.binary_search(id).is_err() && !earlier.contains(id);
+        let ids: Vec<u16> = usable(spec).into_iter().filter(is_free).take(count as usize).collect();
+        if ids.len() < count as usize {
+            return None;
+        }
+        let mhz = ids.iter().fold(0u32, |sum, id| sum.saturating_add(core_mhz(spec, *id)));
+        Some(OwnCores { ids, mhz })
+    }
+}
+
+/// The cores that an allocation holds.
+pub(super) fn held(alloc: AllocRef<'_>) -> Vec<u16> {
+    if !alloc.assigned().has_tasks() {
+        return Vec::new();
+    }
+    let assigned = alloc.assigned().unpack().unwrap_or_default();
+    assigned.tasks.into_iter().flat_map(|task| task.cores).collect()
+}
+
+/// The cores of a node that tasks may have, ascending.
+fn usable(spec: &NodeSpec) -> Vec<u16> {
+    let (topology, older) = (&spec.resources.processors.cores, &spec.resources.cpu.reservable_cores);
+    let mut usable: Vec<u16> = match topology.is_empty() {
+        true => older.clone(),
+        false => topology.iter().filter(|core| !core.disable).map(|core| core.id).collect(),
+    };
+    usable.retain(|id| !spec.reserved.cores.contains(id));
+    usable.sort_unstable();
+    usable.dedup();
+    usable
+}
+
+/// What one core makes, in MHz; where the node does not tell them apart, its even share.
+fn core_mhz(spec: &NodeSpec, id: u16) -> u32 {
+    let told = spec.resources.processors.cores.iter().find(|core| core.id == id);
+    let older = &spec.resources.cpu;
+    told.map_or_else(|| older.cpu_mhz / u32::from(older.total_cores.max(1)), |core| core.mhz())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::node::Core;
+
+    use super::*;
+
+    fn node() -> NodeSpec {
+        let core = |id, base_mhz, disable| Core { id, base_mhz, disable, ..Core::default() };
+        let mut spec = NodeSpec::default();
+        spec.resources.processors.cores =
+            vec![core(3, 300, false), core(0, 100, true), core(1, 100, false), core(2, 200, false)];
+        spec
+    }
+
+    #[test]
+    fn the_lowest_free_ones_are_taken() {
+        let mut book = CoreBook::default();
+        assert_eq!(book.offer(&node(), 2, &[]), Some(OwnCores { ids: vec![1, 2], mhz: 300 }));
+        book.count([1], true);
+        assert_eq!(book.offer(&node(), 1, &[2]), Some(OwnCores { ids: vec![3], mhz: 300 }));
+        assert_eq!(book.offer(&node(), 3, &[]), None);
+        book.count([1], false);
+        assert!(book.offer(&node(), 3, &[]).is_some());
+    }
+
+    #[test]
+    fn what_is_held_twice_or_is_not_for_use_is_noticed() {
+        let mut book = CoreBook::default();
+        book.count([1, 2], true);
+        assert!(!book.has_collision() && book.is_within(&node()));
+        book.count([1], true);
+        assert!(book.has_collision());
+        book.count([0], true);
+        assert!(!book.is_within(&node()) && book.is_within(&NodeSpec::default()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Devices that tasks have for themselves: which instances are free (`spec/scheduling.md` ).
+
+use std::collections::BTreeMap;
+
+use model::Text;
+use model::alloc::AllocatedDevice;
+use model::node::{NodeDeviceGroup, NodeSpec};
+use state::AllocRef;
+
+use crate::feasible::DeviceRequest;
+
+/// Vendor, kind and name of a make.
+type Make = [Text; 3];
+
+/// The devices of one node that are in use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeviceBook {
+    /// How many allocations hold each instance of a make.
+    held: BTreeMap<Make, BTreeMap<Text, u32>>,
+}
+
+/// What a request gets, and what the affinities say of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OwnDevices {
+    pub(crate) devices: AllocatedDevice,
+    /// The weights of the affinities that the make fulfils.
+    pub(crate) affinity: f64,
+}
+
+fn make_of(group: &NodeDeviceGroup) -> Make {
+    [&group.vendor, &group.kind, &group.name].map(Text::clone)
+}
+
+fn make_held(device: &AllocatedDevice) -> Make {
+    [&device.vendor, &device.kind, &device.name].map(Text::clone)
+}
+
+impl DeviceBook {
+    pub(crate) fn count(&mut self, device: &AllocatedDevice, more: bool) {
+        let instances = self.held.entry(make_held(device)).or_default();
+        for id in &device.ids {
+            let holders = instances.entry(Text::clone(id)).or_default();
+            *holders = if more { *holders + 1 } else { holders.saturating_sub(1) };
+        }
+    }
+
+    /// How many of a make's instances a request could have.
+    pub(crate) fn free(&self, request: &DeviceRequest<'_>, group: &NodeDeviceGroup) -> usize {
+        self.free_ids(request, group).count()
+    }
+
+    /// Instances for a request, all of one make: the one that the affinities like best. Else why there are none, as
+    /// metrics say it after `devices: `.
+    pub(crate) fn offer(
+        &self,
+        spec: &NodeSpec,
+        request: &DeviceRequest<'_>,
+    ) -> Result<OwnDevices, &'static str> {
+        if spec.resources.devices.is_empty() {
+            return Err("no devices available");
+        }
+        if request.count == 0 {
+            return Err("invalid request of zero devices");
+        }
+        let has_enough =
+            |group: &&NodeDeviceGroup| request.matches(group) && self.free(request, group) >= request.count;
+        let makes = spec.resources.devices.iter().filter(has_enough);
+        let best = makes.map(|group| (request.affinity(group), group)).reduce(|best, next| {
+            // The later of equals.
+            if next.0 >= best.0 { next } else { best }
+        });
+        let (affinity, group) = best.ok_or("no devices match request")?;
+        let ids = self.free_ids(request, group).take(request.count).map(Text::clone).collect();
+        let [vendor, kind, name] = make_of(group);
+        Ok(OwnDevices { devices: AllocatedDevice { vendor, kind, name, ids }, affinity })
+    }
+
+    fn free_ids<'g>(
+        &self,
+        request: &DeviceRequest<'_>,
+        group: &'g NodeDeviceGroup,
+    ) -> impl Iterator<Item = &'g Text> {
+        let held = self.held.get(&make_of(group));
+        let is_free = move |id: &Text| held.and_then(|held| held.get(id)).is_none_or(|holders| *holders == 0);
+        let admitted = group.instances.iter().filter(move |instance| request.admits(instance));
+        admitted.map(|instance| &instance.id).filter(move |id| is_free(id))
+    }
+}
+
+/// The devices that an allocation holds.
+pub(crate) fn held(alloc: AllocRef<'_>) -> Vec<AllocatedDevice> {
+    if !alloc.assigned().has_tasks() {
+        return Vec::new();
+    }
+    let assigned = alloc.assigned().unpack().unwrap_or_default();
+    assigned.tasks.into_iter().flat_map(|task| task.devices).collect()
+}

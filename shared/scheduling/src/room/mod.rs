@@ -1,0 +1,306 @@
+//! The cluster as the plan so far leaves it: what is used on each node, which ports, cores and devices, and who is there.
+//!
+//! It begins as the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers have
+//! stopped count until their node says that they ended. What this plan stops or preempts does not.
+
+mod cores;
+mod devices;
+mod offer;
+mod ports;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use model::alloc::{AllocatedResources, Assigned, Demand, PackedAssigned};
+use model::job::{Job, TaskGroup};
+use model::{AllocId, JobKey, Text};
+use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
+
+use cores::CoreBook;
+use devices::DeviceBook;
+pub(crate) use devices::held as held_devices;
+pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Short};
+use ports::PortBook;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    state: &'a State,
+    pub(crate) pages: &'a [&'a NodePage],
+    used: Vec<Usage>,
+    /// Only of nodes on which somebody asked for more than amounts, or gave it back.
+    books: HashMap<u32, Book>,
+    /// Allocations of the snapshot that the plan stops or preempts.
+    gone: HashSet<AllocId>,
+    /// What the plan places, where somebody may ask who is there.
+    newcomers: HashMap<u32, Vec<Newcomer<'a>>>,
+}
+
+/// What of a node is handed out in pieces.
+#[derive(Debug, Clone)]
+pub(crate) struct Book {
+    pub(crate) ports: PortBook,
+    pub(crate) cores: CoreBook,
+    pub(crate) devices: DeviceBook,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Newcomer<'a> {
+    job: &'a Job,
+    group: &'a TaskGroup,
+    name_index: u32,
+}
+
+/// An allocation on a node: one of the snapshot, or one that the plan places there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tenant<'t> {
+    pub(crate) job: &'t Job,
+    /// `None`: its job does not have the group.
+    pub(crate) group: Option<&'t TaskGroup>,
+    pub(crate) name_index: u32,
+    /// `None`: it is the plan's.
+    pub(crate) alloc: Option<AllocRef<'t>>,
+}
+
+impl Tenant<'_> {
+    /// Whether it is of a job's group.
+    pub(crate) fn is_of(&self, job: &JobKey, group: &Text) -> bool {
+        let spec = &self.job.spec;
+        spec.id == job.id
+            && spec.namespace == job.namespace
+            && self.group.is_some_and(|own| own.name == *group)
+    }
+}
+
+impl Book {
+    /// A node's book as the snapshot has it.
+    fn of(node: NodeRef<'_>) -> Self {
+        let mut book =
+            Self { ports: PortBook::of(node), cores: CoreBook::default(), devices: DeviceBook::default() };
+        for alloc in node.allocs().filter(|alloc| !alloc.client_status().is_terminal()) {
+            book.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
+            book.count_tasks(alloc, true);
+        }
+        book
+    }
+
+    fn count(&mut self, alloc: AllocRef<'_>, more: bool) {
+        self.ports.count(&alloc.common().resources, alloc.assigned(), more);
+        self.count_tasks(alloc, more);
+    }
+
+    fn count_tasks(&mut self, alloc: AllocRef<'_>, more: bool) {
+        self.cores.count(cores::held(alloc), more);
+        devices::held(alloc).iter().for_each(|device| self.devices.count(device, more));
+    }
+}
+
+impl<'a> Room<'a> {
+    pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage]) -> Self {
+        let used = pages.iter().map(|page| page.usage(View::Held).clone()).collect();
+        Self { state, pages, used, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
+    }
+
+    /// What is used on the nodes of a page.
+    pub(crate) fn used(&self, page: usize) -> &Usage {
+        &self.used[page]
+    }
+
+    /// The amounts in use on a node.
+    pub(crate) fn used_on(&self, slot: u32) -> Demand {
+        let (page, place) = locate(slot);
+        self.used[page].at(place)
+    }
+
+    /// Whether the amounts would fit on a node if nothing else were there.
+    pub(crate) fn is_big_enough(&self, slot: u32, ask: Demand) -> bool {
+        let (page, place) = locate(slot);
+        let page = self.pages[page];
+        ask.cpu_mhz <= page.cpu_mhz[place]
+            && ask.memory_mb <= page.memory_mb[place]
+            && ask.disk_mb <= page.disk_mb[place]
+    }
+
+    /// What keeps the amounts from fitting on a node; `None` if they fit.
+    #[inline]
+    pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Short> {
+        let (page, place) = locate(slot);
+        short_on(self.pages[page], &self.used[page], place, ask)
+    }
+
+    /// The places of a page on which the amounts fit.
+    pub(crate) fn fitting(&self, page: usize, ask: Demand) -> u64 {
+        let (page, used) = (self.pages[page], &self.used[page]);
+        let fits = |place: usize| {
+            let most = page.max_allocs[place];
+            (most == 0 || used.allocs[place] < most)
+                & has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place])
+                & has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place])
+                & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place])
+        };
+        (0..PAGE).fold(0, |word, place| word | u64::from(fits(place)) << place)
+    }
+
+    /// Gives back what an allocation holds; nothing if its node is already done with it.
+    pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
+        if self.gone.insert(alloc.id()) {
+            self.recount(alloc, false);
+        }
+    }
+
+    /// Takes that back.
+    pub(crate) fn stay(&mut self, alloc: AllocRef<'_>) {
+        if self.gone.remove(&alloc.id()) {
+            self.recount(alloc, true);
+        }
+    }
+
+    /// Whether the plan stops or preempts it.
+    pub(crate) fn is_gone(&self, alloc: AllocId) -> bool {
+        self.gone.contains(&alloc)
+    }
+
+    /// Puts one allocation more on a node.
+    pub(crate) fn take(&mut self, slot: u32, demand: Demand) {
+        self.change(slot, demand, true);
+    }
+
+    /// Notes what one got that was put on a node: of a group with the common `share`.
+    pub(crate) fn take_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
+        if got.is_empty() {
+            return;
+        }
+        let packed = PackedAssigned::pack(got);
+        let book = self.book(slot);
+        book.ports.count(share, &packed, true);
+        for task in &got.tasks {
+            book.cores.count(task.cores.iter().copied(), true);
+            task.devices.iter().for_each(|device| book.devices.count(device, true));
+        }
+    }
+
+    /// Notes who was put on a node.
+    pub(crate) fn welcome(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
+        self.newcomers.entry(slot).or_default().push(Newcomer { job, group, name_index });
+    }
+
+    /// What a node can give; else what it is short of.
+    pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
+        let (page, place) = locate(slot);
+        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> place & 1 == 0;
+        if ask.is_plain() && !self.books.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
+            // Nearly every node: nothing is looked up in its registration, which is far away.
+            return match self.short(slot, ask.demand) {
+                Some(short) => Err(Exhausted(short.as_str().into())),
+                None => Ok(Offer { assigned: Assigned::default(), demand: ask.demand, devices: None }),
+            };
+        }
+        self.draft(slot, id).make(ask)
+    }
+
+    /// Whether a node that hands out more than amounts needs no closer look: nothing is held twice there.
+    fn is_in_order(&self, slot: u32) -> bool {
+        let node = self.node(slot);
+        let collides = node.ports().is_some_and(|ports| ports.collisions(View::Held).next().is_some());
+        !collides
+            && ports::has_readable_lists(node)
+            && node.allocs().all(|alloc| !alloc.assigned().has_tasks())
+    }
+
+    /// An offer in the making on a node.
+    pub(crate) fn draft(&self, slot: u32, id: AllocId) -> Draft<'_> {
+        let node = self.node(slot);
+        let (page, place) = locate(slot);
+        let used = (self.used[page].at(place), self.used[page].allocs[place]);
+        let book = self.books.get(&slot).map_or_else(|| Cow::Owned(Book::of(node)), Cow::Borrowed);
+        Draft::new(node, book, used, id)
+    }
+
+    /// The allocations on a node: those that count there.
+    pub(crate) fn tenants(&self, slot: u32) -> impl Iterator<Item = Tenant<'_>> {
+        let stored = self.stored(slot).map(|alloc| Tenant {
+            job: alloc.job(),
+            group: alloc.group(),
+            name_index: alloc.name_index().unwrap_or(0),
+            alloc: Some(alloc),
+        });
+        let new = self.newcomers.get(&slot).into_iter().flatten().map(|newcomer| Tenant {
+            job: newcomer.job,
+            group: Some(newcomer.group),
+            name_index: newcomer.name_index,
+            alloc: None,
+        });
+        stored.chain(new)
+    }
+
+    /// Those of them that are the snapshot's.
+    pub(crate) fn stored(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
+        let allocs = self.state.node_at(slot).into_iter().flat_map(NodeRef::allocs);
+        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_gone(alloc.id()))
+    }
+
+    /// The node in a slot.
+    pub(crate) fn node(&self, slot: u32) -> NodeRef<'a> {
+        self.state.node_at(slot).expect("only known nodes are looked at")
+    }
+
+    fn recount(&mut self, alloc: AllocRef<'_>, stays: bool) {
+        if alloc.client_status().is_terminal() {
+            return;
+        }
+        let slot = alloc.node_slot();
+        self.change(slot, alloc.demand(), stays);
+        let is_special = alloc.common().resources.has_networks() || alloc.assigned().has_tasks();
+        // Of a node that is gone what is handed out does not matter.
+        if is_special && alloc.node().is_some() {
+            self.book(slot).count(alloc, stays);
+        }
+    }
+
+    /// As the columns count: modulo 2³².
+    fn change(&mut self, slot: u32, demand: Demand, more: bool) {
+        let (page, place) = locate(slot);
+        let used = &mut self.used[page];
+        let amounts = [
+            (&mut used.cpu_mhz, demand.cpu_mhz),
+            (&mut used.memory_mb, demand.memory_mb),
+            (&mut used.disk_mb, demand.disk_mb),
+            (&mut used.allocs, 1),
+        ];
+        for (column, amount) in amounts {
+            let value = &mut column[place];
+            *value = if more { value.wrapping_add(amount) } else { value.wrapping_sub(amount) };
+        }
+    }
+
+    fn book(&mut self, slot: u32) -> &mut Book {
+        let node = self.node(slot);
+        self.books.entry(slot).or_insert_with(|| Book::of(node))
+    }
+}
+
+/// A slot's page, and its place there.
+pub(crate) fn locate(slot: u32) -> (usize, usize) {
+    (slot as usize / PAGE, slot as usize % PAGE)
+}
+
+#[inline(always)]
+fn has_room(used: u32, ask: u32, has: u32) -> bool {
+    u64::from(used) + u64::from(ask) <= u64::from(has)
+}
+
+#[inline(always)]
+fn short_on(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> Option<Short> {
+    let most = page.max_allocs[place];
+    if most > 0 && used.allocs[place] >= most {
+        Some(Short::Allocs)
+    } else if !has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]) {
+        Some(Short::Cpu)
+    } else if !has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place]) {
+        Some(Short::Memory)
+    } else if !has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]) {
+        Some(Short::Disk)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,100 @@
+//! Which allocations of another version, or that are heard of again, can stay where they are (`spec/scheduling.md`
+//! to ).
+
+use std::sync::Arc;
+
+use model::AllocId;
+use model::alloc::AllocCommon;
+use model::plan::{Plan, Update, Updates};
+use state::AllocRef;
+
+use super::Wanted;
+use super::nodes::{OfGroup, Sorted};
+use super::placing::Desk;
+use crate::draft::in_place_updates;
+use crate::place::common_share;
+use crate::reconcile::{Rollout, needs_restart};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Split<'a> {
+    pub(super) in_place: Vec<OfGroup<'a>>,
+    pub(super) destructive: Vec<OfGroup<'a>>,
+}
+
+impl Split<'_> {
+    /// The groups of which something is updated.
+    pub(super) fn groups(&self) -> impl Iterator<Item = usize> {
+        self.in_place.iter().chain(&self.destructive).map(|update| update.group)
+    }
+}
+
+///
+pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk<'a>) -> Split<'a> {
+    let mut split = Split::default();
+    // Those of one common share run the same version, so they are compared once.
+    let mut last: Option<(*const AllocCommon, bool)> = None;
+    for update in sorted.outdated.iter().chain(&sorted.reconnecting).copied() {
+        let share = Arc::as_ptr(update.alloc.common());
+        let restarts = match last {
+            Some((of, restarts)) if of == share => restarts,
+            Some(_) | None => restarts(wanted, update),
+        };
+        last = Some((share, restarts));
+        if restarts {
+            split.destructive.push(update);
+        } else if update.alloc.is_terminal() {
+            // Done, and nothing is to be said of it.
+        } else if update.alloc.node().is_some_and(|node| wanted.base.covers(node)) && desk.fits(update) {
+            split.in_place.push(update);
+        } else {
+            split.destructive.push(update);
+        }
+    }
+    split
+}
+
+fn restarts(wanted: Wanted<'_>, update: OfGroup<'_>) -> bool {
+    let group = &wanted.job.spec.task_groups[update.group];
+    let old = update.alloc.job();
+    !wanted.is_up_to_date(update.alloc)
+        && update
+            .alloc
+            .group()
+            .is_none_or(|before| needs_restart((&old.spec, before), (&wanted.job.spec, group)))
+}
+
+/// Writes down what stays, and what is out of sight or heard of again.
+pub(super) fn write<'a>(
+    wanted: Wanted<'a>,
+    sorted: &Sorted<'a>,
+    split: &Split<'a>,
+    rollout: &Rollout<'_>,
+    plan: &mut Plan,
+) {
+    let Wanted { attempt, job, .. } = wanted;
+    let deployment = rollout.current.as_ref().map(|current| current.id);
+    for (place, group) in job.spec.task_groups.iter().enumerate() {
+        let moves = |update: &&OfGroup<'a>| {
+            update.group == place
+                && (!wanted.is_current(update.alloc) || update.alloc.deployment_id() != deployment)
+        };
+        let allocs: Vec<AllocRef<'a>> =
+            split.in_place.iter().filter(moves).map(|update| update.alloc).collect();
+        if !allocs.is_empty() {
+            let share = common_share(attempt.state, &job.spec, group);
+            in_place_updates(plan, attempt.eval, job, &share, deployment, &allocs);
+        }
+    }
+    let mut tell = |ids: Vec<AllocId>, change: Update| {
+        if !ids.is_empty() {
+            plan.updates.push(Updates { ids: ids.into_iter().collect(), change });
+        }
+    };
+    let unknown = sorted.disconnecting.iter().map(|gone| gone.alloc.id()).collect();
+    tell(unknown, Update::Unknown { followup_eval: None });
+    let stays =
+        |back: &&OfGroup<'a>| split.in_place.iter().any(|update| update.alloc.id() == back.alloc.id());
+    let back = sorted.reconnecting.iter().filter(stays).map(|back| back.alloc.id()).collect();
+    tell(back, Update::Reconnect);
+}

@@ -1,0 +1,104 @@
+//! What is to be placed now: what is missing, and as many updates as may run at once (`spec/scheduling.md` to
+//!
+
+use std::collections::BTreeSet;
+
+use model::AllocId;
+use state::AllocRef;
+
+use super::Wanted;
+use super::in_place::Split;
+use super::nodes::Sorted;
+use crate::reconcile::{Rollout, number};
+
+/// One allocation that should be placed on a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Intent<'a> {
+    pub(super) group: usize,
+    pub(super) slot: u32,
+    pub(super) index: u32,
+    pub(super) previous: Option<AllocRef<'a>>,
+    /// Whether it takes the place of its predecessor, which stops for it.
+    pub(super) is_update: bool,
+    /// Whether it may be a canary.
+    pub(super) is_canary: bool,
+}
+
+impl Intent<'_> {
+    /// Whether it is an update of one of these allocations.
+    pub(super) fn is_among(&self, withheld: &BTreeSet<AllocId>) -> bool {
+        self.is_update && self.previous.is_some_and(|alloc| withheld.contains(&alloc.id()))
+    }
+}
+
+/// Updates first, so that what becomes free counts.
+pub(super) fn of<'a>(
+    wanted: Wanted<'a>,
+    sorted: &Sorted<'a>,
+    split: &Split<'a>,
+    rollout: &Rollout<'_>,
+) -> Vec<Intent<'a>> {
+    let mut limits: Vec<usize> = (0..wanted.job.spec.task_groups.len())
+        .map(|group| limit(wanted, group, sorted, split, rollout))
+        .collect();
+    let mut intents = Vec::new();
+    for update in &split.destructive {
+        let limit = &mut limits[update.group];
+        if *limit == 0 {
+            continue;
+        }
+        let is_canary = may_be_canary(wanted, update.group, rollout);
+        if !is_canary {
+            *limit -= 1;
+        }
+        intents.push(Intent {
+            group: update.group,
+            slot: update.alloc.node_slot(),
+            index: number(update.alloc),
+            previous: Some(update.alloc),
+            is_update: true,
+            is_canary,
+        });
+    }
+    intents.extend(sorted.places.iter().map(|gap| Intent {
+        group: gap.group,
+        slot: gap.slot,
+        index: gap.index,
+        previous: gap.previous,
+        is_update: false,
+        is_canary: false,
+    }));
+    intents
+}
+
+/// How many allocations of a group may be replaced now.
+fn limit<'a>(
+    wanted: Wanted<'a>,
+    group: usize,
+    sorted: &Sorted<'a>,
+    split: &Split<'a>,
+    rollout: &Rollout<'_>,
+) -> usize {
+    let spec = &wanted.job.spec;
+    let of_group = spec.task_groups[group].update.as_ref().map_or(0, |update| update.max_parallel);
+    let max_parallel = if of_group > 0 { of_group } else { spec.update.max_parallel } as usize;
+    if max_parallel == 0 || !wanted.attempt.rollouts {
+        return split.destructive.len();
+    }
+    let is_open = |alloc: AllocRef<'_>| alloc.health().and_then(|health| health.healthy).is_none();
+    let open = sorted
+        .ignored
+        .iter()
+        .filter(|ignored| ignored.group == group && rollout.has(ignored.alloc) && is_open(ignored.alloc));
+    max_parallel.saturating_sub(open.count())
+}
+
+/// branch 9.
+fn may_be_canary(wanted: Wanted<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
+    let name = &wanted.job.spec.task_groups[group].name;
+    let is_open = match &rollout.current {
+        None => true,
+        Some(current) => current.groups.get(name).is_some_and(|part| !part.promoted),
+    };
+    is_open && wanted.update(group).is_some_and(|update| update.canary > 0)
+}

@@ -1,0 +1,190 @@
+//! The scheduler of jobs that run on every node that fits, for ever (system) or to their end (sysbatch): one attempt
+//! (`spec/scheduling.md` §8).
+//!
+//! `nodes` says node by node what should be there, `in_place` which allocations can stay where they are, `intents` which
+//! of the others are replaced now, `placing` puts them on their nodes, `canaries` holds most of them back at first, and
+//! `rollout` keeps the deployment.
+
+mod canaries;
+mod in_place;
+mod intents;
+mod nodes;
+mod placing;
+mod rollout;
+
+use std::collections::BTreeMap;
+
+use model::Text;
+use model::eval::{DesiredUpdates, Evaluation};
+use model::job::{Job, JobType, UpdateStrategy};
+use model::plan::Plan;
+use state::{AllocRef, NodePage};
+
+use crate::draft::StopDraft;
+use crate::feasible::BaseNodes;
+use crate::outcome::{self, Learned, attempts_max};
+use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
+use crate::{Attempt, NewId, Proposal};
+use in_place::Split;
+use nodes::Sorted;
+use placing::{Desk, Placed};
+
+/// The job that an attempt is about, while it should run.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    attempt: &'a Attempt<'a>,
+    context: Context<'a>,
+    job: &'a Job,
+    base: &'a BaseNodes,
+}
+
+impl<'a> Wanted<'a> {
+    fn is_sysbatch(&self) -> bool {
+        self.job.spec.kind == JobType::SysBatch
+    }
+
+    /// How versions of a group take over from each other; `None` where nothing paces them.
+    fn update(&self, group: usize) -> Option<&'a UpdateStrategy> {
+        let update = self.job.spec.task_groups[group].update.as_ref();
+        pacing(update).filter(|_| self.attempt.rollouts && !self.is_sysbatch())
+    }
+
+    /// Whether an allocation runs the job's current version.
+    fn is_current(&self, alloc: AllocRef<'_>) -> bool {
+        alloc.common().job == self.job.version_key()
+    }
+
+    /// Whether an allocation's specification is that of the current version.
+    fn is_up_to_date(&self, alloc: AllocRef<'_>) -> bool {
+        alloc.job().job_modify_index == self.job.job_modify_index
+    }
+}
+
+pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Proposal {
+    let state = attempt.state;
+    let job = state.job(&attempt.eval.job).filter(|job| !job.spec.stop).map(|job| &**job);
+    let pages: Vec<&NodePage> = state.node_pages().collect();
+    let allocs: Vec<AllocRef<'_>> = state.allocs_of_job(&attempt.eval.job).collect();
+    let mut stops = StopDraft::default();
+    stopping_on_gone_nodes(&pages, &allocs).for_each(|stop| stops.add(&stop, None, None));
+    let mut rollout = match kind {
+        JobType::System => Rollout::of(attempt, job),
+        JobType::Service | JobType::Batch | JobType::SysBatch => Rollout::default(),
+    };
+    let mut plan = outcome::empty_plan(attempt);
+    let (learned, creates) = match job {
+        None => (stop_job(&allocs, &mut stops), Vec::new()),
+        Some(job) => {
+            let base = BaseNodes::of(state, &pages, &job.spec);
+            let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
+            let wanted = Wanted { attempt, context, job, base: &base };
+            run(wanted, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
+        }
+    };
+    plan.stops = stops.into_stops();
+    let deployment_id = rollout.id();
+    let (deployment, updates) = rollout.into_plan();
+    (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
+    let learned = Learned { deployment_id, ..learned };
+    let outcome = if attempt.fruitless >= attempts_max(kind) {
+        plan = outcome::empty_plan(attempt);
+        outcome::given_up(attempt, learned, attempts_max(kind))
+    } else {
+        outcome::done(attempt, learned, creates)
+    };
+    Proposal { plan, outcome }
+}
+
+/// Nothing of a stopped job is required anywhere.
+fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Learned {
+    let mut learned = Learned::default();
+    for alloc in allocs.iter().filter(|alloc| !alloc.is_terminal()) {
+        stops.add(&Stop::of(*alloc, reason::NOT_NEEDED), None, None);
+        let updates = &mut learned.annotations.desired_updates;
+        updates.entry(Text::clone(alloc.group_name())).or_default().stop += 1;
+    }
+    learned
+}
+
+/// An attempt on a job that should run.
+fn run<'a>(
+    wanted: Wanted<'a>,
+    allocs: &[AllocRef<'a>],
+    rollout: &mut Rollout<'_>,
+    plan: &mut Plan,
+    stops: &mut StopDraft,
+    new_id: NewId<'_>,
+) -> (Learned, Vec<Evaluation>) {
+    let sorted = nodes::sort(wanted, allocs, rollout);
+    rollout::begin(wanted, &sorted, rollout, new_id);
+    let mut desk = Desk::of(wanted, &sorted);
+    let split = in_place::split(wanted, &sorted, &mut desk);
+    let intents = intents::of(wanted, &sorted, &split, rollout);
+    let mut placed = placing::place(wanted, desk, &intents, rollout, new_id);
+    let counts = rollout::Counts::of(wanted, &sorted, &split, &placed, rollout);
+    let withheld = canaries::withheld(&intents, &placed, &counts);
+    if !withheld.is_empty() {
+        // The others are placed as if these had never been tried.
+        let mut desk = Desk::of(wanted, &sorted);
+        split.in_place.iter().for_each(|update| desk.stays(*update));
+        let kept: Vec<_> = intents.iter().filter(|intent| !intent.is_among(&withheld)).copied().collect();
+        placed = placing::place(wanted, desk, &kept, rollout, new_id);
+    }
+    rollout::settle(wanted, &counts, rollout);
+    let updates = annotate(wanted, &sorted, &split, &intents, &placed, &counts);
+    in_place::write(wanted, &sorted, &split, rollout, plan);
+    sorted.stops.iter().for_each(|stop| stops.add(stop, None, None));
+    placed.write(wanted, updates, rollout, plan, stops, new_id)
+}
+
+/// What is told of each group.
+fn annotate(
+    wanted: Wanted<'_>,
+    sorted: &Sorted<'_>,
+    split: &Split<'_>,
+    intents: &[intents::Intent<'_>],
+    placed: &Placed<'_>,
+    counts: &rollout::Counts,
+) -> BTreeMap<Text, DesiredUpdates> {
+    let spec = &wanted.job.spec;
+    let mut all: BTreeMap<Text, DesiredUpdates> = BTreeMap::new();
+    for stop in &sorted.stops {
+        let updates = all.entry(Text::clone(stop.alloc.group_name())).or_default();
+        match stop.description {
+            reason::NOT_NEEDED => updates.stop += 1,
+            reason::TAINTED => updates.migrate += 1,
+            _ => {}
+        }
+    }
+    let mut of_group = |group: usize, count: fn(&mut DesiredUpdates) -> &mut u64, more: u64| {
+        if more > 0 {
+            *count(all.entry(Text::clone(&spec.task_groups[group].name)).or_default()) += more;
+        }
+    };
+    sorted.ignored.iter().for_each(|ignored| of_group(ignored.group, |updates| &mut updates.ignore, 1));
+    for gone in &sorted.disconnecting {
+        of_group(gone.group, |updates| &mut updates.disconnect, 1);
+    }
+    for back in &sorted.reconnecting {
+        of_group(back.group, |updates| &mut updates.reconnect, 1);
+    }
+    split
+        .in_place
+        .iter()
+        .for_each(|update| of_group(update.group, |updates| &mut updates.in_place_update, 1));
+    for update in &split.destructive {
+        of_group(update.group, |updates| &mut updates.destructive_update, 1);
+    }
+    for group in 0..spec.task_groups.len() {
+        let place = match wanted.is_sysbatch() {
+            true => {
+                let new = intents.iter().filter(|intent| intent.group == group && !intent.is_update).count();
+                (new as u64).saturating_sub(placed.infeasible(group))
+            }
+            false => counts.groups[group].candidates,
+        };
+        of_group(group, |updates| &mut updates.place, place);
+        of_group(group, |updates| &mut updates.canary, placed.canaries(group, counts));
+    }
+    all
+}

@@ -1,0 +1,284 @@
+//! Placing: each allocation on the node that should have it, if that can take it (`spec/scheduling.md` §8.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::alloc::AllocMetric;
+use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
+use model::plan::Plan;
+use model::{AllocId, EvalId, NodeId, Text};
+use state::PAGE;
+
+use super::Wanted;
+use super::intents::Intent;
+use super::nodes::{OfGroup, Sorted, in_base};
+use super::rollout::Counts;
+use crate::NewId;
+use crate::draft::{Placed as Row, PlacementDraft, StopDraft, common_of_new};
+use crate::metrics;
+use crate::outcome::{self, Learned};
+use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish, common_share};
+use crate::reconcile::{Rollout, Stop, reason};
+
+/// The nodes at hand, less what stops.
+pub(super) struct Desk<'a> {
+    placer: Placer<'a>,
+    version: Version,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn of(wanted: Wanted<'a>, sorted: &Sorted<'a>) -> Self {
+        let mut placer = Placer::of(wanted.attempt.state, wanted.context.pages, wanted.attempt.eval);
+        let version = placer.version(wanted.job);
+        sorted.stops.iter().for_each(|stop| placer.stop(stop.alloc));
+        Self { placer, version }
+    }
+
+    /// Whether an allocation can stay where it is as its group is now; if so, it does.
+    pub(super) fn fits(&mut self, update: OfGroup<'a>) -> bool {
+        self.placer.update_in_place(self.version, update.group, update.alloc)
+    }
+
+    /// Lets an allocation stay that was found to fit before.
+    pub(super) fn stays(&mut self, update: OfGroup<'a>) {
+        let fits = self.fits(update);
+        debug_assert!(fits, "it fitted before");
+    }
+
+    /// One node alone: what it gives, or why it cannot be there.
+    fn place(&mut self, intent: &Intent<'a>, id: AllocId, explain: bool) -> Result<Chosen, Box<AllocMetric>> {
+        let wish = Wish {
+            version: self.version,
+            group: intent.group,
+            id,
+            name_index: intent.index,
+            previous: None,
+            replaces: false,
+            explain,
+        };
+        let mut chosen = self.placer.place_on(&wish, intent.slot)?;
+        if let Some(metric) = &mut chosen.metric {
+            // Told of failures only.
+            metric.node_pool = Text::default();
+        }
+        Ok(chosen)
+    }
+}
+
+/// An intent for which there was no place.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) group: usize,
+    pub(super) is_update: bool,
+    node: NodeId,
+    metric: AllocMetric,
+    /// What was known of classes when it failed; only of the first of a group for which there was no room.
+    classes: BTreeMap<Text, bool>,
+}
+
+impl Failure {
+    /// Whether the node could never take it.
+    fn is_infeasible(&self) -> bool {
+        self.metric.nodes_filtered > 0
+    }
+}
+
+/// What came of the intents.
+pub(super) struct Placed<'a> {
+    /// New allocations by group and whether they are canaries.
+    rows: BTreeMap<(usize, bool), PlacementDraft>,
+    canaries: Vec<u64>,
+    replaced: BTreeSet<AllocId>,
+    /// All that were to be replaced, whether there was a place for others or not.
+    stops: Vec<Stop<'a>>,
+    pub(super) failures: Vec<Failure>,
+    wanted: Vec<u32>,
+    escapes_class: bool,
+}
+
+///
+pub(super) fn place<'a>(
+    wanted: Wanted<'a>,
+    mut desk: Desk<'a>,
+    intents: &[Intent<'a>],
+    rollout: &Rollout<'_>,
+    new_id: NewId<'_>,
+) -> Placed<'a> {
+    let groups = wanted.job.spec.task_groups.len();
+    let mut placed = Placed {
+        rows: BTreeMap::new(),
+        canaries: vec![0; groups],
+        replaced: BTreeSet::new(),
+        stops: Vec::new(),
+        failures: Vec::new(),
+        wanted: vec![0; groups],
+        escapes_class: desk.placer.escapes_class(),
+    };
+    for intent in intents {
+        placed.wanted[intent.group] += 1;
+        if let Some(alloc) = intent.previous.filter(|_| intent.is_update) {
+            desk.placer.stop(alloc);
+            placed.stops.push(Stop::of(alloc, reason::UPDATING));
+        }
+    }
+    let attempt = wanted.attempt;
+    let explain_all = attempt.explain || attempt.eval.annotate_plan || intents.len() <= EXPLAINED_MAX;
+    for intent in intents.iter().filter(|intent| in_base(wanted, intent.slot)) {
+        let id = AllocId::from_bytes(new_id());
+        let is_canary = intent.is_canary && rollout.active().is_some();
+        let rows = placed.rows.entry((intent.group, is_canary)).or_default();
+        let mut chosen = match desk.place(intent, id, explain_all || rows.is_empty()) {
+            Ok(chosen) => chosen,
+            Err(metric) => {
+                let node = wanted.attempt.state.node_at(intent.slot).expect("it is of the base set");
+                let is_full = metric.nodes_filtered == 0 && placed.is_first_full(intent.group);
+                let class = Text::clone(&node.spec().computed_class);
+                placed.failures.push(Failure {
+                    group: intent.group,
+                    is_update: intent.is_update,
+                    node: node.id(),
+                    // The node itself would do.
+                    classes: if is_full { [(class, true)].into() } else { BTreeMap::new() },
+                    metric: *metric,
+                });
+                continue;
+            }
+        };
+        if !explain_all && let Some(first) = chosen.metric.take() {
+            rows.tell(*first);
+        }
+        placed.canaries[intent.group] += u64::from(is_canary);
+        placed.replaced.extend(intent.previous.filter(|_| intent.is_update).map(|alloc| alloc.id()));
+        rows.add(Row {
+            id,
+            slot: intent.slot,
+            name_index: intent.index,
+            previous: intent.previous.map(|alloc| alloc.id()),
+            assigned: chosen.assigned,
+            tracker: None,
+            victims: chosen.victims,
+            metrics: chosen.metric,
+        });
+    }
+    placed
+}
+
+impl<'a> Placed<'a> {
+    /// Whether no node was found full for a group yet.
+    fn is_first_full(&self, group: usize) -> bool {
+        !self.failures.iter().any(|failure| failure.group == group && !failure.is_infeasible())
+    }
+
+    /// Whether an allocation was replaced.
+    pub(super) fn has_replaced(&self, alloc: AllocId) -> bool {
+        self.replaced.contains(&alloc)
+    }
+
+    /// How many nodes can never take a group.
+    pub(super) fn infeasible(&self, group: usize) -> u64 {
+        let of_group = |failure: &&Failure| failure.group == group && failure.is_infeasible();
+        self.failures.iter().filter(of_group).count() as u64
+    }
+
+    /// How many canaries a group has now.
+    pub(super) fn canaries(&self, group: usize, counts: &Counts) -> u64 {
+        let count = &counts.groups[group];
+        if count.desired_canaries > 0 { count.canaries + self.canaries[group] } else { 0 }
+    }
+
+    /// Writes it down, with what could not be placed.
+    pub(super) fn write(
+        self,
+        wanted: Wanted<'a>,
+        updates: BTreeMap<Text, DesiredUpdates>,
+        rollout: &Rollout<'_>,
+        plan: &mut Plan,
+        stops: &mut StopDraft,
+        new_id: NewId<'_>,
+    ) -> (Learned, Vec<Evaluation>) {
+        let Wanted { attempt, job, .. } = wanted;
+        let groups = &job.spec.task_groups;
+        self.stops.iter().for_each(|stop| stops.add(stop, None, None));
+        let mut learned = Learned::default();
+        learned.annotations.desired_updates = updates;
+        let mut queued: Vec<u32> = self.wanted.clone();
+        for ((group, is_canary), rows) in self.rows {
+            queued[group] = queued[group].saturating_sub(rows.len() as u32);
+            let version = (job, rollout.active());
+            let share = common_share(attempt.state, &job.spec, &groups[group]);
+            let common = model::alloc::AllocCommon {
+                name_stem: format!("{}.{}", job.spec.name, groups[group].name).into(),
+                ..common_of_new(attempt.eval, version, &groups[group], share)
+            };
+            let slots = wanted.context.pages.len() * PAGE;
+            let id = |slot: u32| attempt.state.node_at(slot).expect("it was looked at").id();
+            if attempt.eval.annotate_plan {
+                learned.tell_victims(&groups[group].name, rows.victims());
+            }
+            plan.placements.extend(rows.into_placements(&common, is_canary, slots, id));
+        }
+        let mut full: Vec<(NodeId, BTreeMap<Text, bool>)> = Vec::new();
+        let mut filtered: BTreeMap<usize, AllocMetric> = BTreeMap::new();
+        let stays: BTreeSet<&Text> = learned
+            .annotations
+            .desired_updates
+            .iter()
+            .filter(|(_, updates)| updates.ignore + updates.in_place_update > 0)
+            .map(|(group, _)| group)
+            .collect();
+        let mut failed: BTreeMap<Text, AllocMetric> = BTreeMap::new();
+        let mut open = self.wanted.clone();
+        for failure in self.failures {
+            let group = &groups[failure.group];
+            if failure.is_infeasible() {
+                queued[failure.group] = queued[failure.group].saturating_sub(1);
+                open[failure.group] = open[failure.group].saturating_sub(1);
+                let merged = filtered.entry(failure.group).or_default();
+                merge(merged, &failure.metric);
+                if open[failure.group] == 0 && !stays.contains(&group.name) {
+                    failed.insert(Text::clone(&group.name), merged.clone());
+                }
+            } else if let Some(known) = failed.get_mut(&group.name) {
+                metrics::coalesce(known, group);
+            } else {
+                full.push((failure.node, failure.classes));
+                failed.insert(Text::clone(&group.name), failure.metric);
+            }
+        }
+        for (place, group) in groups.iter().enumerate() {
+            learned.queued.insert(Text::clone(&group.name), queued[place]);
+            learned.wanted.insert(Text::clone(&group.name), self.wanted[place]);
+        }
+        learned.failed_groups = failed;
+        learned.escaped_class = self.escapes_class;
+        let creates = full.into_iter().map(|(node, classes)| {
+            let id = EvalId::from_bytes(new_id());
+            Evaluation {
+                node_id: Some(node),
+                class_eligibility: if self.escapes_class { BTreeMap::new() } else { classes },
+                failed_groups: learned.failed_groups.clone(),
+                status_description: outcome::TO_PLACE.into(),
+                ..outcome::blocked(attempt, EvalTrigger::QueuedAllocs, &learned, id)
+            }
+        });
+        let creates: Vec<Evaluation> = creates.collect();
+        (learned, creates)
+    }
+}
+
+/// Adds up what was filtered.
+fn merge(into: &mut AllocMetric, other: &AllocMetric) {
+    let add = |into: &mut BTreeMap<Text, u32>, other: &BTreeMap<Text, u32>| {
+        for (what, more) in other {
+            *into.entry(Text::clone(what)).or_default() += more;
+        }
+    };
+    if into.nodes_evaluated == 0 {
+        into.node_pool.clone_from(&other.node_pool);
+        into.nodes_available.clone_from(&other.nodes_available);
+        into.nodes_in_pool = other.nodes_in_pool;
+    }
+    into.nodes_evaluated += other.nodes_evaluated;
+    into.nodes_filtered += other.nodes_filtered;
+    add(&mut into.constraint_filtered, &other.constraint_filtered);
+    add(&mut into.class_filtered, &other.class_filtered);
+}

@@ -9,25 +9,31 @@ use state::{Stamp, State};
 use store::LogRow;
 use wire::Refusal;
 use wire::command::{Answer, Command, Done};
+use wire::feed::Head;
 
 use crate::judge::{self, Given, Verdict, judge};
 use crate::queue::Room;
 
 /// A command with what came along with it.
-#[derive(Debug)]
-pub(crate) struct Incoming {
-    pub(crate) id: RequestId,
-    pub(crate) trace: Option<TraceContext>,
-    pub(crate) command: Command,
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// The id of the request, which all repeats of it have.
+    pub id: RequestId,
+    /// What it is a part of.
+    pub trace: Option<TraceContext>,
+    /// The command.
+    pub command: Command,
 }
 
-/// What is said to whoever sent a command.
+/// What is said to whoever asked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Reply {
-    /// The command's own answer.
+pub enum Reply {
+    /// A command's own answer, or that a lease was renewed.
     Answer(Answer),
     /// It was refused.
     Refuse(Refusal),
+    /// Where the head is.
+    Head(Head),
 }
 
 /// What is committed together, or needs a check of the epoch together where nothing is written.

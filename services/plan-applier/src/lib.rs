@@ -1,20 +1,27 @@
 //! The plan applier: the one writer. Turns commands into change sets, commits many of them at once, and only then
 //! publishes and answers (design §§1, 4 to 6).
 //!
-//! [`judge`] decides, without I/O, what a command does; [`active`] is the loop around it, for as long as this process is
-//! the active applier, and [`standby`] what it does before. How commits reach the disk is `store`'s business, how
+//! [`judge`] decides, without I/O, what a command does, and [`applier`] what is written and said when; [`active`] is the
+//! loop around them, for as long as this process is the active applier, and [`standby`] what it does before. How commits reach the disk is `store`'s business, how
 //! messages travel `bus`'s.
 
 mod active;
+pub mod applier;
 mod batch;
+mod garbage;
 mod intake;
 pub mod judge;
 mod leases;
 mod measure;
 mod projection;
 mod queue;
+mod refusing;
 mod remembered;
 mod standby;
+mod trimming;
+
+pub use crate::batch::{Incoming, Reply};
+pub use crate::remembered::Remembered;
 
 use std::sync::Arc;
 
@@ -38,9 +45,10 @@ pub(crate) struct Surroundings {
 /// Stands by until no other applier is active, then applies commands until another one takes over, and so on until
 /// `stop`.
 ///
+/// A database that nothing may be written to before an operator accepts it is waited for.
+///
 /// # Errors
-/// If the database cannot be reached at the start, or is one that nothing may be written to before an operator accepts
-/// it.
+/// If the database cannot be reached at the start.
 pub async fn run(
     store: store::Args,
     bus: Bus,
@@ -63,7 +71,9 @@ pub async fn run(
 async fn take_turns(around: Surroundings) -> anyhow::Result<()> {
     loop {
         let Some(taken) = standby::take_over(&around).await? else { return Ok(()) };
-        active::run(&around, taken).await?;
+        if let Some(error) = active::run(&around, taken).await? {
+            refusing::until_accepted(&around, &error).await?;
+        }
         if around.stop.is_cancelled() {
             return Ok(());
         }

@@ -42,13 +42,22 @@ impl Class {
             Command::RegisterNode(_)
             | Command::UpdateNodes(_)
             | Command::ReportAllocs(_)
-            | Command::DeregisterNodes(_) => Self::Nodes,
+            | Command::DeregisterNodes(_)
+            | Command::SetEligibility(_)
+            | Command::EvaluateNode(_) => Self::Nodes,
             Command::SubmitPlan(submit) => Self::Plans { priority: submit.plan.priority },
             Command::RegisterJob(_)
             | Command::DeregisterJob(_)
             | Command::EvaluateJob(_)
             | Command::Transition(_)
             | Command::UpdateEvals(_)
+            | Command::UpdateDeployments(_)
+            | Command::FailDeployment(_)
+            | Command::CollectGarbage(_)
+            | Command::SetNamespace(_)
+            | Command::DeleteNamespace(_)
+            | Command::SetNodePool(_)
+            | Command::DeleteNodePool(_)
             | Command::SetSchedulerConfig(_)
             | Command::TakeLease(_) => Self::Rest,
         }

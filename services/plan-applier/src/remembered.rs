@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use model::{Index, Nanos, RequestId, Timestamp};
 
-/// How long a request id is remembered at least. Callers give up after a minute.
-pub(crate) const REMEMBERED_FOR: Nanos = Nanos::from_mins(10);
+/// How long a request id is remembered at least: as long as the log is sure to have its answer. Callers give up after a
+/// minute.
+pub(crate) const REMEMBERED_FOR: Nanos = store::KEPT_MIN;
 
 /// What is known of a request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(crate) enum Known {
 
 /// The request ids of the last minutes.
 #[derive(Debug, Default)]
-pub(crate) struct Remembered {
+pub struct Remembered {
     indexes: HashMap<RequestId, Index>,
     /// The same, the oldest first.
     by_age: VecDeque<(Timestamp, RequestId)>,
@@ -33,17 +34,14 @@ pub(crate) struct Remembered {
 
 impl Remembered {
     /// Begins with what the log keeps since `since`, the oldest first.
-    pub(crate) fn new(
-        since: Timestamp,
-        committed: impl IntoIterator<Item = (RequestId, Index, Timestamp)>,
-    ) -> Self {
+    pub fn new(since: Timestamp, committed: impl IntoIterator<Item = (RequestId, Index, Timestamp)>) -> Self {
         let mut remembered = Self { since, ..Self::default() };
         committed.into_iter().for_each(|(id, index, at)| remembered.note(id, index, at));
         remembered
     }
 
     /// A command was committed. Forgets what is old enough.
-    pub(crate) fn note(&mut self, id: RequestId, index: Index, at: Timestamp) {
+    pub fn note(&mut self, id: RequestId, index: Index, at: Timestamp) {
         self.indexes.insert(id, index);
         self.by_age.push_back((at, id));
         let until = Timestamp(at.0.saturating_sub(REMEMBERED_FOR.0));

@@ -9,8 +9,8 @@ use store::{Error, Tail, Take};
 use wire::Subject;
 use wire::feed::{AskHead, Head};
 
-use crate::Surroundings;
 use crate::remembered::{REMEMBERED_FOR, Remembered};
+use crate::{Surroundings, refusing};
 
 /// How often a standby looks whether the applier is there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -32,12 +32,16 @@ pub(crate) struct Taken {
 /// Waits until no other applier is active, becomes it, and brings the replica to the head. `None` when it is to stop.
 ///
 /// # Errors
-/// If the database is one that nothing may be written to before an operator accepts it.
+/// If NATS refuses to serve.
 pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Taken>> {
     let mut unanswered = 0;
     loop {
         if around.stop.is_cancelled() {
             return Ok(None);
+        }
+        // What the applier before announced was durable.
+        if let Some(head) = around.bus.contact().head() {
+            around.writer.heard_of(&head);
         }
         match around.writer.take(around.process, unanswered >= PROBES).await {
             Ok(Take::Active(head)) => match catch_up(around, head).await {
@@ -51,7 +55,7 @@ pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Ta
             Ok(Take::Held { .. }) => {
                 unanswered = if is_unanswered(around).await { unanswered + 1 } else { 0 }
             }
-            Err(error @ (Error::WentBack { .. } | Error::OtherSystem { .. })) => return Err(error.into()),
+            Err(error) if error.needs_acceptance() => refusing::until_accepted(around, &error).await?,
             Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
         }
         tokio::select! {
@@ -69,6 +73,10 @@ async fn is_unanswered(around: &Surroundings) -> bool {
 
 /// Brings the shared replica to the head of the log, which nobody else can move now.
 async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
+    if around.replica.snapshot().history() != head.history {
+        // What the replica has is of a history that an operator gave up, or is nothing yet.
+        around.replica.reset(around.database.load().await?.state);
+    }
     while around.replica.snapshot().index() < head.index {
         let from = around.replica.snapshot().index();
         let page = match around.database.changes_after(from, PAGE_BYTES).await? {

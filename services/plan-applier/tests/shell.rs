@@ -9,10 +9,10 @@ use bus::{Bus, CommandError};
 use clap::Parser;
 use model::cluster::Singleton;
 use model::job::{JobSpec, Task, TaskGroup};
-use model::{Index, JobKey, ProcessId};
+use model::{Index, JobKey, Nanos, ProcessId};
 use private_servers::{Nats, Postgres};
 use state::{Replica, State};
-use store::{Database, Tail};
+use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
@@ -53,9 +53,14 @@ impl World {
     }
 
     async fn applier(&self, number: u8) -> Applier {
+        self.applier_at(number, State::default()).await
+    }
+
+    /// An applier whose replica has got as far as a state.
+    async fn applier_at(&self, number: u8, state: State) -> Applier {
         let Cli { bus, .. } = Cli::parse_from(["test", "--nats-url", &self.nats.url(), "--database-url", ""]);
         let bus = Bus::connect(&bus, "applier").await.unwrap();
-        let replica = Arc::new(Replica::new(State::default()));
+        let replica = Arc::new(Replica::new(state));
         let stop = CancellationToken::new();
         let process = ProcessId::from_bytes([number; 16]);
         let run = plan_applier::run(self.args.clone(), bus, Arc::clone(&replica), process, stop.clone());
@@ -212,12 +217,55 @@ async fn the_tables_follow_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_applier_that_is_behind_the_log_loads_the_state() {
+    let world = World::new().await;
+    let first = world.applier(1).await;
+    world.done(&job("one")).await;
+    let behind = State::clone(&first.replica.snapshot());
+    let last = world.done(&job("two")).await.index;
+    let database = world.database().await;
+    while database.load().await.unwrap().projected < last {}
+    first.stop.cancel();
+    first.running.await.unwrap().unwrap();
+
+    // Hours later; the first look ends the part, the second takes it away.
+    let writer = Writer::connect(&world.args).await.unwrap();
+    writer.take(ProcessId::from_bytes([9; 16]), true).await.unwrap();
+    for hours in [1, 2] {
+        writer.look_after_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
+    }
+    assert!(matches!(database.changes_after(behind.index(), 1).await.unwrap(), Tail::Trimmed));
+
+    let second = world.applier_at(2, behind).await;
+    world.done(&evaluate("two")).await;
+    assert!(second.replica.snapshot().job(&JobKey::new("default", "two")).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_full_turns_away_what_can_wait() {
+    let mut world = World::new().await;
+    world.args.log_max_mb = 1;
+    let _applier = world.applier(1).await;
+    let mut large = job("large");
+    let Command::RegisterJob(register) = &mut large else { unreachable!("it registers a job") };
+    let spec = Arc::get_mut(&mut register.spec).unwrap();
+    spec.meta.insert("much".into(), "x".repeat(2 << 20).into());
+    world.done(&large).await;
+    // Until the applier has looked.
+    while world.bus.command(&evaluate("large"), Duration::from_millis(500)).await.is_ok() {}
+    let error = world.bus.command(&job("other"), Duration::from_millis(500)).await.unwrap_err();
+    assert!(error.to_string().contains("--log-max-mb"), "{error}");
+    let process = ProcessId::from_bytes([7; 16]);
+    world.done(&Command::TakeLease(TakeLease { service: Singleton::EvalBroker, process, gone: None })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_singletons_lease_has_one_holder() {
     let world = World::new().await;
     let _applier = world.applier(1).await;
     let take = |number| {
         let process = ProcessId::from_bytes([number; 16]);
-        Command::TakeLease(TakeLease { service: Singleton::EvalBroker, process })
+        Command::TakeLease(TakeLease { service: Singleton::EvalBroker, process, gone: None })
     };
     let epoch = world.done(&take(7)).await.epoch.unwrap();
     let refused = world.bus.command(&take(8), WITHIN).await;

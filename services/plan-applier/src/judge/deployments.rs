@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use model::alloc::AllocCommon;
 use model::change::{Change, DeploymentFields, DeploymentProgress, JobFields};
-use model::deployment::{DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
+use model::eval::EvalTrigger;
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
 use wire::Refusal;
 
@@ -81,6 +82,25 @@ impl Work<'_> {
             let fields = JobFields { stable: true, ..jobs::fields(version) };
             self.apply(Change::JobFields(fields))?;
         }
+        Ok(())
+    }
+
+    /// A deployment comes to nothing; its job is looked at (N-14.9).
+    pub(super) fn fail_deployment(&mut self, deployment: &Deployment, why: &str) -> Result<(), Refusal> {
+        let (id, status) = (deployment.id, DeploymentStatus::Failed);
+        self.set_deployment_status(&DeploymentUpdate { id, status, description: why.into() })?;
+        self.evaluate_deployment(deployment)
+    }
+
+    /// Has the job of a deployment looked at for its sake (N-14.8).
+    pub(super) fn evaluate_deployment(&mut self, deployment: &Deployment) -> Result<(), Refusal> {
+        let key = &deployment.job.job;
+        let Some(job) = self.state().job(key).cloned() else { return Ok(()) };
+        let priority =
+            if deployment.eval_priority > 0 { deployment.eval_priority } else { job.spec.priority };
+        self.make_eval(key, job.spec.kind, priority, EvalTrigger::DeploymentWatcher, |eval| {
+            eval.deployment_id = Some(deployment.id);
+        })?;
         Ok(())
     }
 

@@ -35,7 +35,9 @@ pub(super) fn deregister_job(work: &mut Work<'_>, command: &DeregisterJob) -> Re
         // Whatever the job's type: the generic scheduler knows how to stop any.
         work.make_eval(key, JobType::Service, priority, EvalTrigger::JobDeregister, |_| {})?;
     }
-    Ok(Done { object_index: job_modify_index(work.state(), key), ..Done::default() })
+    // Of a job that is gone, this is the last index.
+    let object_index = if command.purge { work.index() } else { job_modify_index(work.state(), key) };
+    Ok(Done { object_index, ..Done::default() })
 }
 
 /// Has the job's allocations end without their shutdown delays (N-21.6).
@@ -51,7 +53,7 @@ fn skip_shutdown_delays(work: &mut Work<'_>, key: &JobKey) -> Result<(), Refusal
 }
 
 /// Forgets a job with its versions, summary, allocations and deployments; nothing waits for it any more (N-21.4).
-fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
+pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let key = job.key();
     for (from, to) in
         [(EvalStatus::Pending, EvalStatus::Complete), (EvalStatus::Blocked, EvalStatus::Canceled)]

@@ -125,7 +125,7 @@ pub(super) fn fields(job: &Job) -> JobFields {
 }
 
 /// Whether a job only is a template for others: nothing is placed for it, and nobody looks at it.
-pub(super) fn is_template(job: &Job) -> bool {
+pub(crate) fn is_template(job: &Job) -> bool {
     job.spec.periodic.is_some() || (job.spec.parameterized_job.is_some() && !job.spec.dispatched)
 }
 

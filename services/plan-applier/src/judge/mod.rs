@@ -7,21 +7,28 @@
 
 mod allocs;
 mod bootstrap;
+mod collect_garbage;
 mod deployments;
 mod deregister_job;
 mod deregister_nodes;
 mod evaluate_job;
+mod evaluate_node;
+mod fail_deployment;
 mod jobs;
+mod namespaces;
+mod node_pools;
 mod nodes;
 mod register_job;
 mod register_node;
 mod report_allocs;
 mod scheduler_config;
+mod set_eligibility;
 mod submit_plan;
 mod take_lease;
 #[cfg(test)]
 mod tests;
 mod transition;
+mod update_deployments;
 mod update_evals;
 mod update_nodes;
 mod versions;
@@ -36,6 +43,7 @@ use wire::command::{Command, Done};
 
 pub use bootstrap::bootstrap;
 
+pub(crate) use jobs::is_template;
 use work::Work;
 
 /// What a command is judged with, beside the state.
@@ -100,7 +108,15 @@ fn cause(command: &Command) -> Cause {
         Command::UpdateNodes(_) => Cause::NodeStatus,
         Command::ReportAllocs(_) => Cause::AllocationUpdated,
         Command::DeregisterNodes(_) => Cause::NodeDeregistration,
-        Command::SetSchedulerConfig(_) => Cause::Settings,
+        Command::SetEligibility(_) => Cause::NodeEligibility,
+        Command::UpdateDeployments(_) | Command::FailDeployment(_) => Cause::DeploymentStatusUpdate,
+        Command::CollectGarbage(_) => Cause::Garbage,
+        Command::EvaluateNode(_) => Cause::NodeStatus,
+        Command::SetNodePool(_) => Cause::NodePoolUpserted,
+        Command::DeleteNodePool(_) => Cause::NodePoolDeleted,
+        Command::SetNamespace(_) | Command::DeleteNamespace(_) | Command::SetSchedulerConfig(_) => {
+            Cause::Settings
+        }
         Command::TakeLease(_) => Cause::Lease,
     }
 }
@@ -117,6 +133,15 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
         Command::UpdateNodes(command) => update_nodes::update_nodes(work, &command),
         Command::ReportAllocs(command) => report_allocs::report_allocs(work, command),
         Command::DeregisterNodes(command) => deregister_nodes::deregister_nodes(work, &command),
+        Command::SetEligibility(command) => set_eligibility::set_eligibility(work, &command),
+        Command::UpdateDeployments(command) => update_deployments::update_deployments(work, &command),
+        Command::FailDeployment(command) => fail_deployment::fail_deployment(work, command),
+        Command::CollectGarbage(command) => collect_garbage::collect_garbage(work, command),
+        Command::EvaluateNode(command) => evaluate_node::evaluate_node(work, command),
+        Command::SetNamespace(command) => namespaces::set_namespace(work, *command),
+        Command::DeleteNamespace(command) => namespaces::delete_namespace(work, &command),
+        Command::SetNodePool(command) => node_pools::set_node_pool(work, *command),
+        Command::DeleteNodePool(command) => node_pools::delete_node_pool(work, &command),
         Command::SetSchedulerConfig(command) => scheduler_config::set_scheduler_config(work, &command),
         Command::TakeLease(command) => take_lease::take_lease(work, &command),
     }

@@ -8,15 +8,14 @@ use model::eval::{EvalStatus, EvalTrigger};
 use model::job::{Job, JobType};
 use model::node::NodeEvent;
 use model::{EvalId, JobKey, NodeId, Text};
+use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, State};
 use wire::Refusal;
 
 use super::work::Work;
 
-/// The part of the system that an event of a node comes from: its registration, and its return.
+/// The part of the system that an event of a node comes from: its registration, its absence, and its return.
 pub(super) const CLUSTER: &str = "Cluster";
-/// The part of the system that an event of a node comes from: its absence.
-pub(super) const HEARTBEAT: &str = "Heartbeat";
 
 /// Why a job is to be looked at: the first node that it was found through, and as what.
 pub(super) struct Concern {
@@ -69,6 +68,9 @@ impl Work<'_> {
     pub(super) fn evaluate_concerned(&mut self, concerned: BTreeMap<JobKey, Concern>) -> Result<(), Refusal> {
         let mut waiting = Vec::new();
         for (job, Concern { kind, priority, node }) in concerned {
+            if is_planted(Bug::EvaluatesNobody) {
+                continue;
+            }
             if let Some(eval) = self.waiting_node_eval(&job) {
                 waiting.push(eval);
                 continue;
@@ -78,7 +80,7 @@ impl Work<'_> {
                 (eval.node_id, eval.node_modify_index) = (Some(node), index);
             })?;
         }
-        if waiting.is_empty() {
+        if waiting.is_empty() || is_planted(Bug::ForgetsTheSecondFailure) {
             return Ok(());
         }
         self.apply(Change::EvalsChanged(EvalsChanged { ids: waiting, ..EvalsChanged::default() }))

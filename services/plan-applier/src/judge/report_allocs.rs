@@ -11,6 +11,7 @@ use model::eval::{EvalStatus, EvalTrigger};
 use model::job::{JobType, ReschedulePolicy};
 use model::node::NodeStatus;
 use model::{AllocId, EvalId, JobKey, NodeId, Text, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, State};
 use wire::Refusal;
 use wire::command::{Done, NodeReport, ReportAllocs};
@@ -152,6 +153,9 @@ impl Round {
 /// Whether a report says something of an allocation of its node that may be so. Nothing that has ended begins again, and
 /// what is lost or unknown only the servers can say.
 fn is_new(alloc: AllocRef<'_>, node: NodeId, number: ReportNumber, report: &AllocReport) -> bool {
+    if is_planted(Bug::HeedsOldReports) {
+        return alloc.node_id() == node;
+    }
     let from_agent = match report.status {
         ClientStatus::Pending | ClientStatus::Running => !alloc.client_status().is_terminal(),
         ClientStatus::Complete | ClientStatus::Failed => true,
@@ -241,9 +245,7 @@ fn eval_for(state: &State, alloc: AllocRef<'_>, report: &AllocReport) -> Option<
 
 /// Whether attempts are left; when, the scheduler works out.
 fn may_reschedule(alloc: AllocRef<'_>, policy: &ReschedulePolicy, failed_at: Timestamp) -> bool {
-    let events = alloc.extra().reschedule.as_ref().map_or(&[][..], |tracker| &tracker.events);
-    let recent = events.iter().filter(|event| failed_at - event.time < policy.interval).count();
-    policy.unlimited || recent < policy.attempts as usize
+    policy.has_attempts_left(alloc.extra().reschedule.as_deref(), failed_at)
 }
 
 /// When the last task ended; `now` where none says so.

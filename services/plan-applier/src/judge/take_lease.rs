@@ -8,9 +8,10 @@ use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-/// Whoever holds it has it already; another gets it, with the next epoch, once the holder is not heard of any more.
+/// Whoever holds it has it already; another gets it, with the next epoch, once the holder is not heard of any more, or
+/// nobody listens in its place.
 pub(super) fn take_lease(work: &mut Work<'_>, command: &TakeLease) -> Result<Done, Refusal> {
-    let TakeLease { service, process } = *command;
+    let TakeLease { service, process, gone } = *command;
     let mut epoch = Epoch(1);
     if let Some(lease) = work.state().lease(service) {
         if lease.holder == process {
@@ -20,7 +21,7 @@ pub(super) fn take_lease(work: &mut Work<'_>, command: &TakeLease) -> Result<Don
                 ..Done::default()
             });
         }
-        if (work.given().live)(lease) {
+        if gone != Some(lease.epoch) && (work.given().live)(lease) {
             let message = format!("{} is active as the {service}", lease.holder);
             return Err(refusal(RefusalKind::Conflict, message));
         }

@@ -11,7 +11,7 @@ use state::{AllocRef, NodeRef};
 use wire::Refusal;
 use wire::command::{Done, NodeSign, UpdateNodes};
 
-use super::nodes::{CLUSTER, HEARTBEAT, jobs_concerned};
+use super::nodes::{CLUSTER, jobs_concerned};
 use super::work::Work;
 
 /// Nodes of the same status that come to the same one.
@@ -80,7 +80,9 @@ fn after_missed(node: NodeRef<'_>, now: Timestamp) -> NodeStatus {
 fn may_stay_away(alloc: AllocRef<'_>, now: Timestamp) -> bool {
     let disconnect = alloc.group().and_then(|group| group.disconnect.as_ref());
     let lost_after = disconnect.map_or(Nanos::ZERO, |disconnect| disconnect.lost_after);
+    // One that has ended needs no time: it would hold its node disconnected for ever (departs from N-4.7).
     alloc.desired_status() == DesiredStatus::Run
+        && !alloc.client_status().is_terminal()
         && lost_after > Nanos::ZERO
         && unknown_since(alloc).is_none_or(|since| since + lost_after > now)
 }
@@ -114,7 +116,7 @@ fn move_on(
     let event = match command.sign {
         // What is missed again and again is worth one event.
         NodeSign::Missed if !is_moving => return Ok(()),
-        NodeSign::Missed => Some(work.node_event(HEARTBEAT, "Node heartbeat missed")),
+        NodeSign::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
         NodeSign::Heard if is_moving && from == NodeStatus::Down => {
             Some(work.node_event(CLUSTER, "Node reregistered by heartbeat"))
         }

@@ -7,7 +7,7 @@ use model::alloc::{AllocState, ClientStatus, DesiredStatus, RescheduleOutcome};
 use model::change::{AllocsChanged, Change};
 use model::columns::AllocIds;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentUpdate};
-use model::plan::{Placement, Placements, Plan, Stops, Update};
+use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
 use model::{AllocId, EvalId, JobKey, Text, Timestamp};
 use state::{AllocRef, State};
 use wire::Refusal;
@@ -43,9 +43,12 @@ impl Taken {
                 taken.deployment_updates.push(update);
             }
         }
+        // What is in sight again needs nobody in its place.
+        let in_sight = in_sight(state, &plan.updates, verified);
         let placements = plan.placements.into_iter().enumerate();
-        let placements = placements
-            .map(|(number, placements)| accepted(placements, |place| verified.takes_place(number, place)));
+        let placements = placements.map(|(number, placements)| {
+            accepted(placements, |place| verified.takes_place(number, place), &in_sight)
+        });
         taken.placements = placements.filter(|placements| !placements.is_empty()).collect();
         let replaced = if verified.rejected.is_empty() { BTreeSet::new() } else { taken.replaced() };
         let of_job = |ids: &AllocIds| {
@@ -194,10 +197,19 @@ fn state_at(status: ClientStatus, time: Timestamp) -> AllocState {
     AllocState { client_status: Some(status), time }
 }
 
-/// The rows whose nodes can take them.
-fn accepted(placements: Placements, takes: impl Fn(u32) -> bool) -> Placements {
+/// Allocations that a plan takes for out of sight although their node was heard of again.
+fn in_sight(state: &State, updates: &[Updates], verified: &Verified) -> BTreeSet<AllocId> {
+    let unknown = updates.iter().filter(|updates| matches!(updates.change, Update::Unknown { .. }));
+    let allocs = unknown.flat_map(|updates| &updates.ids.0).filter_map(|id| state.alloc(*id));
+    allocs.filter(|alloc| !verified.takes_slot(alloc.node_slot())).map(|alloc| alloc.id()).collect()
+}
+
+/// The rows whose nodes can take them, and that do not take the place of any of `stay`.
+fn accepted(placements: Placements, takes: impl Fn(u32) -> bool, stay: &BTreeSet<AllocId>) -> Placements {
     let places = 0..u32::try_from(placements.nodes.len()).expect("a command names fewer than 2³² nodes");
-    if places.clone().all(&takes) {
+    let is_needless =
+        |row| !stay.is_empty() && placements.previous.get(row).is_some_and(|id| stay.contains(&id));
+    if places.clone().all(&takes) && !(0..placements.len()).any(is_needless) {
         return placements;
     }
     let mut kept = Placements { canary: placements.canary, ..Placements::new(placements.common.clone()) };
@@ -206,7 +218,9 @@ fn accepted(placements: Placements, takes: impl Fn(u32) -> bool) -> Placements {
         numbers.push(takes(place).then(|| kept.add_node(*node)));
     }
     for row in 0..placements.len() {
-        let Some(node) = numbers[placements.node[row] as usize] else { continue };
+        let Some(node) = numbers[placements.node[row] as usize].filter(|_| !is_needless(row)) else {
+            continue;
+        };
         kept.push(Placement {
             id: placements.ids.0[row],
             node,

@@ -15,6 +15,7 @@ use model::change::Change;
 use model::eval::Evaluation;
 use model::plan::{Plan, Update};
 use model::{Index, JobVersionKey, NodeId};
+use planted_bugs::{Bug, is_planted};
 use state::{State, Table};
 use wire::broker::SCHEDULER_VERSION;
 use wire::command::{Done, PlanResult, PlanVerdict, REJECTED_NODES_MAX, SubmitPlan};
@@ -42,7 +43,7 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
         plan.placements.clear();
     }
     let (snapshot_index, all_at_once) = (plan.snapshot_index, plan.all_at_once);
-    let is_late = snapshot_index < eval.modify_index;
+    let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::LetsOldSnapshotsFinish);
     let verified = verify::verify(work.state(), &eval.job, &plan);
     let fits = verified.rejected.is_empty();
     let taken = Taken::new(work, &eval.job, plan, &verified);
@@ -58,7 +59,8 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
     let followups = taken.followups.clone();
     let victims = taken.write(work)?;
     outcome::evaluate_victims(work, victims)?;
-    if !fits || is_late {
+    let is_part = (!fits && !is_planted(Bug::FinishesAfterAPart)) || is_late;
+    if is_part {
         outcome::write_followups(work, outcome, &followups, snapshot_index)?;
         return Ok(answer(PlanVerdict::Part, work.index(), verified.rejected));
     }
@@ -129,5 +131,5 @@ fn refresh_index(state: &State, plan: &Plan, eval: &Evaluation) -> Option<Index>
     let forgotten = versions(plan).any(|version| state.job_version(version).is_none());
     let forgotten = job.filter(|_| forgotten).map(|job| job.job_modify_index);
     let indexes = [Some(state.plan_index(&eval.job)), registered, forgotten].into_iter().flatten();
-    indexes.max().filter(|index| *index > plan.snapshot_index)
+    indexes.max().filter(|index| *index > plan.snapshot_index && !is_planted(Bug::TakesTwoPlansOfAJob))
 }

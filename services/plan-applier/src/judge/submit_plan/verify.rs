@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use model::alloc::{Demand, PackedAssigned};
+use model::alloc::{ClientStatus, Demand, PackedAssigned};
 use model::job::VolumeKind;
 use model::node::NodeStatus;
 use model::plan::{Placements, Plan, Update, Updates};
 use model::{AllocId, JobKey, NodeId};
+use planted_bugs::{Bug, is_planted};
 use state::{AllocRef, NodePage, PAGE, State, Usage};
 
 use super::special;
@@ -213,7 +214,8 @@ impl Verifier<'_> {
                 Update::InPlace(common) if !alloc.is_terminal() => {
                     let (shared, cores_mhz) = (common.resources.demand(), alloc.assigned().own_cores_mhz());
                     let (number, node) = self.node_of(alloc);
-                    node.updates_in_place = true;
+                    // What is out of sight is told when it is back.
+                    node.updates_in_place |= alloc.client_status() != ClientStatus::Unknown;
                     node.added.add(Demand { cpu_mhz: shared.cpu_mhz.saturating_add(cores_mhz), ..shared });
                     let (id, demand) = (alloc.id(), alloc.demand());
                     self.freed.push(Freed { node: number, id, stays: true, demand });
@@ -293,14 +295,15 @@ impl Verifier<'_> {
         let Some(known) = self.state.node_at(slot) else { return false };
         let status = known.server().status;
         let needs_ready = node.places || node.updates_in_place;
-        match status {
+        let is_right = match status {
             // Not eligible, or draining: what is there may stay as it is.
-            NodeStatus::Ready => !node.loses_sight && !node.places && has_room(page, place, node),
+            NodeStatus::Ready => !node.loses_sight && !node.places,
             // It was heard of since; whether its allocations are lost sight of must be looked at anew.
             NodeStatus::Initializing => !needs_ready && !node.loses_sight,
             NodeStatus::Disconnected => !needs_ready && !node.reconnects,
             NodeStatus::Down => !needs_ready && !node.reconnects && !node.loses_sight_and_replaces,
-        }
+        };
+        is_right && has_room(page, place, node)
     }
 }
 
@@ -312,6 +315,9 @@ fn is_replaced_meanwhile(alloc: AllocRef<'_>) -> bool {
 
 /// Whether the amounts fit. Of what is there already and does not grow nothing is asked.
 fn has_room(page: &NodePage, place: usize, node: &NodeUse) -> bool {
+    if is_planted(Bug::OverfillsNodes) {
+        return true;
+    }
     let (added, freed, used): (_, _, &Usage) = (node.added, node.freed, &page.live);
     let fits = |used: u32, [added, freed]: [u64; 2], capacity: u32| {
         (!node.places && added <= freed) || u64::from(used) + added <= u64::from(capacity) + freed

@@ -2,12 +2,15 @@
 
 use model::change::Change;
 use model::change::{Cause, Unblocked};
-use model::cluster::{SchedulerAlgorithm, SchedulerConfig, Singleton};
+use model::cluster::{Namespace, NodePool, SchedulerAlgorithm, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::{JobStatus, JobType};
+use model::job::{JobSpec, JobStatus, JobType};
 use model::{Epoch, EvalId, Index, JobKey};
 use wire::RefusalKind;
-use wire::command::{Command, EvalUpdate, SetSchedulerConfig, TakeLease, UpdateEvals};
+use wire::command::{
+    Command, DeleteNamespace, DeleteNodePool, DeregisterJob, EvalUpdate, SetNamespace, SetNodePool,
+    SetSchedulerConfig, TakeLease, UpdateEvals,
+};
 
 use super::scene::{EPOCH, Scene, process, service};
 use crate::judge::bootstrap;
@@ -30,7 +33,7 @@ fn a_cluster_begins_with_its_built_in_objects_once() {
 fn a_lease_changes_hands_when_its_holder_is_silent() {
     // design §5
     let mut scene = Scene::new();
-    let take = |number| TakeLease { service: Singleton::EvalBroker, process: process(number) };
+    let take = |number| TakeLease { service: Singleton::EvalBroker, process: process(number), gone: None };
     let done = scene.done(Command::TakeLease(take(1)));
     assert_eq!((done.written, done.epoch), (false, Some(Epoch(1))), "the holder has it already");
     assert_eq!(scene.refused(Command::TakeLease(take(2))).0, RefusalKind::Conflict);
@@ -56,6 +59,58 @@ fn settings_are_replaced_whole_and_only_if_they_are_those_expected() {
     assert_eq!((config.create_index, config.modify_index, config.node_limit), (Index(1), done.index, 7));
     assert_eq!(config.algorithm, None, "what is left out is unset");
     scene.done(set(None));
+}
+
+#[test]
+fn a_namespace_is_there_for_as_long_as_something_in_it_lives() {
+    // http-api §19
+    let mut scene = Scene::new();
+    let set = |description: &str| {
+        let namespace =
+            Namespace { name: "team".into(), description: description.into(), ..Namespace::default() };
+        Command::SetNamespace(Box::new(SetNamespace { namespace }))
+    };
+    let delete = |name: &str| Command::DeleteNamespace(DeleteNamespace { name: name.into() });
+    let made = scene.done(set("a")).index;
+    let changed = scene.done(set("b")).index;
+    let namespace = scene.state.namespace("team").unwrap().clone();
+    assert_eq!((namespace.create_index, namespace.modify_index), (made, changed));
+    assert_eq!(&*namespace.description, "b");
+    scene.register(JobSpec { namespace: "team".into(), ..service("web") });
+    let (kind, text) = scene.refused(delete("team"));
+    assert_eq!(kind, RefusalKind::Conflict);
+    assert!(text.contains("non-terminal jobs: web"), "{text}");
+    let job = JobKey::new("team", "web");
+    scene.done(Command::DeregisterJob(DeregisterJob {
+        job,
+        purge: true,
+        eval_priority: None,
+        no_shutdown_delay: false,
+    }));
+    scene.done(delete("team"));
+    assert!(scene.state.namespace("team").is_none());
+    assert_eq!(scene.refused(delete("team")), (RefusalKind::NotFound, "namespace not found".to_owned()));
+    assert_eq!(scene.refused(delete("default")).1, "can not delete default namespace");
+}
+
+#[test]
+fn a_node_pool_is_there_for_as_long_as_something_is_in_it() {
+    // http-api §17
+    let mut scene = Scene::new();
+    scene.node();
+    let set = |name: &str| {
+        let pool = NodePool { name: name.into(), ..NodePool::default() };
+        Command::SetNodePool(Box::new(SetNodePool { pool }))
+    };
+    let delete = |name: &str| Command::DeleteNodePool(DeleteNodePool { name: name.into() });
+    let done = scene.done(set("gpu"));
+    assert_eq!(scene.state.node_pool("gpu").unwrap().modify_index, done.index);
+    assert_eq!(scene.refused(set("all")).1, "modifying node pool \"all\" is not allowed");
+    for built_in in ["all", "default"] {
+        assert_eq!(scene.refused(delete(built_in)).0, RefusalKind::Conflict, "the node is in it");
+    }
+    scene.done(delete("gpu"));
+    assert_eq!(scene.refused(delete("gpu")), (RefusalKind::NotFound, "node pool gpu not found".to_owned()));
 }
 
 fn update(ids: Vec<EvalId>, status: EvalStatus) -> EvalUpdate {

@@ -9,9 +9,9 @@ use model::job::JobType;
 use model::node::{Driver, Eligibility, NodeEvent, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use model::{Index, Nanos, NodeId};
 use wire::RefusalKind;
-use wire::command::{Command, DeregisterNodes, NodeReport, NodeSign, RegisterNode, UpdateNodes};
+use wire::command::{Command, DeregisterNodes, EvaluateNode, NodeSign, RegisterNode, UpdateNodes};
 
-use super::scene::{BOOT, EPOCH, Scene, job_spec, node_spec, patient_service, reports, service};
+use super::scene::{BOOT, EPOCH, Scene, job_spec, node_spec, patient_service, service};
 
 fn messages(scene: &Scene, node: NodeId) -> Vec<String> {
     scene.whole_node(node).server.events.iter().map(|event| event.message.to_string()).collect()
@@ -251,44 +251,6 @@ fn a_node_that_comes_back_from_the_dead_is_ready_at_once() {
 }
 
 #[test]
-fn a_node_that_was_away_reports_before_it_is_ready() {
-    // N-3.3, N-3.6, N-3.15, N-7.3
-    let mut scene = Scene::new();
-    let node = scene.node();
-    let job = scene.register(patient_service("web"));
-    let allocs = scene.place(&job, &[node]);
-    scene.report(node, &allocs, ClientStatus::Running);
-
-    let missed = scene.missed(&[node]);
-    let server = |scene: &Scene| scene.whole_node(node).server.clone();
-    assert_eq!(server(&scene).status, NodeStatus::Disconnected);
-    assert_eq!(server(&scene).last_missed_heartbeat_index, missed.index);
-    assert_eq!(missed.evals.len(), 1, "step 2");
-    scene.settle(&job);
-
-    assert_eq!(scene.report(node, &allocs, ClientStatus::Running).refused_nodes, [node]);
-    let heard = scene.heard(&[node]);
-    assert_eq!((server(&scene).status, heard.evals.len()), (NodeStatus::Initializing, 1), "step 3");
-    assert_eq!(server(&scene).last_missed_heartbeat_index, missed.index);
-    scene.settle(&job);
-    assert!(!scene.heard(&[node]).written, "step 4");
-
-    // An ordinary report opens no gate, nor does one on another absence (design §6).
-    scene.report(node, &allocs, ClientStatus::Running);
-    let all = |since| NodeReport { node, boot: BOOT, all_since: Some(since), allocs: Vec::new() };
-    scene.done(reports(vec![all(Index(1))]));
-    scene.heard(&[node]);
-    assert_eq!(server(&scene).status, NodeStatus::Initializing);
-
-    let reported = scene.done(reports(vec![all(missed.index)]));
-    assert_eq!(server(&scene).last_alloc_update_index, reported.index, "step 5");
-    assert!(!scene.done(reports(vec![all(missed.index)])).written, "once is enough");
-    let heard = scene.heard(&[node]);
-    assert_eq!((server(&scene).status, heard.evals.len()), (NodeStatus::Ready, 1), "step 6");
-    assert_eq!(server(&scene).last_missed_heartbeat_index, Index::ZERO);
-}
-
-#[test]
 fn a_node_stays_disconnected_until_every_allocation_has_run_out_of_time() {
     // N-4.8, N-4.9, N-4.10
     let mut scene = Scene::new();
@@ -310,6 +272,17 @@ fn a_node_stays_disconnected_until_every_allocation_has_run_out_of_time() {
     assert_eq!((scene.status(node), done.evals.len()), (NodeStatus::Down, 1));
     let missed = scene.whole_node(node).server.last_missed_heartbeat_index;
     assert!(missed.is_set() && missed < done.index, "it has been away since the first time");
+}
+
+#[test]
+fn what_has_ended_gives_its_node_no_time() {
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(patient_service("web"));
+    let allocs = scene.place(&job, &[node]);
+    scene.report(node, &allocs, ClientStatus::Complete);
+    scene.missed(&[node]);
+    assert_eq!(scene.status(node), NodeStatus::Down);
 }
 
 #[test]
@@ -387,6 +360,20 @@ fn forgetting_nodes_tells_their_jobs() {
         [scene.triggers(&job), scene.triggers(&logs)],
         [[EvalTrigger::NodeUpdate], [EvalTrigger::NodeUpdate]]
     );
+}
+
+#[test]
+fn the_jobs_of_a_node_are_looked_at_on_request() {
+    // http-api §17
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(service("web"));
+    scene.place(&job, &[node]);
+    scene.settle(&job);
+    let evaluate = |node| Command::EvaluateNode(EvaluateNode { node });
+    assert_eq!(scene.done(evaluate(node)).evals.len(), 1);
+    assert_eq!(scene.triggers(&job), [EvalTrigger::NodeUpdate]);
+    assert_eq!(scene.refused(evaluate(node_id(9))), (RefusalKind::NotFound, "node not found".to_owned()));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use model::change::{AllocsChanged, Cause, Change};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{JobStatus, JobType, ReschedulePolicy};
+use model::node::NodeStatus;
 use model::plan::{Plan, Update, Updates};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Timestamp};
 use wire::RefusalKind;
@@ -56,6 +57,33 @@ fn a_report_is_stored_and_does_not_come_back_to_its_agent() {
     assert_eq!(scene.summary(&job).groups["app"], GroupSummary { running: 1, ..GroupSummary::default() });
     assert_eq!(done.evals, []);
     assert_eq!(scene.cause(), Some(Cause::AllocationUpdated));
+}
+
+#[test]
+fn a_report_and_an_expiry_may_meet_in_one_batch() {
+    // N-5, N-7.3, design §6: commands of a batch are judged one after the other, each on what those before it did.
+    let mut scene = Scene::new();
+    let (node, job, alloc) = running(&mut scene);
+    scene.report(node, &[alloc], ClientStatus::Complete);
+    scene.missed(&[node]);
+    assert_eq!(
+        (scene.status(node), scene.alloc(alloc).client_status),
+        (NodeStatus::Down, ClientStatus::Complete)
+    );
+    assert_eq!(
+        scene.triggers(&job),
+        [EvalTrigger::NodeUpdate],
+        "nothing is lost, but there is room to look for"
+    );
+
+    let mut scene = Scene::new();
+    let (node, job, alloc) = running(&mut scene);
+    scene.missed(&[node]);
+    let report = scene.alloc_report(alloc, ClientStatus::Complete);
+    let done = scene.done(of_node(node, vec![report]));
+    assert_eq!(done.refused_nodes, [node], "its agent says so again once the node is ready");
+    assert_eq!(scene.alloc(alloc).client_status, ClientStatus::Running, "until a scheduler finds it lost");
+    assert_eq!(scene.triggers(&job), [EvalTrigger::NodeUpdate]);
 }
 
 #[test]

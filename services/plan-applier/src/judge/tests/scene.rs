@@ -55,7 +55,7 @@ impl Scene {
         let changes = bootstrap(&scene.state).expect("an empty state lacks everything");
         scene.commit(Cause::Settings, changes);
         for service in Singleton::ALL {
-            scene.done(Command::TakeLease(TakeLease { service: *service, process: process(1) }));
+            scene.done(Command::TakeLease(TakeLease { service: *service, process: process(1), gone: None }));
         }
         scene
     }

@@ -194,6 +194,24 @@ fn a_version_that_was_forgotten_meanwhile_starts_the_attempt_over() {
 }
 
 #[test]
+fn a_plan_for_a_job_that_was_purged_and_registered_again_is_refused_for_good() {
+    // design §6
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(service("web"));
+    let mut plan = scene.plan(&job);
+    plan.placements = vec![scene.placements(&plan, &[node])];
+    let (purge, eval_priority, no_shutdown_delay) = (true, None, false);
+    let stop = DeregisterJob { job: job.clone(), purge, eval_priority, no_shutdown_delay };
+    scene.done(Command::DeregisterJob(stop));
+    scene.register(service("web"));
+    assert_eq!(scene.job(&job).version, 0, "it is another one of the same name");
+    let outcome = scene.complete(&plan);
+    assert_eq!(scene.refused(submission(plan, outcome)).0, RefusalKind::Conflict);
+    assert_eq!(scene.state.alloc_count(), 0);
+}
+
+#[test]
 fn an_outcome_comes_with_what_follows_it() {
     // N-25.5
     let mut scene = Scene::new();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::change::{Cause, Change};
+use model::columns::AllocIds;
 use model::job::{AccessMode, DisconnectStrategy, JobSpec, VolumeKind, VolumeRequest};
 use model::node::{Eligibility, NodeServerSide, NodeSpec};
 use model::plan::{Plan, Update, Updates};
@@ -240,6 +241,45 @@ fn out_of_sight_is_only_what_is_on_a_node_that_is_not_heard_of() {
     assert_eq!(submit(&mut scene, &kept, &b, Update::Reconnect), PlanVerdict::Whole);
     scene.missed(&nodes[1..]);
     assert_eq!(submit(&mut scene, &kept, &b, unknown), PlanVerdict::Whole, "nobody took its place");
+}
+
+#[test]
+fn what_is_in_sight_again_is_not_replaced() {
+    let mut scene = Scene::new();
+    let nodes = [scene.node(), scene.node()];
+    let job = scene.register(patient_service("web"));
+    let allocs = scene.place(&job, &nodes[..1]);
+    let mut plan = updating(&mut scene, &job, &allocs, Update::Unknown { followup_eval: None });
+    let mut placements = scene.placements(&plan, &[nodes[1], nodes[1]]);
+    placements.previous = [allocs[0], AllocIds::NONE].into_iter().collect();
+    let (instead, another) = (placements.ids.0[0], placements.ids.0[1]);
+    plan.placements = vec![placements];
+    let result = scene.submit(plan);
+    assert_eq!((result.verdict, result.rejected_nodes), (PlanVerdict::Part, vec![nodes[0]]));
+    assert_eq!(scene.alloc(allocs[0]).client_status, ClientStatus::Pending);
+    assert!(scene.state.alloc(instead).is_none() && scene.state.alloc(another).is_some());
+}
+
+#[test]
+fn what_is_out_of_sight_may_move_to_another_version() {
+    //
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(patient_service("web"));
+    let allocs = scene.place(&job, &[node]);
+    scene.missed(&[node]);
+    let moving = |scene: &mut Scene| {
+        let plan = placing(scene, &job, &[]);
+        let common = Arc::new(scene.common(&plan));
+        let change = Update::InPlace(common);
+        Plan { updates: vec![Updates { ids: allocs.iter().copied().collect(), change }], ..plan }
+    };
+    let plan = moving(&mut scene);
+    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Nothing, "it is not known to be out of sight");
+    let plan = updating(&mut scene, &job, &allocs, Update::Unknown { followup_eval: None });
+    scene.submit(plan);
+    let plan = moving(&mut scene);
+    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
 }
 
 #[test]

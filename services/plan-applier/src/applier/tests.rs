@@ -1,0 +1,199 @@
+//! Commands and questions in the order in which they come, and what becomes of the writes; the database is the test.
+
+use model::cluster::Singleton;
+use model::{Epoch, HistoryId, JobKey, ProcessId};
+use wire::command::{Command, EvaluateJob, TakeLease};
+
+use super::*;
+
+const WALL: Timestamp = Timestamp::from_secs(1_767_225_600);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An applier at the beginning of a cluster, and who asked it for what as numbers.
+struct Scene {
+    applier: Applier<u8>,
+    now: Instant,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let head = Head {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index::ZERO,
+            at: Timestamp::UNSET,
+            epoch: Epoch(7),
+            applier: ProcessId::from_bytes([1; 16]),
+        };
+        let now = telemetry::clock::monotonic();
+        Self { applier: Applier::new(head, State::default(), Remembered::default(), now), now }
+    }
+
+    /// Has `who` send a command under an id that is a number.
+    fn send(&mut self, who: u8, id: u8, command: Command) -> Received<u8> {
+        let incoming = Incoming { id: RequestId::from_bytes([id; 16]), trace: None, command };
+        self.applier.receive(incoming, 100, who, self.now + PATIENCE)
+    }
+
+    fn judge(&mut self) {
+        self.applier.judge(self.now, WALL);
+    }
+
+    fn next_write(&mut self) -> Option<Write> {
+        self.applier.next_write(self.now)
+    }
+
+    fn written(&mut self, fate: Fate) -> Ended<u8> {
+        self.applier.written(fate, self.now, WALL)
+    }
+
+    /// What is said to whom when the write that is due has become durable.
+    fn said(&mut self) -> Vec<(u8, Reply)> {
+        self.judge();
+        self.next_write().expect("there is something to write");
+        let Ended::Durable { said, .. } = self.written(Fate::Done) else { panic!("it is durable") };
+        said
+    }
+}
+
+/// A command that changes something, if nobody holds the lease.
+fn take(service: Singleton, process: u8) -> Command {
+    Command::TakeLease(TakeLease { service, process: ProcessId::from_bytes([process; 16]), gone: None })
+}
+
+/// A command that is refused.
+fn evaluate_nothing() -> Command {
+    Command::EvaluateJob(EvaluateJob { job: JobKey::new("default", "nothing"), force_reschedule: false })
+}
+
+fn commit(write: Option<Write>) -> (Index, usize) {
+    let Some(Write::Commit(from, rows)) = write else { panic!("{write:?}") };
+    (from, rows.len())
+}
+
+fn is_retry(reply: &Reply) -> bool {
+    matches!(reply, Reply::Answer(Answer::Retry { .. }))
+}
+
+#[test]
+fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.judge();
+    assert_eq!(commit(scene.next_write()), (Index::ZERO, 1));
+    // Judged on what is not durable yet: that the lease is held.
+    scene.send(2, 2, take(Singleton::EvalBroker, 6));
+    scene.judge();
+    assert!(scene.next_write().is_none(), "one write at a time");
+    let Ended::Durable { rows, steps, said } = scene.written(Fate::Done) else { panic!() };
+    assert_eq!((rows.len(), steps.len()), (1, 1));
+    assert!(matches!(said[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
+
+    // A refusal leaves after a check that began after it.
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
+    assert!(rows.is_empty());
+    assert!(matches!(said[..], [(2, Reply::Refuse(_))]), "{said:?}");
+}
+
+#[test]
+fn a_question_that_came_during_a_write_is_answered_with_the_next() {
+    let mut scene = Scene::new();
+    scene.applier.renew();
+    assert!(matches!(scene.next_write(), Some(Write::Renew)));
+    scene.applier.ask(Question::Head, 1, scene.now + PATIENCE);
+    let Ended::Durable { said, .. } = scene.written(Fate::Done) else { panic!() };
+    assert_eq!(said, []);
+    let head = Head { at: WALL, ..scene.applier.head };
+    assert_eq!(scene.said(), [(1, Reply::Head(head))]);
+}
+
+#[test]
+fn repeats_join_the_first_or_get_its_answer() {
+    let mut scene = Scene::new();
+    let command = take(Singleton::EvalBroker, 5);
+    scene.send(1, 1, command.clone());
+    scene.send(2, 1, command.clone());
+    scene.judge();
+    scene.next_write();
+    scene.send(3, 1, command.clone());
+    let Ended::Durable { said, .. } = scene.written(Fate::Done) else { panic!() };
+    assert_eq!(said.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(matches!(scene.send(4, 1, command), Received::Committed(4, Index(1))));
+
+    // A refusal is not remembered: judging it again is safe.
+    scene.send(5, 2, evaluate_nothing());
+    assert!(matches!(scene.said()[..], [(5, Reply::Refuse(_))]));
+    assert!(matches!(scene.send(6, 2, evaluate_nothing()), Received::Waits));
+}
+
+#[test]
+fn a_failed_commit_takes_all_with_it_that_was_judged_on_it() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.judge();
+    scene.next_write();
+    scene.send(2, 2, take(Singleton::EvalBroker, 6));
+    scene.judge();
+    scene.applier.ask(Question::Head, 3, scene.now + PATIENCE);
+    let Ended::Failed(said) = scene.written(Fate::Failed) else { panic!() };
+    assert_eq!(
+        said.iter().map(|(who, reply)| (*who, is_retry(reply))).collect::<Vec<_>>(),
+        [(1, true), (2, true)]
+    );
+    assert!(scene.next_write().is_none(), "it waits a little");
+    scene.now = scene.applier.poll_timeout().unwrap();
+
+    // The lease is free after all, and whoever sent the first sends it again.
+    scene.send(2, 2, take(Singleton::EvalBroker, 6));
+    let said = scene.said();
+    assert!(matches!(said[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{said:?}");
+}
+
+#[test]
+fn an_unknown_outcome_is_found_out_before_anything_is_said() {
+    for fate in [Fate::Done, Fate::Failed] {
+        let mut scene = Scene::new();
+        scene.send(1, 1, take(Singleton::EvalBroker, 5));
+        scene.judge();
+        let written = commit(scene.next_write());
+        for _ in 0..2 {
+            let Ended::Failed(said) = scene.written(Fate::Unknown) else { panic!() };
+            assert_eq!(said, []);
+            assert!(scene.applier.is_writing());
+            scene.now = scene.applier.poll_timeout().unwrap();
+            let Some(Write::FindOut(from, rows)) = scene.next_write() else { panic!() };
+            assert_eq!((from, rows.len()), written);
+        }
+        match scene.written(fate) {
+            Ended::Durable { rows, said, .. } => {
+                assert_eq!((fate, rows.len(), said.len()), (Fate::Done, 1, 1))
+            }
+            Ended::Failed(said) => assert!(fate == Fate::Failed && is_retry(&said[0].1)),
+            Ended::Deposed => panic!("nobody else took over"),
+        }
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_not_judged() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.now += PATIENCE;
+    scene.judge();
+    assert!(scene.next_write().is_none());
+}
+
+#[test]
+fn whoever_waits_is_sent_away_when_the_applier_ends() {
+    let mut scene = Scene::new();
+    scene.send(1, 1, take(Singleton::EvalBroker, 5));
+    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    scene.judge();
+    scene.next_write();
+    scene.applier.ask(Question::Head, 3, scene.now + PATIENCE);
+    assert!(matches!(scene.written(Fate::Deposed), Ended::Deposed));
+    let mut sent_away = scene.applier.send_everybody_away();
+    sent_away.sort_by_key(|(who, _)| *who);
+    assert!(sent_away.iter().all(|(_, reply)| is_retry(reply)));
+    assert_eq!(sent_away.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
+}

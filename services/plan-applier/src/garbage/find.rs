@@ -1,0 +1,116 @@
+//! Looking through a state for what nobody needs any more. Pure; what was found comes in slices that hold nobody up.
+
+use std::collections::{BTreeSet, HashSet};
+
+use model::{EvalId, JobKey, Nanos, Timestamp};
+use state::State;
+use wire::command::{CollectGarbage, GARBAGE_SLICE_MAX, Garbage};
+
+use super::rules;
+
+/// How old something must be to be forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ages {
+    jobs: Nanos,
+    evals: Nanos,
+    /// Evaluations of work that is done once.
+    batch_evals: Nanos,
+    deployments: Nanos,
+    nodes: Nanos,
+}
+
+impl Ages {
+    pub(crate) const DEFAULT: Self = Self {
+        jobs: Nanos::from_hours(4),
+        evals: Nanos::from_hours(1),
+        batch_evals: Nanos::from_hours(24),
+        deployments: Nanos::from_hours(1),
+        nodes: Nanos::from_hours(24),
+    };
+    /// Whatever its age, as somebody asked.
+    pub(crate) const FORCED: Self = {
+        let age = Nanos::MILLISECOND;
+        Self { jobs: age, evals: age, batch_evals: age, deployments: age, nodes: age }
+    };
+}
+
+/// All garbage of a state, in the order in which it is to go: an evaluation after its allocations, a job after both,
+/// nodes last.
+pub(crate) fn find(state: &State, ages: Ages, now: Timestamp) -> Vec<CollectGarbage> {
+    let mut found = Vec::new();
+    let jobs = jobs(state, earlier(now, ages.jobs), &mut found);
+    for (done_once, age) in [(true, ages.batch_evals), (false, ages.evals)] {
+        evals(state, done_once, now, age, &jobs, &mut found);
+    }
+    deployments(state, earlier(now, ages.deployments), &jobs, &mut found);
+    let before = earlier(now, ages.nodes);
+    let nodes = state.nodes().filter(|node| rules::node_may_go(*node, before)).map(|node| node.id());
+    slice(nodes.collect(), before, Garbage::Nodes, &mut found);
+    found
+}
+
+/// Jobs that are over, with all that belongs to them. Returns which they are.
+fn jobs(state: &State, before: Timestamp, found: &mut Vec<CollectGarbage>) -> BTreeSet<JobKey> {
+    let jobs = state.jobs().filter(|job| rules::job_may_go(state, job, before));
+    let jobs: BTreeSet<JobKey> = jobs.map(|job| job.key()).collect();
+    let allocs = jobs.iter().flat_map(|job| state.allocs_of_job(job)).map(|alloc| alloc.id());
+    slice(allocs.collect(), before, |ids| Garbage::Allocs { ids, with_jobs: true }, found);
+    let evals = jobs.iter().flat_map(|job| state.evals_of_job(job)).map(|eval| eval.id);
+    slice(evals.collect(), before, Garbage::Evals, found);
+    slice(jobs.iter().cloned().collect(), before, Garbage::Jobs, found);
+    jobs
+}
+
+/// Evaluations that are over, and their allocations, also where the evaluation itself stays.
+fn evals(
+    state: &State,
+    done_once: bool,
+    now: Timestamp,
+    age: Nanos,
+    gone: &BTreeSet<JobKey>,
+    found: &mut Vec<CollectGarbage>,
+) {
+    let before = earlier(now, age);
+    let old = state.evals().filter(|eval| {
+        rules::is_done_once(eval.kind) == done_once
+            && rules::eval_may_go(eval, before)
+            && !gone.contains(&eval.job)
+    });
+    let old: HashSet<EvalId> = old.map(|eval| eval.id).collect();
+    let jobs: BTreeSet<&JobKey> = old.iter().filter_map(|id| state.eval(*id)).map(|eval| &eval.job).collect();
+    let (mut allocs, mut in_use) = (Vec::new(), HashSet::new());
+    for alloc in jobs.into_iter().flat_map(|job| state.allocs_of_job(job)) {
+        if old.contains(&alloc.eval_id()) && rules::alloc_may_go(state, alloc, before, now, false) {
+            allocs.push(alloc.id());
+        } else {
+            in_use.insert(alloc.eval_id());
+        }
+    }
+    slice(allocs, before, |ids| Garbage::Allocs { ids, with_jobs: false }, found);
+    slice(old.difference(&in_use).copied().collect(), before, Garbage::Evals, found);
+}
+
+fn deployments(state: &State, before: Timestamp, gone: &BTreeSet<JobKey>, found: &mut Vec<CollectGarbage>) {
+    let old = || state.deployments().filter(|deployment| rules::deployment_may_go(deployment, before));
+    let jobs: BTreeSet<&JobKey> = old().map(|deployment| &deployment.job.job).collect();
+    let in_use: HashSet<_> = jobs.into_iter().flat_map(|job| rules::deployments_in_use(state, job)).collect();
+    let may_go =
+        old().filter(|deployment| !in_use.contains(&deployment.id) && !gone.contains(&deployment.job.job));
+    slice(may_go.map(|deployment| deployment.id).collect(), before, Garbage::Deployments, found);
+}
+
+fn earlier(now: Timestamp, age: Nanos) -> Timestamp {
+    Timestamp(now.0.saturating_sub(age.0))
+}
+
+/// Cuts what was found into commands, in a stable order.
+fn slice<T: Ord + Clone>(
+    mut objects: Vec<T>,
+    before: Timestamp,
+    garbage: impl Fn(Vec<T>) -> Garbage,
+    found: &mut Vec<CollectGarbage>,
+) {
+    objects.sort_unstable();
+    let slices = objects.chunks(GARBAGE_SLICE_MAX);
+    found.extend(slices.map(|slice| CollectGarbage { before, garbage: garbage(slice.to_vec()) }));
+}

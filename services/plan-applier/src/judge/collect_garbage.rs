@@ -1,0 +1,109 @@
+//! What nobody needs any more is forgotten. Whoever found it looked at an older state; what is needed
+//! again since stays.
+
+use std::collections::{BTreeMap, HashSet};
+
+use model::change::Change;
+use model::columns::AllocIds;
+use model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, Timestamp};
+use wire::command::{CollectGarbage, Done, GARBAGE_SLICE_MAX, Garbage};
+use wire::{Refusal, RefusalKind};
+
+use super::deregister_job::purge;
+use super::nodes::jobs_concerned;
+use super::work::{Work, refusal};
+use crate::garbage::rules;
+
+pub(super) fn collect_garbage(work: &mut Work<'_>, command: CollectGarbage) -> Result<Done, Refusal> {
+    let CollectGarbage { before, garbage } = command;
+    let len = match &garbage {
+        Garbage::Allocs { ids, .. } => ids.len(),
+        Garbage::Evals(ids) => ids.len(),
+        Garbage::Jobs(keys) => keys.len(),
+        Garbage::Deployments(ids) => ids.len(),
+        Garbage::Nodes(ids) => ids.len(),
+    };
+    if len > GARBAGE_SLICE_MAX {
+        let message = format!("{len} objects are more than the {GARBAGE_SLICE_MAX} that may go at once");
+        return Err(refusal(RefusalKind::Invalid, message));
+    }
+    match garbage {
+        Garbage::Allocs { ids, with_jobs } => forget_allocs(work, ids, before, with_jobs)?,
+        Garbage::Evals(ids) => forget_evals(work, ids, before)?,
+        Garbage::Jobs(keys) => keys.iter().try_for_each(|key| forget_job(work, key, before))?,
+        Garbage::Deployments(ids) => forget_deployments(work, ids, before)?,
+        Garbage::Nodes(ids) => forget_nodes(work, ids, before)?,
+    }
+    Ok(Done::default())
+}
+
+fn forget_allocs(
+    work: &mut Work<'_>,
+    mut ids: Vec<AllocId>,
+    before: Timestamp,
+    with_jobs: bool,
+) -> Result<(), Refusal> {
+    ids.sort_unstable();
+    ids.dedup();
+    ids.retain(|id| {
+        let alloc = work.state().alloc(*id);
+        alloc.is_some_and(|alloc| rules::alloc_may_go(work.state(), alloc, before, work.at(), with_jobs))
+    });
+    // No agent will report these, so their room is free now.
+    let held = ids.iter().filter_map(|id| work.state().alloc(*id));
+    let held = held.filter(|alloc| !alloc.client_status().is_terminal()).map(|alloc| alloc.node_id());
+    let held: Vec<NodeId> = held.collect();
+    held.into_iter().for_each(|node| work.gain_room(node));
+    if ids.is_empty() { Ok(()) } else { work.apply(Change::AllocsDeleted(AllocIds(ids))) }
+}
+
+/// An evaluation never goes before its allocations.
+fn forget_evals(work: &mut Work<'_>, mut ids: Vec<EvalId>, before: Timestamp) -> Result<(), Refusal> {
+    let state = work.state();
+    let mut in_use: BTreeMap<&JobKey, HashSet<EvalId>> = BTreeMap::new();
+    ids.retain(|id| {
+        let Some(eval) = state.eval(*id).filter(|eval| rules::eval_may_go(eval, before)) else {
+            return false;
+        };
+        let of_allocs = || state.allocs_of_job(&eval.job).map(|alloc| alloc.eval_id()).collect();
+        !in_use.entry(&eval.job).or_insert_with(of_allocs).contains(id)
+    });
+    if ids.is_empty() { Ok(()) } else { work.apply(Change::EvalsDeleted(ids)) }
+}
+
+/// A job goes when neither evaluations nor allocations of it are left; nobody is to look at it for that.
+fn forget_job(work: &mut Work<'_>, key: &JobKey, before: Timestamp) -> Result<(), Refusal> {
+    let state = work.state();
+    let Some(job) = state.job(key).filter(|job| rules::job_may_go(state, job, before)).cloned() else {
+        return Ok(());
+    };
+    let is_bare = state.evals_of_job(key).next().is_none() && state.allocs_of_job(key).len() == 0;
+    if is_bare { purge(work, &job) } else { Ok(()) }
+}
+
+fn forget_deployments(
+    work: &mut Work<'_>,
+    mut ids: Vec<DeploymentId>,
+    before: Timestamp,
+) -> Result<(), Refusal> {
+    let state = work.state();
+    let mut in_use = BTreeMap::new();
+    ids.retain(|id| {
+        let Some(deployment) = state.deployment(*id) else { return false };
+        let key = &deployment.job.job;
+        let in_use = in_use.entry(key).or_insert_with(|| rules::deployments_in_use(state, key));
+        rules::deployment_may_go(deployment, before) && !in_use.contains(id)
+    });
+    if ids.is_empty() { Ok(()) } else { work.apply(Change::DeploymentsDeleted(ids)) }
+}
+
+fn forget_nodes(work: &mut Work<'_>, mut ids: Vec<NodeId>, before: Timestamp) -> Result<(), Refusal> {
+    let state = work.state();
+    ids.retain(|id| state.node(*id).is_some_and(|node| rules::node_may_go(node, before)));
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let concerned = jobs_concerned(state, &ids);
+    work.apply(Change::NodesDeleted(ids))?;
+    work.evaluate_concerned(concerned)
+}

@@ -1,0 +1,225 @@
+//! What nobody needs any more, and what looks like it.
+
+use model::alloc::ClientStatus;
+use model::change::{Cause, Change};
+use model::job::{JobSpec, JobStatus, JobType, ReschedulePolicy};
+use model::plan::Stops;
+use model::{AllocId, JobKey, Nanos, NodeId};
+use wire::RefusalKind;
+use wire::command::{CollectGarbage, Command, DeregisterJob, GARBAGE_SLICE_MAX, Garbage, RegisterJob};
+
+use super::scene::{Scene, job_spec, registration, service};
+use crate::garbage::find::{Ages, find};
+
+const DAY: Nanos = Nanos::from_hours(24);
+
+/// What there is of a job: evaluations, allocations, and whether it is registered.
+fn left(scene: &Scene, job: &JobKey) -> (usize, usize, bool) {
+    let state = &scene.state;
+    (state.evals_of_job(job).count(), state.allocs_of_job(job).len(), state.job(job).is_some())
+}
+
+/// Looks for garbage and has it forgotten, as the active applier does now and then.
+fn collect(scene: &mut Scene, ages: Ages) {
+    for garbage in find(&scene.state, ages, scene.now) {
+        scene.done(Command::CollectGarbage(garbage));
+    }
+}
+
+/// Two minutes after everything that happened.
+fn force(scene: &mut Scene) {
+    scene.wait(Nanos::from_mins(2));
+    collect(scene, Ages::FORCED);
+}
+
+fn placed(scene: &mut Scene, spec: JobSpec) -> (NodeId, JobKey, AllocId) {
+    let node = scene.node();
+    let job = scene.register(spec);
+    let alloc = scene.place(&job, &[node])[0];
+    scene.report(node, &[alloc], ClientStatus::Running);
+    (node, job, alloc)
+}
+
+fn stop(scene: &mut Scene, job: &JobKey) {
+    let stop =
+        DeregisterJob { job: job.clone(), purge: false, eval_priority: None, no_shutdown_delay: false };
+    scene.done(Command::DeregisterJob(stop));
+}
+
+/// Has the scheduler stop an allocation, whose node says that it has ended.
+fn end(scene: &mut Scene, node: NodeId, job: &JobKey, alloc: AllocId) {
+    let mut plan = scene.plan(job);
+    plan.stops = vec![Stops {
+        ids: [alloc].into_iter().collect(),
+        description: "alloc not needed due to job update".into(),
+        client_status: None,
+        followup_eval: None,
+        reschedule: None,
+    }];
+    scene.submit(plan);
+    scene.report(node, &[alloc], ClientStatus::Complete);
+}
+
+#[test]
+fn a_job_that_was_stopped_goes_with_all_that_belongs_to_it() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    stop(&mut scene, &job);
+    force(&mut scene);
+    assert_eq!(left(&scene, &job), (2, 1, true), "its allocation is still there, R-12.8");
+    end(&mut scene, node, &job, alloc);
+    assert_eq!(scene.job_status(&job), JobStatus::Dead);
+    force(&mut scene);
+    assert_eq!(left(&scene, &job), (0, 0, false));
+    assert_eq!(scene.cause(), Some(Cause::Garbage));
+    assert!(scene.state.job_summary(&job).is_none());
+}
+
+#[test]
+fn nothing_goes_before_its_time() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    stop(&mut scene, &job);
+    end(&mut scene, node, &job, alloc);
+    scene.wait(Nanos::from_mins(59));
+    collect(&mut scene, Ages::DEFAULT);
+    assert_eq!(left(&scene, &job), (2, 1, true));
+    scene.wait(Nanos::from_mins(2));
+    collect(&mut scene, Ages::DEFAULT);
+    assert_eq!(left(&scene, &job), (0, 0, true), "jobs stay for four hours");
+    scene.wait(Nanos::from_hours(3));
+    collect(&mut scene, Ages::DEFAULT);
+    assert_eq!(left(&scene, &job), (0, 0, false));
+}
+
+#[test]
+fn a_service_that_runs_or_died_stays() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    force(&mut scene);
+    assert_eq!(left(&scene, &job), (1, 1, true));
+    scene.report(node, &[alloc], ClientStatus::Complete);
+    force(&mut scene);
+    assert_eq!(scene.job_status(&job), JobStatus::Dead);
+    assert_eq!(left(&scene, &job), (0, 0, true), "nobody stopped it");
+}
+
+#[test]
+fn a_failure_that_may_be_tried_elsewhere_is_remembered() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    scene.place_another(&job, node);
+    scene.report(node, &[alloc], ClientStatus::Failed);
+    scene.settle(&job);
+    force(&mut scene);
+    assert!(scene.state.alloc(alloc).is_some());
+    let mut spec = service("web");
+    spec.task_groups[0].reschedule_policy = Some(ReschedulePolicy::default());
+    scene.register(spec);
+    force(&mut scene);
+    assert!(scene.state.alloc(alloc).is_none(), "it may not any more");
+}
+
+#[test]
+fn work_that_is_done_is_remembered_while_its_job_may_be_looked_at() {
+    //
+    let mut scene = Scene::new();
+    for (id, kind) in [("batch", JobType::Batch), ("sysbatch", JobType::SysBatch)] {
+        let mut spec = job_spec(id, kind);
+        let (node, job, alloc) = placed(&mut scene, spec.clone());
+        scene.place_another(&job, node);
+        scene.report(node, &[alloc], ClientStatus::Complete);
+        scene.settle(&job);
+        force(&mut scene);
+        assert!(scene.state.alloc(alloc).is_some(), "{id}");
+        spec.priority += 1;
+        let again = RegisterJob { enforce_index: None, ..registration(spec) };
+        scene.done(Command::RegisterJob(Box::new(again)));
+        scene.settle(&job);
+        force(&mut scene);
+        assert!(scene.state.alloc(alloc).is_none(), "{id}: an older version did it");
+    }
+}
+
+#[test]
+fn batch_jobs_that_are_done_go() {
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, job_spec("once", JobType::Batch));
+    scene.report(node, &[alloc], ClientStatus::Complete);
+    scene.wait(DAY);
+    collect(&mut scene, Ages::DEFAULT);
+    assert_eq!(left(&scene, &job), (0, 0, false));
+}
+
+#[test]
+fn what_is_needed_again_meanwhile_stays() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    stop(&mut scene, &job);
+    end(&mut scene, node, &job, alloc);
+    scene.wait(Nanos::from_mins(2));
+    let found = find(&scene.state, Ages::FORCED, scene.now);
+    assert_eq!(found.len(), 3, "allocations, evaluations, the job");
+    scene.register(service("web"));
+    for garbage in found {
+        scene.done(Command::CollectGarbage(garbage));
+    }
+    assert!(scene.state.job(&job).is_some());
+    assert_eq!(scene.pending(&job).len(), 1);
+}
+
+#[test]
+fn an_evaluation_never_goes_before_its_allocations() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    stop(&mut scene, &job);
+    end(&mut scene, node, &job, alloc);
+    scene.wait(Nanos::from_mins(2));
+    for garbage in find(&scene.state, Ages::FORCED, scene.now).into_iter().rev() {
+        scene.done(Command::CollectGarbage(garbage));
+    }
+    assert_eq!(left(&scene, &job), (1, 0, true), "the one without allocations went");
+}
+
+#[test]
+fn nodes_that_are_gone_go() {
+    //
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    scene.missed(&[node]);
+    scene.settle(&job);
+    force(&mut scene);
+    assert!(scene.state.node(node).is_some(), "something may still run there");
+    scene.missed(&[node]);
+    end(&mut scene, node, &job, alloc);
+    scene.wait(DAY);
+    collect(&mut scene, Ages::DEFAULT);
+    assert!(scene.state.node(node).is_none());
+}
+
+#[test]
+fn a_slice_that_is_too_long_is_refused() {
+    let mut scene = Scene::new();
+    let ids = vec![AllocId::from_bytes([1; 16]); GARBAGE_SLICE_MAX + 1];
+    let garbage = Garbage::Allocs { ids, with_jobs: false };
+    let command = Command::CollectGarbage(CollectGarbage { before: scene.now, garbage });
+    assert_eq!(scene.refused(command).0, RefusalKind::Invalid);
+}
+
+impl Scene {
+    /// One more allocation, so that the job goes on whatever becomes of the others.
+    fn place_another(&mut self, job: &JobKey, node: NodeId) {
+        let evaluate = wire::command::EvaluateJob { job: job.clone(), force_reschedule: false };
+        self.done(Command::EvaluateJob(evaluate));
+        let alloc = self.place(job, &[node])[0];
+        self.report(node, &[alloc], ClientStatus::Running);
+        let is_deleted = |change: &Change| matches!(change, Change::AllocsDeleted(_));
+        assert!(!self.last().iter().any(is_deleted));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the deployment watcher found becomes true, as far as it still holds (N-14).
+
+use model::alloc::DesiredTransition;
+use model::change::AllocsChanged;
+use model::cluster::Singleton;
+use model::columns::AllocIds;
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use model::{AllocId, Timestamp};
+use state::AllocRef;
+use wire::Refusal;
+use wire::command::{DeploymentFinding, DeploymentStep, Done, UpdateDeployments};
+
+use super::work::Work;
+
+const UNHEALTHY: &str = "Failed due to unhealthy allocations";
+const LATE: &str = "Failed due to progress deadline";
+
+/// Findings of deployments that are over or gone are passed over.
+pub(super) fn update_deployments(work: &mut Work<'_>, command: &UpdateDeployments) -> Result<Done, Refusal> {
+    work.check_epoch(Singleton::DeploymentWatcher, command.epoch)?;
+    for DeploymentFinding { id, step } in &command.findings {
+        let Some(deployment) = work.state().deployment(*id).cloned() else { continue };
+        if !deployment.status.is_terminal() {
+            carry_out(work, &deployment, step)?;
+        }
+    }
+    Ok(Done::default())
+}
+
+fn carry_out(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep) -> Result<(), Refusal> {
+    match step {
+        DeploymentStep::Advance => work.evaluate_deployment(deployment),
+        DeploymentStep::Replace { allocs } => replace(work, deployment, allocs),
+        DeploymentStep::FailUnhealthy { allocs } if !unhealthy(work, deployment, allocs).is_empty() => {
+            work.fail_deployment(deployment, UNHEALTHY)
+        }
+        DeploymentStep::FailLate { progress_by } if is_late(deployment, *progress_by) => {
+            work.fail_deployment(deployment, LATE)
+        }
+        DeploymentStep::FailUnhealthy { .. } | DeploymentStep::FailLate { .. } => Ok(()),
+    }
+}
+
+/// Marks unhealthy allocations, which the scheduler then replaces (N-14.6).
+fn replace(work: &mut Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> Result<(), Refusal> {
+    let mut ids = unhealthy(work, deployment, allocs);
+    ids.retain(|id| {
+        let alloc = work.state().alloc(*id);
+        alloc.is_some_and(|alloc| alloc.transition().reschedule != Some(true))
+    });
+    if ids.is_empty() {
+        return Ok(());
+    }
+    work.change_allocs(AllocsChanged {
+        ids: AllocIds(ids),
+        by_servers: true,
+        transition: Some(DesiredTransition { reschedule: Some(true), ..DesiredTransition::default() }),
+        ..AllocsChanged::default()
+    })?;
+    work.evaluate_deployment(deployment)
+}
+
+/// Which of these allocations are unhealthy in the deployment.
+fn unhealthy(work: &Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> Vec<AllocId> {
+    let is_unhealthy = |alloc: &AllocRef<'_>| {
+        alloc.deployment_id() == Some(deployment.id)
+            && alloc.health().is_some_and(|health| health.healthy == Some(false))
+    };
+    let allocs = allocs.iter().filter_map(|id| work.state().alloc(*id));
+    allocs.filter(is_unhealthy).map(|alloc| alloc.id()).collect()
+}
+
+/// Whether some group still had to make progress by that moment. Each healthy allocation, and each pause, moves it on
+/// (N-12.10, N-13.2).
+fn is_late(deployment: &Deployment, progress_by: Timestamp) -> bool {
+    let is_late = |group: &DeploymentGroup| {
+        group.require_progress_by.is_set() && group.require_progress_by <= progress_by
+    };
+    deployment.status != DeploymentStatus::Paused && deployment.groups.values().any(is_late)
+}

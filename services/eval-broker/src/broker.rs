@@ -12,6 +12,7 @@ use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
 use model::text::quoted;
 use model::{Epoch, EvalId, Index, Nanos, RequestId, Text, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use state::{Snapshot, State, Step};
 use wire::broker::{Delivery, HandOutAction};
 use wire::command::{EvalUpdate, UpdateEvals};
@@ -30,7 +31,7 @@ const FOLLOW_UP_WAIT: (Nanos, Nanos) = (Nanos::from_mins(1), Nanos::from_mins(6)
 
 /// Where every evaluation that is not finished is.
 #[derive(Debug)]
-pub(crate) struct Broker {
+pub struct Broker {
     settings: Settings,
     state: Snapshot,
     /// An operator has the evaluations rest: nothing is queued, nobody gets anything.
@@ -54,7 +55,7 @@ enum Writing {
 
 impl Broker {
     /// Takes up what `state` holds.
-    pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
+    pub fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         let mut broker = Self {
             settings,
             paused: is_paused(&state),
@@ -69,7 +70,7 @@ impl Broker {
     }
 
     /// Moves along by one change set. Returns what schedulers finished.
-    pub(crate) fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
+    pub fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
         self.state = Arc::clone(&step.after);
         if matches!(self.writing, Writing::Expected(index) if self.state.index() >= index) {
             self.writing = Writing::From(Timestamp::UNSET);
@@ -100,6 +101,7 @@ impl Broker {
                 Touched::Outcome(_) | Touched::Nothing => {}
             }
         }
+        let unblocked = unblocked.into_iter().filter(|_| !is_planted(Bug::UnblocksNobody));
         for room in unblocked {
             let index = step.set.index;
             for eval in self.blocked.unblock(room, index) {
@@ -110,7 +112,7 @@ impl Broker {
     }
 
     /// Hands out the most urgent evaluations.
-    pub(crate) fn dequeue(
+    pub fn dequeue(
         &mut self,
         kinds: &[JobType],
         max: usize,
@@ -123,24 +125,18 @@ impl Broker {
     }
 
     /// How many evaluations of these types are ready.
-    pub(crate) fn ready_count(&self, kinds: &[JobType]) -> usize {
+    pub fn ready_count(&self, kinds: &[JobType]) -> usize {
         self.queue.ready_count(kinds)
     }
 
     /// Does what a worker wants done with an evaluation that it has; `false` if it has it no longer.
-    pub(crate) fn hand_out(
-        &mut self,
-        id: EvalId,
-        token: RequestId,
-        action: HandOutAction,
-        now: Timestamp,
-    ) -> bool {
+    pub fn hand_out(&mut self, id: EvalId, token: RequestId, action: HandOutAction, now: Timestamp) -> bool {
         let now = self.at_least_the_clusters(now);
         self.queue.hand_out(id, token, action, now)
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
-    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
         let write = match self.writing {
             Writing::From(moment) if self.has_to_write() => Some(moment),
             Writing::From(moment) => Some(moment.max(self.forget_at)),
@@ -150,7 +146,7 @@ impl Broker {
     }
 
     /// Does what is due. Returns evaluations whose workers let them run out in silence.
-    pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
+    pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
         let now = self.at_least_the_clusters(now);
         let index = self.state.index();
         for eval in self.blocked.handle_timeout(now) {
@@ -161,7 +157,7 @@ impl Broker {
 
     /// What is to be written down now, if anything; until [`Self::written`] or [`Self::not_written`] is called, nothing
     /// else is.
-    pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
+    pub fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
         let now = self.at_least_the_clusters(now);
         let Writing::From(moment) = self.writing else { return None };
         if now < moment {
@@ -184,7 +180,7 @@ impl Broker {
     }
 
     /// The command was carried out at `index`.
-    pub(crate) fn written(&mut self, index: Index) {
+    pub fn written(&mut self, index: Index) {
         self.writing = if self.state.index() >= index {
             Writing::From(Timestamp::UNSET)
         } else {
@@ -193,7 +189,7 @@ impl Broker {
     }
 
     /// Whether the command was carried out is not known, or it was not.
-    pub(crate) fn not_written(&mut self, now: Timestamp) {
+    pub fn not_written(&mut self, now: Timestamp) {
         self.writing = Writing::From(self.at_least_the_clusters(now) + WRITE_RETRY_DELAY);
     }
 
@@ -211,7 +207,7 @@ impl Broker {
     }
 
     fn take_up(&mut self, now: Timestamp) {
-        if self.paused {
+        if self.paused || is_planted(Bug::ForgetsPendingEvals) {
             return;
         }
         let now = self.at_least_the_clusters(now);

@@ -7,7 +7,7 @@
 
 mod actor;
 mod blocked;
-mod broker;
+pub mod broker;
 mod metrics;
 #[cfg(test)]
 mod properties;
@@ -17,7 +17,7 @@ mod scene;
 mod serve;
 #[cfg(test)]
 mod tests;
-mod waiters;
+pub mod waiters;
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ use wire::Subject;
 
 use crate::actor::{EvalBroker, Retire};
 use crate::broker::Broker;
-use crate::queue::Settings;
+pub use crate::queue::{Finished, Settings};
 
 /// Settings of the broker.
 #[derive(Debug, Clone, clap::Args)]
@@ -105,11 +105,13 @@ async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lea
     let serving = "cannot serve workers";
     let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
     let hand_outs = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
+    let (answers, returned) = bus.answers().await.context(serving)?;
     // Dropping the set ends them all.
     let mut tasks = JoinSet::new();
     tasks.spawn(actor::follow(follower, broker.clone()));
     tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
-    tasks.spawn(serve::dequeues(dequeues, broker.clone()));
+    tasks.spawn(serve::dequeues(dequeues, answers, broker.clone()));
+    tasks.spawn(serve::returned(returned, broker.clone()));
     tasks.spawn(serve::hand_outs(hand_outs, broker));
     let _ = tasks.join_next().await;
     // Each of them goes on until the connection or the actor is gone for good.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use bus::{Request, Requests};
+use bus::{Answers, Request, Requests, Returned};
 use tokio::sync::Semaphore;
-use wire::broker::{self, Dequeued, HandOut, HandOutAnswer, SCHEDULER_VERSION};
+use wire::broker::{self, Delivery, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
 use wire::{Refusal, RefusalKind};
 
 use crate::actor::{Dequeue, EvalBroker, WorkerSays};
@@ -22,15 +22,32 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(1);
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
 /// Answers requests for evaluations, each when there is something or its time is up.
-pub(crate) async fn dequeues(mut requests: Requests, broker: Addr<EvalBroker>) {
+pub(crate) async fn dequeues(
+    mut requests: Requests,
+    answers: Answers<Vec<Delivery>>,
+    broker: Addr<EvalBroker>,
+) {
     let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
     while let Some(request) = requests.next().await {
         let permit = Arc::clone(&under_way).acquire_owned().await;
-        let broker = broker.clone();
+        let (answers, broker) = (answers.clone(), broker.clone());
         tokio::spawn(async move {
-            dequeue(request, broker).await;
+            dequeue(request, answers, broker).await;
             drop(permit);
         });
+    }
+}
+
+/// Takes back at once what was handed out to workers that are gone.
+pub(crate) async fn returned(mut returned: Returned<Vec<Delivery>>, broker: Addr<EvalBroker>) {
+    while let Some(deliveries) = returned.next().await {
+        tracing::debug!(evals = deliveries.len(), "a worker that waited for evaluations is gone");
+        for Delivery { eval_id, token, .. } in deliveries {
+            let gives_back = HandOut { eval_id, token, action: HandOutAction::GiveBack };
+            if broker.send(WorkerSays(gives_back)).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -43,7 +60,7 @@ pub(crate) async fn hand_outs(mut requests: Requests, broker: Addr<EvalBroker>) 
     }
 }
 
-async fn dequeue(request: Request, broker: Addr<EvalBroker>) {
+async fn dequeue(request: Request, answers: Answers<Vec<Delivery>>, broker: Addr<EvalBroker>) {
     let Some((request, wanted)) = request.read::<broker::Dequeue>().await else { return };
     if let Err(refusal) = check(&wanted) {
         return request.refuse(refusal).await;
@@ -61,7 +78,7 @@ async fn dequeue(request: Request, broker: Addr<EvalBroker>) {
         Ok(Some(evals)) => {
             // No evaluations also where the broker retired meanwhile: the worker asks the next one.
             let evals = evals.await.unwrap_or_default();
-            request.answer(&Dequeued { evals }).await;
+            answers.send(request, &Dequeued { evals: evals.clone() }, evals).await;
         }
         Ok(None) => {
             let message = format!("{WAITERS_MAX} workers wait for evaluations already");

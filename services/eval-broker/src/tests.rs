@@ -11,12 +11,15 @@ use model::job::JobType;
 use model::{Epoch, Index, ProcessId, RequestId, Timestamp};
 use private_servers::Nats;
 use state::{Replica, State};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufStream};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
 use wire::command::{Answer, Command, Done, EvalUpdate, UpdateEvals};
-use wire::{RefusalKind, Subject};
+use wire::envelope::{HEADER_KIND, HEADER_VERSION};
+use wire::{RefusalKind, Subject, Wire as _};
 
 use super::{Args, run};
 use crate::scene::{eval, id};
@@ -26,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const EPOCH: Epoch = Epoch(7);
 
 struct Scene {
-    _nats: Nats,
+    nats: Nats,
     bus: Bus,
     replica: Arc<Replica>,
     writes: mpsc::Receiver<UpdateEvals>,
@@ -51,7 +54,7 @@ impl Scene {
         let settings = Args { eval_lease_ms: 60_000, eval_delivery_limit: 1 };
         let process = ProcessId::from_bytes([5; 16]);
         let broker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
-        Self { _nats: nats, bus, replica, writes, broker, stop }
+        Self { nats, bus, replica, writes, broker, stop }
     }
 
     fn apply(&self, changes: Vec<Change>) {
@@ -63,7 +66,7 @@ impl Scene {
     }
 
     async fn ask(&self, scheduler_version: u16, timeout_ms: u32) -> Result<Vec<Delivery>, RequestError> {
-        let dequeue = Dequeue { kinds: JobType::ALL.to_vec(), max: 8, timeout_ms, scheduler_version };
+        let dequeue = dequeue(scheduler_version, timeout_ms);
         let answer = self.bus.request::<_, Dequeued>(Subject::Dequeue, &dequeue, PATIENCE).await;
         answer.map(|dequeued| dequeued.evals)
     }
@@ -82,11 +85,39 @@ impl Scene {
         soon(answered).await
     }
 
+    /// Asks as somebody who is gone when the answer comes: nobody listens where it is to go. No [`Bus`] would say when
+    /// the server has noticed that one is gone, so this speaks to the server itself, in the protocol's plain text.
+    async fn ask_and_be_gone(&self) {
+        let url = self.nats.url();
+        let (login, address) = url.trim_start_matches("nats://").split_once('@').unwrap();
+        let (user, pass) = login.split_once(':').unwrap();
+        let (subject, body) = (Subject::Dequeue, wire::encode(&dequeue(SCHEDULER_VERSION, 60_000)));
+        let (kind, version) = (Dequeue::KIND, Dequeue::VERSION);
+        let headers = format!("NATS/1.0\r\n{HEADER_KIND}: {kind}\r\n{HEADER_VERSION}: {version}\r\n\r\n");
+        let (headed, whole) = (headers.len(), headers.len() + body.len());
+        let connect =
+            format!(r#"CONNECT {{"user":"{user}","pass":"{pass}","headers":true,"verbose":false}}"#);
+        let publish = format!("{connect}\r\nHPUB {subject} nobody {headed} {whole}\r\n{headers}");
+
+        let mut connection = BufStream::new(TcpStream::connect(address).await.unwrap());
+        connection.write_all(&[publish.as_bytes(), &body, b"\r\nPING\r\n"].concat()).await.unwrap();
+        connection.flush().await.unwrap();
+        let mut said = String::new();
+        while !said.ends_with("PONG\r\n") {
+            let bytes = soon(connection.read_line(&mut said)).await.unwrap();
+            assert!(bytes > 0 && !said.contains("-ERR"), "{said}");
+        }
+    }
+
     async fn say(&self, delivery: Delivery, action: HandOutAction) -> bool {
         let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
         let answer = self.bus.request::<_, HandOutAnswer>(Subject::HandOut, &hand_out, PATIENCE).await;
         answer.unwrap().held
     }
+}
+
+fn dequeue(scheduler_version: u16, timeout_ms: u32) -> Dequeue {
+    Dequeue { kinds: JobType::ALL.to_vec(), max: 8, timeout_ms, scheduler_version }
 }
 
 /// Grants the lease, and carries out what the broker wants written.
@@ -164,6 +195,14 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     let write = soon(scene.writes.recv()).await.unwrap();
     assert_eq!(write.epoch, EPOCH);
     assert_eq!((write.updates[0].ids.clone(), write.updates[0].status), (vec![id(2)], EvalStatus::Failed));
+
+    // One that is gone when its answer comes does not take with it what it waited for.
+    scene.ask_and_be_gone().await;
+    // An answer shows that what was asked before is with the broker.
+    assert!(!scene.say(first, HandOutAction::Renew).await);
+    scene.create(4, 4);
+    let [fourth] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
+    assert_eq!(fourth.eval_id, id(4));
 
     let refused = scene.ask(SCHEDULER_VERSION - 1, 1).await.unwrap_err();
     assert!(matches!(refused, RequestError::Refused(refusal) if refusal.kind == RefusalKind::Outdated));

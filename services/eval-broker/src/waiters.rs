@@ -13,7 +13,7 @@ pub(crate) const WAITERS_MAX: usize = 4096;
 
 /// Workers that wait, each with what it takes to answer it.
 #[derive(Debug)]
-pub(crate) struct Waiters<R> {
+pub struct Waiters<R> {
     /// In the order of their arrival.
     waiting: BTreeMap<u64, Waiter<R>>,
     by_deadline: BTreeSet<(Timestamp, u64)>,
@@ -22,15 +22,15 @@ pub(crate) struct Waiters<R> {
 
 /// A worker that waits.
 #[derive(Debug)]
-pub(crate) struct Waiter<R> {
+pub struct Waiter<R> {
     /// Which evaluations it takes.
-    pub(crate) kinds: Vec<JobType>,
+    pub kinds: Vec<JobType>,
     /// How many at once.
-    pub(crate) max: usize,
+    pub max: usize,
     /// Until when it waits.
-    pub(crate) deadline: Timestamp,
+    pub deadline: Timestamp,
     /// How it is answered.
-    pub(crate) reply: R,
+    pub reply: R,
 }
 
 impl<R> Default for Waiters<R> {
@@ -40,11 +40,13 @@ impl<R> Default for Waiters<R> {
 }
 
 impl<R> Waiters<R> {
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether no more may wait.
+    pub fn is_full(&self) -> bool {
         self.waiting.len() >= WAITERS_MAX
     }
 
-    pub(crate) fn add(&mut self, waiter: Waiter<R>) {
+    /// Adds one.
+    pub fn add(&mut self, waiter: Waiter<R>) {
         self.arrived += 1;
         self.by_deadline.insert((waiter.deadline, self.arrived));
         self.waiting.insert(self.arrived, waiter);
@@ -52,7 +54,7 @@ impl<R> Waiters<R> {
 
     /// Serves those who wait longest, with an equal share each of what is there, so that the first does not get what
     /// several could work on at once. `ready` counts evaluations of all types; `dequeue` takes some out.
-    pub(crate) fn serve(
+    pub fn serve(
         &mut self,
         ready: usize,
         mut dequeue: impl FnMut(&[JobType], usize) -> Vec<Delivery>,
@@ -75,12 +77,12 @@ impl<R> Waiters<R> {
     }
 
     /// When the first of them has waited long enough.
-    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.by_deadline.first().map(|(deadline, _)| *deadline)
     }
 
     /// Those who have waited long enough.
-    pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<R> {
+    pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<R> {
         let mut expired = Vec::new();
         while let Some((deadline, number)) = self.by_deadline.first().copied()
             && deadline <= now

@@ -1,16 +1,15 @@
 //! [`NodeTracker`]: the actor that owns the heartbeats' timers, and the tasks that bring it news and report nodes that
-//! are missed.
+//! are missed. It lives as long as the process: one that stands by keeps its timers warm.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
-use bus::Bus;
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message};
+use bus::{Bus, Reconnections};
 use model::change::Change;
-use model::node::{NodeEvent, NodeStatus};
-use model::{Epoch, Index, Nanos, NodeId, Timestamp};
-use state::{Followed, Follower, Replica, State, Step};
+use model::node::NodeStatus;
+use model::{Epoch, Nanos, NodeId, Timestamp};
+use state::{Followed, Follower, Replica, Snapshot, State, Step};
 use telemetry::clock;
 use tokio::sync::mpsc;
 use wire::command::{Command, NodeSign, UpdateNodes};
@@ -25,11 +24,14 @@ const MISSED_MAX: usize = 10_000;
 /// How many messages wait for the actor; those who send more wait themselves.
 const MAILBOX: usize = 1024;
 
-/// The active tracker's timers.
+/// How often it is looked whether a node is missed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The nodes' timers.
 pub(crate) struct NodeTracker {
     heartbeats: Heartbeats,
-    missed: mpsc::Sender<Vec<NodeId>>,
-    timer: Option<(Timestamp, SpawnHandle)>,
+    /// Who is told of nodes that are missed; nobody while another process is active.
+    missed: Option<mpsc::Sender<Vec<NodeId>>>,
 }
 
 /// The state moved on.
@@ -42,6 +44,26 @@ struct Moved(Followed);
 #[rtype(result = "Nanos")]
 pub(crate) struct Beat(pub(crate) NodeId);
 
+/// A node gave a sign of life to the active process, which is another.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Overheard(pub(crate) NodeId);
+
+/// This process is the active one from this state on, and tells of nodes that are missed here.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Activate(pub(crate) Snapshot, pub(crate) mpsc::Sender<Vec<NodeId>>);
+
+/// This process is not the active one any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct StandBy;
+
+/// The connection was lost for a while, and with it what nodes said.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct WasDeaf;
+
 /// Nodes were missed, and the applier could not be told.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -52,12 +74,12 @@ struct NotReported(Vec<NodeId>);
 #[rtype(result = "()")]
 struct NotDown(Vec<NodeId>);
 
-/// This process is not the active one any more.
+/// The service ends.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stop;
 
-/// Stops the actor when dropped. Its timers would keep it alive although nobody can reach it.
+/// Stops the actor when dropped. Its timer would keep it alive although nobody can reach it.
 pub(crate) struct Retire(pub(crate) Addr<NodeTracker>);
 
 impl Drop for Retire {
@@ -71,6 +93,16 @@ pub(crate) async fn follow(mut follower: Follower, tracker: Addr<NodeTracker>) {
     while tracker.send(Moved(follower.next().await)).await.is_ok() {}
 }
 
+/// Tells the tracker whenever it may not have heard what nodes said.
+pub(crate) async fn follow_connection(mut reconnections: Reconnections, tracker: Addr<NodeTracker>) {
+    loop {
+        reconnections.next().await;
+        if tracker.send(WasDeaf).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Tells the applier which nodes are missed (N-4.6).
 pub(crate) async fn report_missed(
     mut missed: mpsc::Receiver<Vec<NodeId>>,
@@ -82,15 +114,7 @@ pub(crate) async fn report_missed(
     while let Some(nodes) = missed.recv().await {
         tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes are missed");
         measure::missed(nodes.len());
-        let event = NodeEvent {
-            message: "Node heartbeat missed".into(),
-            subsystem: "Cluster".into(),
-            details: BTreeMap::new(),
-            timestamp: clock::now(),
-            // The applier knows it.
-            create_index: Index::ZERO,
-        };
-        let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: Some(event) };
+        let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: None };
         let sent = match bus.command(&Command::UpdateNodes(update), REPORT_WITHIN).await {
             Ok(done) => {
                 let seen = replica.wait_for(done.index).await;
@@ -117,9 +141,13 @@ fn is_to_be_heard_of(state: &State, id: NodeId) -> bool {
     })
 }
 
+fn to_be_heard_of(state: &State) -> impl Iterator<Item = NodeId> {
+    state.nodes().map(|node| node.id()).filter(|id| is_to_be_heard_of(state, *id))
+}
+
 impl NodeTracker {
-    pub(crate) fn new(heartbeats: Heartbeats, missed: mpsc::Sender<Vec<NodeId>>) -> Self {
-        Self { heartbeats, missed, timer: None }
+    pub(crate) fn new(heartbeats: Heartbeats) -> Self {
+        Self { heartbeats, missed: None }
     }
 
     fn step(&mut self, step: &Step) {
@@ -127,7 +155,13 @@ impl NodeTracker {
         for change in &step.set.changes {
             #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about nodes")]
             match change {
-                Change::Node(node) => self.look_at(&step.after, node.id, now),
+                Change::Node(node) => {
+                    self.look_at(&step.after, node.id, now);
+                    if self.missed.is_none() {
+                        // It has registered, which only the active process has heard.
+                        self.heartbeats.overhear(node.id, now);
+                    }
+                }
                 Change::NodeServerSide { id, .. } => self.look_at(&step.after, *id, now),
                 Change::NodesChanged(changed) => {
                     changed.ids.iter().for_each(|id| self.look_at(&step.after, *id, now));
@@ -146,38 +180,16 @@ impl NodeTracker {
         }
     }
 
-    /// After anything has happened: sees to the next moment at which something is due.
-    fn set_timer(&mut self, ctx: &mut Context<Self>) {
-        measure::timers(self.heartbeats.len());
-        let due = self.heartbeats.poll_timeout();
-        // One that comes too early does no harm, and most timers move on before they are due.
-        if self.timer.is_some_and(|(set, _)| due.is_some_and(|due| set <= due)) {
-            return;
-        }
-        if let Some((_, timer)) = self.timer.take() {
-            ctx.cancel_future(timer);
-        }
-        self.timer = due.map(|due| {
-            let length = Nanos::MILLISECOND.max(due - clock::now());
-            let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |tracker, ctx| {
-                tracker.timer = None;
-                tracker.time_passed();
-                tracker.set_timer(ctx);
-            });
-            (due, timer)
-        });
-    }
-
-    fn time_passed(&mut self) {
+    fn look(&mut self) {
         let now = clock::now();
-        let Ok(permit) = self.missed.try_reserve() else {
-            // The applier is being told of others; these are told next.
-            let waiting = self.heartbeats.handle_timeout(now, MISSED_MAX);
-            return self.heartbeats.again(&waiting, now);
-        };
-        let missed = self.heartbeats.handle_timeout(now, MISSED_MAX);
-        if !missed.is_empty() {
-            permit.send(missed);
+        self.heartbeats.look(now);
+        let Some(missed) = &self.missed else { return };
+        measure::timers(self.heartbeats.len());
+        // While the applier is told of others, these wait for the next look.
+        let Ok(permit) = missed.try_reserve() else { return };
+        let nodes = self.heartbeats.handle_timeout(now, MISSED_MAX);
+        if !nodes.is_empty() {
+            permit.send(nodes);
         }
     }
 }
@@ -187,62 +199,85 @@ impl Actor for NodeTracker {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
-    }
-
-    fn stopped(&mut self, _: &mut Self::Context) {
-        measure::timers(0);
+        ctx.run_interval(LOOK, |tracker, _| tracker.look());
     }
 }
 
 impl Handler<Moved> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, Moved(followed): Moved, ctx: &mut Self::Context) {
+    fn handle(&mut self, Moved(followed): Moved, _: &mut Self::Context) {
         match followed {
-            Followed::Reset(state) => {
-                let nodes = state.nodes().map(|node| node.id()).filter(|id| is_to_be_heard_of(&state, *id));
-                self.heartbeats.restore(nodes, clock::now());
-            }
+            Followed::Reset(state) => self.heartbeats.restore(to_be_heard_of(&state), clock::now()),
             Followed::Step(step) => self.step(&step),
         }
-        self.set_timer(ctx);
     }
 }
 
 impl Handler<Beat> for NodeTracker {
     type Result = actix::MessageResult<Beat>;
 
-    fn handle(&mut self, Beat(node): Beat, ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Beat(node): Beat, _: &mut Self::Context) -> Self::Result {
         measure::beat();
-        let ttl = self.heartbeats.beat(node, clock::now(), rand::random());
-        self.set_timer(ctx);
-        actix::MessageResult(ttl)
+        actix::MessageResult(self.heartbeats.beat(node, clock::now(), rand::random()))
+    }
+}
+
+impl Handler<Overheard> for NodeTracker {
+    type Result = ();
+
+    fn handle(&mut self, Overheard(node): Overheard, _: &mut Self::Context) {
+        self.heartbeats.overhear(node, clock::now());
+    }
+}
+
+impl Handler<Activate> for NodeTracker {
+    type Result = ();
+
+    fn handle(&mut self, Activate(state, missed): Activate, _: &mut Self::Context) {
+        self.heartbeats.take_over(to_be_heard_of(&state), clock::now());
+        self.missed = Some(missed);
+    }
+}
+
+impl Handler<StandBy> for NodeTracker {
+    type Result = ();
+
+    fn handle(&mut self, StandBy: StandBy, _: &mut Self::Context) {
+        self.missed = None;
+        measure::timers(0);
+    }
+}
+
+impl Handler<WasDeaf> for NodeTracker {
+    type Result = ();
+
+    fn handle(&mut self, WasDeaf: WasDeaf, _: &mut Self::Context) {
+        self.heartbeats.was_deaf(clock::now());
     }
 }
 
 impl Handler<NotReported> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, NotReported(nodes): NotReported, ctx: &mut Self::Context) {
+    fn handle(&mut self, NotReported(nodes): NotReported, _: &mut Self::Context) {
         self.heartbeats.again(&nodes, clock::now());
-        self.set_timer(ctx);
     }
 }
 
 impl Handler<NotDown> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, NotDown(nodes): NotDown, ctx: &mut Self::Context) {
+    fn handle(&mut self, NotDown(nodes): NotDown, _: &mut Self::Context) {
         let now = clock::now();
         nodes.iter().for_each(|node| self.heartbeats.track(*node, now));
-        self.set_timer(ctx);
     }
 }
 
 impl Handler<Stop> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+    fn handle(&mut self, Stop: Stop, ctx: &mut Self::Context) {
         ctx.stop();
     }
 }

@@ -1,8 +1,11 @@
 //! When each node is to be heard of next (`spec/nodes-and-deployments.md` N-4). Memory only: heartbeats cost no write.
+//!
+//! Processes that stand by overhear every heartbeat, so that whoever takes over knows who was silent.
 
 use std::collections::{BTreeSet, HashMap};
 
 use model::{Nanos, NodeId, Timestamp};
+use planted_bugs::{Bug, is_planted};
 
 /// Expiries within so long are one command: nodes that fail together are dealt with together (design §10).
 const TOGETHER: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
@@ -10,31 +13,37 @@ const TOGETHER: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 const AGAIN: Nanos = Nanos::SECOND;
 /// Up to which share of a TTL is added to it, so that nodes that began together part.
 const JITTER: f64 = 0.25;
+/// After so long without a look at the clock this process was stopped or starved, and heard nobody.
+const STOPPED: Nanos = Nanos::from_secs(2);
 
 /// How often nodes are to be heard of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The shortest time between two heartbeats of a node.
-    pub(crate) ttl_min: Nanos,
+    pub ttl_min: Nanos,
     /// How late one may be.
-    pub(crate) grace: Nanos,
+    pub grace: Nanos,
     /// How many are wanted in a second, of all nodes together.
-    pub(crate) per_second_max: u32,
-    /// How long nodes have after another process has become active (N-4.4).
-    pub(crate) failover_ttl: Nanos,
+    pub per_second_max: u32,
+    /// How long nodes have that this process knows no more of than that they are there (N-4.4); at least as long as any
+    /// may be silent.
+    pub failover_ttl: Nanos,
 }
 
 /// A timer for each node that is not down.
 #[derive(Debug)]
-pub(crate) struct Heartbeats {
+pub struct Heartbeats {
     settings: Settings,
     due: HashMap<NodeId, Timestamp>,
     by_due: BTreeSet<(Timestamp, NodeId)>,
+    /// When the clock was last looked at.
+    looked: Option<Timestamp>,
 }
 
 impl Heartbeats {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, due: HashMap::new(), by_due: BTreeSet::new() }
+    /// With no timers yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, due: HashMap::new(), by_due: BTreeSet::new(), looked: None }
     }
 
     /// How many timers there are.
@@ -43,38 +52,70 @@ impl Heartbeats {
     }
 
     /// Begins anew, with `nodes` that are not down.
-    pub(crate) fn restore(&mut self, nodes: impl IntoIterator<Item = NodeId>, now: Timestamp) {
+    pub fn restore(&mut self, nodes: impl IntoIterator<Item = NodeId>, now: Timestamp) {
         self.due.clear();
         self.by_due.clear();
-        nodes.into_iter().for_each(|node| self.set(node, now + self.settings.failover_ttl));
+        let nodes: Vec<NodeId> = nodes.into_iter().collect();
+        let due = now + self.settings.failover_ttl.max(self.longest_silence(nodes.len()));
+        nodes.into_iter().for_each(|node| self.set(node, due));
+    }
+
+    /// This process becomes the active one, and `nodes` are not down. Those that it was about to report when it was last
+    /// active have no timers any more.
+    pub fn take_over(&mut self, nodes: impl IntoIterator<Item = NodeId>, now: Timestamp) {
+        if is_planted(Bug::ForgetsTimers) {
+            return self.restore([], now);
+        }
+        nodes.into_iter().for_each(|node| self.track(node, now));
+    }
+
+    /// For a while nobody could be heard of: all nodes have as long as if this process had just begun.
+    pub(crate) fn was_deaf(&mut self, now: Timestamp) {
+        let nodes: Vec<NodeId> = self.due.keys().copied().collect();
+        self.restore(nodes, now);
+    }
+
+    /// Looks at the clock, which is to be done several times a second. When it was not, this process was deaf, like one on
+    /// a machine that slept.
+    pub fn look(&mut self, now: Timestamp) {
+        let looked = self.looked.replace(now);
+        if looked.is_some_and(|looked| now - looked > STOPPED) {
+            self.was_deaf(now);
+        }
     }
 
     /// A node was heard of; `chance` is between 0 and 1. Says how long it may wait until its next heartbeat (N-4.2).
-    pub(crate) fn beat(&mut self, node: NodeId, now: Timestamp, chance: f64) -> Nanos {
+    pub fn beat(&mut self, node: NodeId, now: Timestamp, chance: f64) -> Nanos {
         let nodes = self.due.len() + usize::from(!self.due.contains_key(&node));
-        let stretched = nodes as f64 / f64::from(self.settings.per_second_max) * Nanos::SECOND.0 as f64;
-        let ttl = stretched.max(self.settings.ttl_min.0 as f64) * (1.0 + JITTER * chance);
-        let ttl = Nanos(ttl as i64);
+        let ttl = self.ttl(nodes, chance);
         self.set(node, now + ttl + self.settings.grace);
         ttl
     }
 
+    /// A node was heard of by the active process, and by this one that stands by. How long that one lets it wait is not
+    /// known; it is never longer than this.
+    pub fn overhear(&mut self, node: NodeId, now: Timestamp) {
+        if self.due.contains_key(&node) {
+            self.set(node, now + self.longest_silence(self.due.len()));
+        }
+    }
+
     /// Sees to it that a node has a timer, because it turned out not to be down.
-    pub(crate) fn track(&mut self, node: NodeId, now: Timestamp) {
+    pub fn track(&mut self, node: NodeId, now: Timestamp) {
         if !self.due.contains_key(&node) {
-            self.set(node, now + self.settings.ttl_min + self.settings.grace);
+            self.set(node, now + self.longest_silence(self.due.len() + 1));
         }
     }
 
     /// A node is down or gone.
-    pub(crate) fn forget(&mut self, node: NodeId) {
+    pub fn forget(&mut self, node: NodeId) {
         if let Some(due) = self.due.remove(&node) {
             self.by_due.remove(&(due, node));
         }
     }
 
     /// Nodes were missed, and nobody could be told.
-    pub(crate) fn again(&mut self, nodes: &[NodeId], now: Timestamp) {
+    pub fn again(&mut self, nodes: &[NodeId], now: Timestamp) {
         for node in nodes {
             if !self.due.contains_key(node) {
                 self.set(*node, now + AGAIN);
@@ -83,12 +124,12 @@ impl Heartbeats {
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
-    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
         self.by_due.first().map(|(due, _)| *due + TOGETHER)
     }
 
     /// The nodes that are missed, which have no timer any more; at most `max` of them.
-    pub(crate) fn handle_timeout(&mut self, now: Timestamp, max: usize) -> Vec<NodeId> {
+    pub fn handle_timeout(&mut self, now: Timestamp, max: usize) -> Vec<NodeId> {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return Vec::new();
         }
@@ -96,6 +137,17 @@ impl Heartbeats {
         let missed: Vec<NodeId> = overdue.map(|(_, node)| *node).collect();
         missed.iter().for_each(|node| self.forget(*node));
         missed
+    }
+
+    /// How long one of so many nodes may wait until its next heartbeat. With many, all wait longer.
+    fn ttl(&self, nodes: usize, chance: f64) -> Nanos {
+        let stretched = nodes as f64 / f64::from(self.settings.per_second_max) * Nanos::SECOND.0 as f64;
+        Nanos((stretched.max(self.settings.ttl_min.0 as f64) * (1.0 + JITTER * chance)) as i64)
+    }
+
+    /// How long one of so many nodes may be silent at most.
+    fn longest_silence(&self, nodes: usize) -> Nanos {
+        self.ttl(nodes, 1.0) + self.settings.grace
     }
 
     fn set(&mut self, node: NodeId, due: Timestamp) {
@@ -129,6 +181,15 @@ mod tests {
 
     fn after(secs: i64) -> Timestamp {
         NOW + Nanos::from_secs(secs)
+    }
+
+    #[test]
+    fn nobody_is_missed_whom_nobody_could_hear() {
+        let mut heartbeats = Heartbeats::new(SETTINGS);
+        heartbeats.beat(node(1), NOW, 0.0);
+        heartbeats.was_deaf(after(9));
+        assert_eq!(heartbeats.handle_timeout(after(23), ALL), []);
+        assert_eq!(heartbeats.handle_timeout(after(25), ALL), [node(1)]);
     }
 
     #[test]
@@ -186,6 +247,42 @@ mod tests {
         heartbeats.beat(node(1), after(11), 0.0);
         heartbeats.again(&missed, after(11));
         assert_eq!(heartbeats.handle_timeout(after(13), ALL), [node(2)], "node 1 was heard of meanwhile");
+    }
+
+    #[test]
+    fn after_a_fail_over_nodes_have_as_long_as_they_were_told_to_wait() {
+        let mut heartbeats = Heartbeats::new(Settings { per_second_max: 1, ..SETTINGS });
+        heartbeats.restore((0..100).map(node), NOW);
+        assert_eq!(heartbeats.poll_timeout(), Some(after(125 + 5) + TOGETHER), "up to 125 s, and the grace");
+        heartbeats.track(node(100), NOW);
+        heartbeats.overhear(node(0), NOW);
+        assert_eq!(heartbeats.handle_timeout(after(131), ALL).len(), 99);
+    }
+
+    #[test]
+    fn who_takes_over_knows_who_was_silent() {
+        let (mut active, mut standby) = (Heartbeats::new(SETTINGS), Heartbeats::new(SETTINGS));
+        standby.restore([node(1), node(2)], NOW);
+        for secs in 0..20 {
+            active.beat(node(1), after(secs), 1.0);
+            standby.overhear(node(1), after(secs));
+            // One that is down, and has no timer, is brought back by the applier only.
+            standby.overhear(node(3), after(secs));
+        }
+        assert_eq!(standby.handle_timeout(after(20), ALL), [node(2)]);
+        assert!(standby.poll_timeout() >= active.poll_timeout(), "it never gives a node less time");
+        assert_eq!(standby.len(), 1);
+    }
+
+    #[test]
+    fn nobody_is_missed_by_a_process_that_was_stopped() {
+        let mut heartbeats = Heartbeats::new(SETTINGS);
+        heartbeats.beat(node(1), NOW, 0.0);
+        [0, 1, 3].into_iter().for_each(|secs| heartbeats.look(after(secs)));
+        assert_eq!(heartbeats.poll_timeout(), Some(after(10) + TOGETHER));
+        heartbeats.look(after(3_600));
+        assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
+        assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + TOGETHER));
     }
 
     proptest! {

@@ -1,36 +1,38 @@
 //! Which nodes are there, what they should run, and what they report (`spec/nodes-and-deployments.md` N-1 to N-8).
 //!
-//! One process is active, by leave of the applier. It keeps no promise of its own: what nodes say becomes commands, what
-//! they ask is answered from the replica, and the heartbeats' timers, which only it has, begin anew with whoever is
-//! active next. What follows from a node that is missed or a report the applier works out.
+//! One process is active, by leave of the applier. It keeps no promise of its own: what nodes say becomes commands, and what
+//! they ask is answered from the replica. The others overhear the heartbeats, so that whoever is active next knows which
+//! nodes are silent. What follows from a node that is missed or a report the applier works out.
 
 mod actor;
 mod gather;
-mod heartbeats;
+pub mod heartbeats;
+mod listen;
 mod measure;
 #[cfg(test)]
 mod scene;
 mod serve;
 mod wake;
-mod work;
+pub mod work;
 
 use std::sync::Arc;
 
-use actix::Actor;
+use actix::{Actor, Addr};
 use anyhow::Context as _;
 use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::Replica;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::actor::{NodeTracker, Retire};
+use crate::actor::{Activate, NodeTracker, Retire, StandBy};
 use crate::gather::Gather;
 use crate::heartbeats::{Heartbeats, Settings};
+use crate::listen::Standby;
 use crate::serve::Server;
 
 /// Settings of the node-tracker.
@@ -59,7 +61,8 @@ pub struct Args {
         value_name = "COUNT"
     )]
     pub max_heartbeats_per_second: u32,
-    /// How long nodes have to be heard of after another process has become active, in milliseconds.
+    /// How long nodes have at least that a process knows nothing of but that they are there, in milliseconds: when it
+    /// starts, and when it was cut off.
     #[arg(long, env = "DROVER_FAILOVER_HEARTBEAT_TTL_MS", default_value_t = 15_000, value_name = "MS")]
     pub failover_heartbeat_ttl_ms: u32,
 }
@@ -76,7 +79,10 @@ impl Args {
     }
 }
 
-/// Tracks nodes whenever this process holds the tracker's lease, until `stop`.
+/// What cannot be done without a connection.
+const SERVING: &str = "cannot serve agents";
+
+/// Tracks nodes whenever this process holds the tracker's lease, and overhears them otherwise, until `stop`.
 ///
 /// Must be called on a thread of an actix system.
 ///
@@ -89,14 +95,24 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let settings = args.settings();
+    let timers = NodeTracker::new(Heartbeats::new(args.settings())).start();
+    let _retire = Retire(timers.clone());
+    let (active, whether_active) = watch::channel(None);
+    let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
+    let mut tasks = JoinSet::new();
+    let heartbeats = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.context(SERVING)?;
+    tasks.spawn(listen::hear(heartbeats, whether_active, standby));
+    tasks.spawn(actor::follow(replica.follow(), timers.clone()));
+    tasks.spawn(actor::follow_connection(bus.reconnections(), timers.clone()));
     loop {
         let lease = tokio::select! {
             lease = bus::lease::hold(&bus, Singleton::NodeTracker, process) => lease,
+            _ = tasks.join_next() => return Err(stopped_serving()),
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {
-            ended = be_active(settings, &bus, &replica, &lease) => ended?,
+            ended = be_active(&bus, &replica, &lease, &timers, &active) => ended?,
+            _ = tasks.join_next() => return Err(stopped_serving()),
             () = lease.lost() => {}
             () = stop.cancelled() => return Ok(()),
         }
@@ -105,37 +121,51 @@ pub async fn run(
 
 /// Takes up the nodes that the replica holds, and serves agents until this is dropped.
 async fn be_active(
-    settings: Settings,
     bus: &Bus,
     replica: &Arc<Replica>,
     lease: &Lease,
+    timers: &Addr<NodeTracker>,
+    active: &watch::Sender<Option<Server>>,
 ) -> anyhow::Result<()> {
-    let (missed, to_report) = mpsc::channel(1);
-    let timers = NodeTracker::new(Heartbeats::new(settings), missed).start();
-    let _retire = Retire(timers.clone());
-
+    let _active = Active { timers, active };
     // Dropping the set ends them all.
     let mut tasks = JoinSet::new();
-    let gather = Gather::start(bus, lease.epoch, &mut tasks);
-    tasks.spawn(actor::follow(replica.follow(), timers.clone()));
-    let (epoch, shared) = (lease.epoch, Arc::clone(replica));
-    tasks.spawn(actor::report_missed(to_report, bus.clone(), shared, epoch, timers.clone()));
+    let epoch = lease.epoch;
+    let (missed, to_report) = mpsc::channel(1);
+    timers.send(Activate(replica.snapshot(), missed)).await.context(SERVING)?;
+    tasks.spawn(actor::report_missed(to_report, bus.clone(), Arc::clone(replica), epoch, timers.clone()));
     tasks.spawn(wake::follow(replica.follow(), bus.clone()));
 
-    let serving = "cannot serve agents";
-    let server =
-        Server { bus: bus.clone(), replica: Arc::clone(replica), epoch: lease.epoch, timers, gather };
-    let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(serving)?;
-    let heartbeats = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.context(serving)?;
-    let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(serving)?;
-    let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(serving)?;
+    let gather = Gather::start(bus, epoch, &mut tasks);
+    let (replica, timers) = (Arc::clone(replica), timers.clone());
+    let server = Server { bus: bus.clone(), replica, epoch, timers, gather };
+    active.send_replace(Some(server.clone()));
+    let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(SERVING)?;
+    let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(SERVING)?;
+    let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(SERVING)?;
     tasks.spawn(server.clone().each(registrations, Server::register));
-    tasks.spawn(server.clone().each(heartbeats, Server::heartbeat));
     tasks.spawn(server.clone().each(work, Server::work));
     tasks.spawn(server.each(reports, Server::report));
     let _ = tasks.join_next().await;
-    // Each of them goes on until the connection or the actor is gone for good.
-    anyhow::bail!("the node-tracker stopped serving")
+    Err(stopped_serving())
+}
+
+/// Each part goes on until the connection or the actor is gone for good.
+fn stopped_serving() -> anyhow::Error {
+    anyhow::anyhow!("the node-tracker stopped serving")
+}
+
+/// While it lives this process is the active one.
+struct Active<'a> {
+    timers: &'a Addr<NodeTracker>,
+    active: &'a watch::Sender<Option<Server>>,
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.active.send_replace(None);
+        self.timers.do_send(StandBy);
+    }
 }
 
 #[cfg(test)]

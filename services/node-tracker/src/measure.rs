@@ -4,6 +4,7 @@ use telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 static TIMERS: Gauge = gauge("drover.tracker.heartbeat.timers");
 static BEATS: Counter = counter("drover.tracker.heartbeats");
+static OVERHEARD: Counter = counter("drover.tracker.heartbeats.overheard");
 static MISSED: Counter = counter("drover.tracker.nodes.missed");
 static REFUSED: Counter = counter("drover.tracker.refused");
 static REPORTS: Histogram = histogram("drover.tracker.reports.gathered");
@@ -17,6 +18,11 @@ pub(crate) fn timers(count: usize) {
 /// A node was heard of.
 pub(crate) fn beat() {
     BEATS.add(1);
+}
+
+/// A node was heard of, and answered by another process.
+pub(crate) fn overheard() {
+    OVERHEARD.add(1);
 }
 
 /// Nodes were missed.

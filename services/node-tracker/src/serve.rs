@@ -11,7 +11,9 @@ use state::{Replica, Snapshot};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 use wire::command::{Command, NodeReport, RegisterNode};
-use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkAllocs};
+use wire::node::{
+    AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Work, WorkAllocs, WorkIndex,
+};
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::actor::{Beat, NodeTracker};
@@ -19,7 +21,7 @@ use crate::gather::Gather;
 use crate::{measure, work};
 
 /// The most requests of one kind that are looked at at once.
-const REQUESTS_MAX: usize = 1024;
+pub(crate) const REQUESTS_MAX: usize = 1024;
 /// The most allocations that one report may be about.
 const REPORT_ALLOCS_MAX: usize = 10_000;
 /// The most allocations that may be asked for at once.
@@ -114,7 +116,7 @@ impl Server {
         Ok(NodeAnswer {
             status: server.status,
             ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
-            work_index: node.work_index(),
+            work_index: WorkIndex { history: snapshot.history(), index: node.work_index() },
             report_all: waits.then_some(missed),
         })
     }
@@ -123,29 +125,35 @@ impl Server {
     pub(crate) async fn work(self, request: Request) {
         if request.is::<AskAllocs>() {
             let Some((request, ask)) = read(request, |ask: &AskAllocs| ask.id).await else { return };
-            let answer = self.asked(&ask);
+            let answer = self.asked(&ask).await;
             return answer_or_refuse(request, answer).await;
         }
         let Some((request, ask)) = read(request, |ask: &AskWork| ask.id).await else { return };
-        let snapshot = self.replica.snapshot();
-        let answer = known(&snapshot, ask.id, &ask.secret, None).and_then(|_| {
-            let node = snapshot.node(ask.id).ok_or_else(unknown)?;
-            let mut work = work::work(node, ask.since);
-            trace(&mut work.changed, ask.id);
-            Ok(work)
-        });
+        let answer = self.work_since(&ask).await;
         answer_or_refuse(request, answer).await;
     }
 
-    fn asked(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
+    async fn work_since(&self, ask: &AskWork) -> Result<Work, Refusal> {
+        known(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
+        let snapshot = self.seen_work(ask.seen).await?;
+        let node = snapshot.node(ask.id).ok_or_else(unknown)?;
+        let mut work = work::work(node, snapshot.history(), ask.since);
+        trace(&mut work.changed, ask.id);
+        Ok(work)
+    }
+
+    async fn asked(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
         if ask.allocs.len() > ASKED_ALLOCS_MAX {
             return Err(invalid(format!(
                 "{} allocations asked for; at most {ASKED_ALLOCS_MAX}",
                 ask.allocs.len()
             )));
         }
-        let snapshot = self.replica.snapshot();
-        known(&snapshot, ask.id, &ask.secret, None)?;
+        known(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
+        let snapshot = self.seen_work(ask.seen).await?;
+        if snapshot.history() != ask.seen.history {
+            return Err(unavailable("the list is of another history".to_owned()));
+        }
         let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
         trace(&mut allocs, ask.id);
         Ok(allocs)
@@ -186,6 +194,18 @@ impl Server {
         let status = node.server().status.as_str();
         let message = format!("node {id} is not allowed to update allocs while in status {status}");
         Refusal { kind: RefusalKind::NotReady, message: message.into() }
+    }
+
+    /// The state, once this process sees what an agent has heard of. What it heard of another history says nothing; but
+    /// which of the two is over is the applier's to say.
+    async fn seen_work(&self, seen: WorkIndex) -> Result<Snapshot, Refusal> {
+        let history = self.replica.snapshot().history();
+        let snapshot = self.seen(seen.within(history)).await?;
+        let is_over = self.bus.contact().head().is_some_and(|head| head.history != snapshot.history());
+        if is_over {
+            return Err(unavailable("the state of the cluster is being loaded anew".to_owned()));
+        }
+        Ok(snapshot)
     }
 
     /// The state, once this process sees what was committed at an index.

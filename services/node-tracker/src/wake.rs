@@ -7,20 +7,23 @@ use model::change::Change;
 use model::{AllocId, Index, NodeId};
 use state::{Followed, Follower, State, Step};
 use wire::Subject;
-use wire::node::Wake;
+use wire::node::{Wake, WorkIndex};
 
 use crate::measure;
 
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
-        let woken = match follower.next().await {
-            // Nobody knows what changed; heartbeats tell everybody where they are.
-            Followed::Reset(_) => continue,
-            Followed::Step(step) => nodes_with_news(&step),
+        let (history, woken) = match follower.next().await {
+            // Nobody knows what changed, or whom the tracker before this one did not reach.
+            Followed::Reset(state) => {
+                (state.history(), state.nodes().map(|node| (node.id(), node.work_index())).collect())
+            }
+            Followed::Step(step) => (step.after.history(), nodes_with_news(&step)),
         };
         measure::woken(woken.len());
-        for (node, work_index) in woken {
+        for (node, index) in woken {
+            let work_index = WorkIndex { history, index };
             // Not sent is as good as lost.
             let _ = bus.publish(Subject::AgentWake(node), &Wake { work_index }).await;
         }

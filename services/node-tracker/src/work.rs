@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use model::alloc::{AllocCommon, AllocMetric};
 use model::job::Job;
-use model::{AllocId, Index};
+use model::{AllocId, HistoryId, Index};
 use state::{AllocRef, NodeRef};
 use wire::envelope::WORK_BYTES_MAX;
-use wire::node::{Work, WorkAlloc, WorkAllocs, WorkCommon};
+use wire::node::{Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
 
 /// About how many bytes an allocation takes beside what it shares and what it got of its node.
 const ALLOC_BYTES: usize = 160;
 /// The most versions of jobs, or common shares, that one answer can tell apart.
 const PLACES_MAX: usize = u16::MAX as usize;
 
-/// A node's work, with what changed of it since an index.
-pub(crate) fn work(node: NodeRef<'_>, since: Index) -> Work {
+/// A node's work in a history, with what changed of it since then.
+pub fn work(node: NodeRef<'_>, history: HistoryId, since: WorkIndex) -> Work {
+    let since = since.within(history);
     let mut allocs: Vec<(AllocId, Index)> =
         node.allocs().map(|alloc| (alloc.id(), alloc.alloc_modify_index())).collect();
     allocs.sort_unstable();
@@ -25,11 +26,11 @@ pub(crate) fn work(node: NodeRef<'_>, since: Index) -> Work {
         node.allocs().filter(|alloc| alloc.alloc_modify_index() > since).collect();
     // What is to run first, so that it need not wait for a second answer.
     changed.sort_unstable_by_key(|alloc| (alloc.is_terminal(), alloc.id()));
-    Work { index: node.work_index(), allocs, changed: fill(changed) }
+    Work { index: WorkIndex { history, index: node.work_index() }, allocs, changed: fill(changed) }
 }
 
 /// Those of a node's allocations that are asked for and still there.
-pub(crate) fn asked(node: NodeRef<'_>, ids: &[AllocId]) -> WorkAllocs {
+pub fn asked(node: NodeRef<'_>, ids: &[AllocId]) -> WorkAllocs {
     let mut wanted = ids.to_vec();
     wanted.sort_unstable();
     fill(node.allocs().filter(|alloc| wanted.binary_search(&alloc.id()).is_ok()))
@@ -131,6 +132,8 @@ mod tests {
     use super::*;
     use crate::scene::{alloc, job, node, placed, ready, state};
 
+    const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
+
     /// A cluster of two nodes, with allocations of jobs that take so many bytes each: of the first 1 and 2 on node 1 and 3
     /// on node 2, placed together; 4 on node 1, placed later; 5 of the second on node 1.
     fn scene(bytes: usize) -> State {
@@ -162,7 +165,7 @@ mod tests {
     }
 
     fn work_of(state: &State, node: NodeId, since: u64) -> Work {
-        work(state.node(node).unwrap(), Index(since))
+        work(state.node(node).unwrap(), HISTORY, WorkIndex { history: HISTORY, index: Index(since) })
     }
 
     fn ids(allocs: &WorkAllocs) -> Vec<AllocId> {
@@ -173,7 +176,7 @@ mod tests {
     fn jobs_and_common_shares_stand_once() {
         let state = scene(0);
         let work = work_of(&state, node(1), 0);
-        assert_eq!(work.index, Index(5));
+        assert_eq!(work.index, WorkIndex { history: HISTORY, index: Index(5) });
         assert_eq!(ids(&work.changed), [1, 2, 4, 5].map(alloc));
         assert_eq!((work.changed.jobs.len(), work.changed.commons.len(), work.changed.more), (2, 3, false));
         for told in &work.changed.allocs {
@@ -192,7 +195,7 @@ mod tests {
         let report = AllocsChanged { client: Some((ClientStatus::Running, "".into())), ..changed(1, false) };
         let state = after(state, Change::AllocsChanged(Box::new(report)));
         let work = work_of(&state, node(1), 4);
-        assert_eq!((work.index, ids(&work.changed)), (Index(6), vec![alloc(5), alloc(2)]));
+        assert_eq!((work.index.index, ids(&work.changed)), (Index(6), vec![alloc(5), alloc(2)]));
         assert_eq!(
             work.allocs,
             [(1, 3), (2, 6), (4, 4), (5, 5)].map(|(id, index)| (alloc(id), Index(index)))
@@ -205,8 +208,16 @@ mod tests {
     fn what_is_gone_is_not_listed_and_moves_the_index() {
         let state = after(scene(0), Change::AllocsDeleted([alloc(1)].into_iter().collect()));
         let work = work_of(&state, node(1), 5);
-        assert_eq!((work.index, work.changed), (Index(6), WorkAllocs::default()));
+        assert_eq!((work.index.index, work.changed), (Index(6), WorkAllocs::default()));
         assert_eq!(work.allocs.len(), 3);
+    }
+
+    #[test]
+    fn whoever_knows_another_history_is_told_all() {
+        let state = scene(0);
+        let since = WorkIndex { history: HistoryId::from_bytes([2; 16]), index: Index(77) };
+        let told = work(state.node(node(1)).unwrap(), HISTORY, since);
+        assert_eq!(told, work_of(&state, node(1), 0));
     }
 
     #[test]

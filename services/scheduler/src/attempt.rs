@@ -13,7 +13,7 @@ const STALE_MAX: u8 = 16;
 
 /// The attempts at one evaluation that was handed out.
 #[derive(Debug)]
-pub(crate) struct Attempts {
+pub struct Attempts {
     at_least: Index,
     fruitless: u8,
     stale: u8,
@@ -21,7 +21,7 @@ pub(crate) struct Attempts {
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Schedule on a snapshot that has reached this index.
     Schedule {
         /// The index.
@@ -35,7 +35,7 @@ pub(crate) enum Next {
 
 /// How an evaluation leaves the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// Its outcome is committed, or it is not to be worked on any more. The broker hears of it from the feed.
     Finished,
     /// It goes back, for no fault of its own.
@@ -46,7 +46,7 @@ pub(crate) enum End {
 
 /// Why an evaluation goes back that is not at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
+pub enum Why {
     /// The replica did not reach this index in time.
     Behind(Index),
     /// No applier answered in time.
@@ -61,17 +61,17 @@ pub(crate) enum Why {
 
 impl Attempts {
     /// Nothing was attempted yet; the first snapshot must have reached the hand-out's wait index.
-    pub(crate) fn new(wait_index: Index) -> Self {
+    pub fn new(wait_index: Index) -> Self {
         Self { at_least: wait_index, fruitless: 0, stale: 0 }
     }
 
     /// The attempt that is due.
-    pub(crate) fn attempt(&self) -> Next {
+    pub fn attempt(&self) -> Next {
         Next::Schedule { at_least: self.at_least, fruitless: self.fruitless }
     }
 
     /// What follows from the answer to a plan.
-    pub(crate) fn answered(&mut self, answer: &Result<Done, CommandError>) -> Next {
+    pub fn answered(&mut self, answer: &Result<Done, CommandError>) -> Next {
         match answer {
             Ok(done) => self.judged(done),
             Err(error) => Next::End(refused(error)),

@@ -4,7 +4,7 @@
 //! is what brings them together. Safety is nobody's business here: a worker that is late, alone, or one of two that have
 //! the same evaluation is refused by the applier.
 
-mod attempt;
+pub mod attempt;
 mod backoff;
 mod metrics;
 mod take;

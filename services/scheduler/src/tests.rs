@@ -111,15 +111,13 @@ async fn broker(mut dequeues: Requests, mut to_deliver: mpsc::Receiver<Delivery>
 }
 
 /// Finishes evaluations; tells by the plan's priority how many attempts were fruitless.
-fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Result<Proposal, scheduling::Error> {
-    if attempt.eval.priority == HOPELESS {
-        return Err(scheduling::Error::NotBuilt(attempt.eval.kind));
-    }
+fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
+    assert_ne!(attempt.eval.priority, HOPELESS);
     assert_ne!(new_id(), new_id());
     let plan =
         Plan { priority: attempt.fruitless.into(), ..Plan::new(attempt.eval, None, attempt.state.index()) };
     let eval = Evaluation { status: EvalStatus::Complete, ..attempt.eval.clone() };
-    Ok(Proposal { plan, outcome: Outcome { eval: Box::new(eval), creates: Vec::new() } })
+    Proposal { plan, outcome: Outcome { eval: Box::new(eval), creates: Vec::new() } }
 }
 
 fn eval(number: u8) -> Evaluation {

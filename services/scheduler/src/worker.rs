@@ -38,7 +38,7 @@ const RENEWAL_PAUSE_MIN: Duration = Duration::from_millis(10);
 const BROKER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Works out what brings a job to where it should be; [`scheduling::schedule`].
-pub(crate) type Schedule = fn(&Attempt<'_>, NewId<'_>) -> Result<Proposal, scheduling::Error>;
+pub(crate) type Schedule = fn(&Attempt<'_>, NewId<'_>) -> Proposal;
 
 /// What all workers of a process share.
 #[derive(Debug)]
@@ -179,11 +179,10 @@ async fn schedule(
             eval: &eval,
             now: now_for(&snapshot, &eval, clock::now()),
             fruitless,
+            rollouts: true,
+            explain: false,
         };
-        match span.in_scope(|| schedule(&attempt, &mut || ids.next())) {
-            Ok(proposal) => Found::Proposal(Box::new(proposal)),
-            Err(error) => Found::Failed(telemetry::chain(&error)),
-        }
+        Found::Proposal(Box::new(span.in_scope(|| schedule(&attempt, &mut || ids.next()))))
     });
     let found = compute.await.unwrap_or_else(|panicked| Found::Failed(panicked.to_string()));
     metrics::scheduled(delivery.kind, since.elapsed());

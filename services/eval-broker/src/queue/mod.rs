@@ -14,6 +14,7 @@ use std::sync::Arc;
 use model::eval::Evaluation;
 use model::job::JobType;
 use model::{EvalId, Index, JobKey, Nanos, RequestId, Timestamp};
+use planted_bugs::{Bug, is_planted};
 use wire::broker::{Delivery, HandOutAction};
 
 use order::{BehindRank, ReadyRank};
@@ -25,11 +26,11 @@ const RETRY_DELAY_STEP: Nanos = Nanos::from_secs(20);
 
 /// What may be set of the queue.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// How long a worker has an evaluation that it does not renew.
-    pub(crate) lease: Nanos,
+    pub lease: Nanos,
     /// After how many failed deliveries an evaluation is given up.
-    pub(crate) delivery_limit: u8,
+    pub delivery_limit: u8,
 }
 
 /// Evaluations to be worked on.
@@ -98,7 +99,7 @@ impl Entry {
 
 /// An evaluation left a worker's hands for good: how long that took.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub struct Finished {
     pub(crate) eval: Arc<Evaluation>,
     /// From coming in to its last delivery; `None` where it was there before the broker.
     pub(crate) waited: Option<Nanos>,
@@ -291,6 +292,10 @@ impl EvalQueue {
             let Place::Out(hand_out) = self.entries[&id].place else {
                 unreachable!("only hand-outs are in `out`")
             };
+            if is_planted(Bug::LosesExpiredHandOuts) {
+                self.remove(id);
+                continue;
+            }
             self.fail(id, hand_out.token, now);
             expired.push(id);
         }

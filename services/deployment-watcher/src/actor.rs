@@ -1,0 +1,170 @@
+//! [`DeploymentWatcher`]: the actor that owns the watcher's core, and the tasks that bring it changes and carry out what it
+//! finds.
+
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
+use bus::Bus;
+use model::{Epoch, Index, Nanos, Timestamp};
+use state::{Followed, Follower};
+use telemetry::clock;
+use tokio::sync::mpsc;
+use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
+
+use crate::watcher::{Settings, Watcher};
+
+/// How long one command is repeated before what is to be written is found anew.
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+
+/// The active watcher.
+pub(crate) struct DeploymentWatcher {
+    watcher: Watcher,
+    settings: Settings,
+    epoch: Epoch,
+    writes: mpsc::Sender<UpdateDeployments>,
+    timer: Option<(Timestamp, SpawnHandle)>,
+}
+
+/// The state moved on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Moved(Followed);
+
+/// What was to be written is committed at this index, or may not be written.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Written(Option<Index>);
+
+/// This process is not the active one any more.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Stop;
+
+/// Stops the actor when dropped. Its timer would keep it alive although nobody can reach it.
+pub(crate) struct Retire(pub(crate) Addr<DeploymentWatcher>);
+
+impl Drop for Retire {
+    fn drop(&mut self) {
+        self.0.do_send(Stop);
+    }
+}
+
+/// Brings the watcher every change. Awaiting the reply is the back-pressure.
+pub(crate) async fn follow(mut follower: Follower, watcher: Addr<DeploymentWatcher>) {
+    while watcher.send(Moved(follower.next().await)).await.is_ok() {}
+}
+
+/// Sends the watcher's commands, one after the other.
+pub(crate) async fn write(
+    mut writes: mpsc::Receiver<UpdateDeployments>,
+    bus: Bus,
+    watcher: Addr<DeploymentWatcher>,
+) {
+    while let Some(write) = writes.recv().await {
+        write.findings.iter().for_each(tell);
+        let written = match bus.command(&Command::UpdateDeployments(write), WRITE_WITHIN).await {
+            Ok(done) => Some(done.index),
+            Err(error) => {
+                let error = telemetry::chain(&error);
+                tracing::warn!(error, "cannot write down what became of deployments");
+                None
+            }
+        };
+        if watcher.send(Written(written)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells operators what they may want to know.
+fn tell(finding: &DeploymentFinding) {
+    let DeploymentFinding { id, step } = finding;
+    match step {
+        DeploymentStep::FailUnhealthy { allocs } => {
+            let unhealthy = allocs.len();
+            tracing::info!(deployment.id = %id, unhealthy, "a deployment fails: its allocations are unhealthy");
+        }
+        DeploymentStep::FailLate { .. } => {
+            tracing::info!(deployment.id = %id, "a deployment fails: it makes no progress");
+        }
+        DeploymentStep::Advance | DeploymentStep::Replace { .. } => {}
+    }
+}
+
+impl DeploymentWatcher {
+    pub(crate) fn new(
+        watcher: Watcher,
+        settings: Settings,
+        epoch: Epoch,
+        writes: mpsc::Sender<UpdateDeployments>,
+    ) -> Self {
+        Self { watcher, settings, epoch, writes, timer: None }
+    }
+
+    /// After anything has happened: has written what is to be, and sees to the next moment at which something is due.
+    fn carry_on(&mut self, ctx: &mut Context<Self>) {
+        let now = clock::now();
+        if let Some(write) = self.watcher.next_write(self.epoch, now) {
+            // There is room: the core asks for one at a time.
+            if self.writes.try_send(write).is_err() {
+                self.watcher.not_written(now);
+            }
+        }
+        let due = self.watcher.poll_timeout();
+        if due == self.timer.map(|(due, _)| due) {
+            return;
+        }
+        if let Some((_, timer)) = self.timer.take() {
+            ctx.cancel_future(timer);
+        }
+        self.timer = due.map(|due| {
+            let length = Nanos::MILLISECOND.max(due - now);
+            let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |watcher, ctx| {
+                watcher.timer = None;
+                watcher.carry_on(ctx);
+            });
+            (due, timer)
+        });
+    }
+}
+
+impl Actor for DeploymentWatcher {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.carry_on(ctx);
+    }
+}
+
+impl Handler<Moved> for DeploymentWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Moved(followed): Moved, ctx: &mut Self::Context) {
+        let now = clock::now();
+        match followed {
+            Followed::Reset(state) => self.watcher = Watcher::restore(self.settings, state, now),
+            Followed::Step(step) => self.watcher.step(&step, now),
+        }
+        self.carry_on(ctx);
+    }
+}
+
+impl Handler<Written> for DeploymentWatcher {
+    type Result = ();
+
+    fn handle(&mut self, Written(index): Written, ctx: &mut Self::Context) {
+        match index {
+            Some(index) => self.watcher.written(index),
+            None => self.watcher.not_written(clock::now()),
+        }
+        self.carry_on(ctx);
+    }
+}
+
+impl Handler<Stop> for DeploymentWatcher {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,190 @@
+//! [`Watcher`]: when to look at which deployment, and what to have written of it.
+//!
+//! Pure: change sets and moments in, commands out. It reconciles rather than reacts: whatever happened to a deployment, it
+//! is looked at anew, so that a watcher that takes over finds what the one before would have found. Nothing is lost with
+//! it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::change::Change;
+use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp};
+use state::{Snapshot, State, Step};
+use wire::command::{DeploymentFinding, UpdateDeployments};
+
+use crate::rollout::{Look, look};
+
+/// The most deployments that one command speaks of.
+const FINDINGS_MAX: usize = 256;
+/// How long a command that failed waits before what is then to be written is tried.
+const WRITE_RETRY_DELAY: Nanos = Nanos::SECOND;
+/// How long something that was found, and passed over by the applier, waits until it is said again.
+const REPEAT_AFTER: Nanos = Nanos::SECOND;
+
+/// What a watcher goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// How long what happens to a deployment is gathered before it is looked at. N-14.8 gathers for a second, and 250 ms
+    /// more.
+    pub(crate) gather: Nanos,
+}
+
+/// Which deployments go on, and when each is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    settings: Settings,
+    state: Snapshot,
+    /// When deployments are to be looked at: something happened to them, or should have by then.
+    due: BTreeMap<DeploymentId, Timestamp>,
+    writing: Writing,
+}
+
+/// Whether a command may be sent: one at a time, so that nothing is written twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// From this moment on.
+    From(Timestamp),
+    /// One is under way.
+    UnderWay,
+    /// One was carried out, and what it did comes with the feed at this index.
+    Expected(Index),
+}
+
+impl Watcher {
+    /// Takes up what `state` holds.
+    pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
+        let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
+        let due = active.map(|deployment| (deployment.id, now)).collect();
+        Self { settings, state, due, writing: Writing::From(Timestamp::UNSET) }
+    }
+
+    /// Moves along by one change set.
+    pub(crate) fn step(&mut self, step: &Step, now: Timestamp) {
+        self.state = step.after.clone();
+        if matches!(self.writing, Writing::Expected(index) if self.state.index() >= index) {
+            self.writing = Writing::From(Timestamp::UNSET);
+        }
+        let due = self.at_least_the_clusters(now) + self.settings.gather;
+        let mut touched = BTreeSet::new();
+        step.set.changes.iter().for_each(|change| touch(&self.state, change, &mut touched));
+        for id in touched {
+            self.look_at(id, due);
+        }
+    }
+
+    /// Has a deployment looked at no later than `due`; one that is over is let go.
+    fn look_at(&mut self, id: DeploymentId, due: Timestamp) {
+        if self.state.deployment(id).is_none_or(|deployment| deployment.status.is_terminal()) {
+            self.due.remove(&id);
+            return;
+        }
+        let planned = self.due.entry(id).or_insert(due);
+        *planned = due.min(*planned);
+    }
+
+    /// When [`Self::next_write`] next has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        let Writing::From(moment) = self.writing else { return None };
+        self.due.values().min().map(|due| moment.max(*due))
+    }
+
+    /// Looks at what is due: what is to be written down now, if anything. Until [`Self::written`] or
+    /// [`Self::not_written`] is called, nothing else is.
+    pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateDeployments> {
+        let now = self.at_least_the_clusters(now);
+        if !matches!(self.writing, Writing::From(moment) if moment <= now) {
+            return None;
+        }
+        let due: Vec<DeploymentId> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(id, _)| *id).collect();
+        let mut findings = Vec::new();
+        for id in due {
+            if findings.len() == FINDINGS_MAX {
+                break;
+            }
+            self.due.remove(&id);
+            let Some(deployment) = self.state.deployment(id) else { continue };
+            let Look { step, deadline } = look(&self.state, deployment, now);
+            // What was found should change the deployment; if it does not, the applier knew better, and it is looked at
+            // again in case it goes on.
+            let again = if step.is_some() { Some(now + REPEAT_AFTER) } else { deadline };
+            self.due.extend(again.map(|due| (id, due)));
+            findings.extend(step.map(|step| DeploymentFinding { id, step }));
+        }
+        if findings.is_empty() {
+            return None;
+        }
+        self.writing = Writing::UnderWay;
+        Some(UpdateDeployments { epoch, findings })
+    }
+
+    /// The command was carried out at `index`.
+    pub(crate) fn written(&mut self, index: Index) {
+        self.writing = if self.state.index() >= index {
+            Writing::From(Timestamp::UNSET)
+        } else {
+            Writing::Expected(index)
+        };
+    }
+
+    /// Whether the command was carried out is not known, or it was not.
+    pub(crate) fn not_written(&mut self, now: Timestamp) {
+        self.writing = Writing::From(self.at_least_the_clusters(now) + WRITE_RETRY_DELAY);
+    }
+
+    /// A watcher whose clock is a little behind must not find something *not yet due* that the cluster knows to be.
+    fn at_least_the_clusters(&self, now: Timestamp) -> Timestamp {
+        now.max(self.state.at())
+    }
+}
+
+/// Adds the deployments that a change has to do with.
+fn touch(state: &State, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
+    let of_job = |job: &JobKey| {
+        let of_job = state.deployments_of_job(job).filter(|deployment| !deployment.status.is_terminal());
+        of_job.map(|deployment| deployment.id).collect::<Vec<_>>()
+    };
+    match change {
+        Change::Deployment(deployment) => touched.extend([deployment.id]),
+        Change::DeploymentFields(fields) => touched.extend([fields.id]),
+        Change::DeploymentsDeleted(ids) => touched.extend(ids),
+        Change::AllocsPlaced(placements) => touched.extend(placements.common.deployment_id),
+        Change::AllocsChanged(change) => {
+            let allocs = change.ids.0.iter().filter_map(|id| state.alloc(*id));
+            touched.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
+        }
+        Change::Alloc(alloc) => touched.extend(alloc.common.deployment_id),
+        // What a scheduler has seen, or will not see after all.
+        Change::EvalOutcome(eval) => touched.extend(of_job(&eval.job)),
+        Change::EvalsChanged(change) => {
+            let evals = change.ids.iter().filter_map(|id| state.eval(*id));
+            touched.extend(evals.flat_map(|eval| of_job(&eval.job)));
+        }
+        Change::Eval(_)
+        | Change::EvalsDeleted(_)
+        | Change::PlanApplied { .. }
+        | Change::Job(_)
+        | Change::JobFields(_)
+        | Change::JobDeleted(_)
+        | Change::JobVersionsDeleted(_)
+        | Change::JobSummary(_)
+        | Change::Node(_)
+        | Change::NodeServerSide { .. }
+        | Change::NodesChanged(_)
+        | Change::NodesDeleted(_)
+        | Change::AllocsDeleted(_)
+        | Change::SchedulerConfig(_)
+        | Change::NodePool(_)
+        | Change::NodePoolDeleted(_)
+        | Change::Namespace(_)
+        | Change::NamespaceDeleted(_)
+        | Change::HostVolume(_)
+        | Change::HostVolumeDeleted(_)
+        | Change::CsiVolume(_)
+        | Change::CsiVolumeDeleted(_)
+        | Change::VolumeClaim(_)
+        | Change::VolumeClaimDeleted(_)
+        | Change::Lease(_)
+        | Change::Unblocked(_)
+        | Change::UnblockedForgotten(_) => {}
+    }
+}

@@ -1,28 +1,30 @@
 //! All allocations of the node: begins with new ones, tells those that there are what changed, and removes what has
 //! ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::alloc::TaskState;
-use model::{AllocId, Index, Nanos};
+use model::{AllocId, Nanos};
 use serde::de::DeserializeOwned;
 use telemetry::metrics::{Gauge, gauge};
 use telemetry::{chain, clock};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
+use wire::node::WorkIndex;
 
 use crate::alloc::core::AllocCore;
-use crate::alloc::runner::{AllocRunner, Before, Command, keep_spec, spec_file, state_file};
+use crate::alloc::runner::{AllocRunner, Before, Command, NOT_RUNNING, keep_spec, spec_file, state_file};
 use crate::alloc::spec::AllocSpec;
 use crate::contact::Standing;
 use crate::context::Context;
 use crate::gc::{Ended, REMOVED_AT_ONCE};
 use crate::heartbeats::Heard;
+use crate::orders::TasksOrder;
 use crate::reporter::acknowledged_file;
 use crate::reports::{AllocState, Reports, Told};
 use crate::store;
@@ -51,6 +53,13 @@ pub(crate) enum Order {
         /// Told when it is begun with.
         done: oneshot::Sender<()>,
     },
+    /// To have something done with tasks; whoever asked hears nothing if there is no such allocation.
+    Tasks {
+        /// The allocation.
+        alloc: AllocId,
+        /// What.
+        order: TasksOrder,
+    },
     /// To end all tasks, since the agent ends.
     StopAll(oneshot::Sender<()>),
 }
@@ -66,13 +75,14 @@ pub(crate) struct Allocs {
     ended: Ended,
     runners: JoinSet<()>,
     by_runner: BTreeMap<Id, AllocId>,
-    removals: JoinSet<()>,
-    removing: Arc<Semaphore>,
+    removals: JoinSet<AllocId>,
+    removing: BTreeSet<AllocId>,
+    at_once: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    index: Index,
+    index: WorkIndex,
     life: Life,
     stop_after: Option<Nanos>,
     /// Why its files go as soon as it has ended, if they do.
@@ -117,7 +127,8 @@ impl Allocs {
             runners: JoinSet::new(),
             by_runner: BTreeMap::new(),
             removals: JoinSet::new(),
-            removing: Arc::new(Semaphore::new(REMOVED_AT_ONCE)),
+            removing: BTreeSet::new(),
+            at_once: Arc::new(Semaphore::new(REMOVED_AT_ONCE)),
         }
     }
 
@@ -174,6 +185,7 @@ impl Allocs {
                         self.change(changes).await;
                         let _ = done.send(());
                     }
+                    Some(Order::Tasks { alloc, order }) => self.pass_on(alloc, order).await,
                     Some(Order::StopAll(done)) => {
                         self.stop_all().await;
                         let _ = done.send(());
@@ -191,11 +203,25 @@ impl Allocs {
                     };
                     self.over(runner).await;
                 }
-                Some(_) = self.removals.join_next() => {}
+                Some(removed) = self.removals.join_next() => self.removed(removed),
                 _ = gc.tick() => self.collect().await,
                 _ = look.tick() => self.stop_the_forsaken().await,
             }
         }
+    }
+
+    async fn pass_on(&self, alloc: AllocId, order: TasksOrder) {
+        let refused = match self.held.get(&alloc).map(|entry| &entry.life) {
+            Some(Life::Runs { commands, .. }) => match commands.send(Command::Tasks(order)).await {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(Command::Tasks(order))) => order,
+                Err(_) => return,
+            },
+            Some(Life::Ended | Life::Gone) => order,
+            // Dropping the order says that it is unknown.
+            None => return,
+        };
+        let _ = refused.done.send(Err(NOT_RUNNING.into()));
     }
 
     async fn change(&mut self, changes: Changes) {
@@ -223,7 +249,14 @@ impl Allocs {
 
     async fn update(&mut self, spec: AllocSpec) {
         let Some(entry) = self.held.get_mut(&spec.id()) else { return };
-        entry.index = spec.index();
+        let known = std::mem::replace(&mut entry.index, spec.index());
+        if known.history != spec.history {
+            // Whatever was reported may be among what the servers lost.
+            if matches!(entry.life, Life::Gone) {
+                return self.add(spec).await;
+            }
+            let _ = self.reporter.send(Told::Again(spec.id())).await;
+        }
         match &entry.life {
             Life::Runs { commands, .. } => {
                 let command = if is_reconnect(&spec) {
@@ -257,6 +290,7 @@ impl Allocs {
             self.held.insert(id, Entry { life: Life::Gone, ..Entry::new(&spec) });
             return;
         }
+        self.until_removed(id).await;
         keep_spec(&self.context, &spec).await;
         tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "new allocation");
         let before = self.before(&spec);
@@ -347,14 +381,32 @@ impl Allocs {
     }
 
     fn remove_files(&mut self, id: AllocId) {
-        let (context, removing) = (Arc::clone(&self.context), Arc::clone(&self.removing));
+        let (context, at_once) = (Arc::clone(&self.context), Arc::clone(&self.at_once));
+        self.removing.insert(id);
         self.removals.spawn(async move {
-            let Ok(_permit) = removing.acquire().await else { return };
+            let _permit = at_once.acquire().await;
             // The state goes last: as long as there is some, the files are known to belong to somebody.
             for dir in [context.dirs(id).root, context.store.alloc(id)] {
                 remove(id, &dir).await;
             }
+            id
         });
+    }
+
+    fn removed(&mut self, removal: Result<AllocId, JoinError>) {
+        match removal {
+            Ok(id) => drop(self.removing.remove(&id)),
+            Err(error) => tracing::error!(error = chain(&error), "removing an allocation's files broke off"),
+        }
+    }
+
+    /// Waits until nothing is being removed of an allocation: it begins anew, and what it makes must stay.
+    async fn until_removed(&mut self, id: AllocId) {
+        while self.removing.contains(&id)
+            && let Some(removal) = self.removals.join_next().await
+        {
+            self.removed(removal);
+        }
     }
 
     /// Ends allocations that must not run for so long without the servers.

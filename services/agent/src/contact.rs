@@ -9,7 +9,7 @@ use model::node::{NodeSpec, NodeStatus};
 use telemetry::{chain, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
-use wire::node::{Heartbeat, NodeAnswer, Register};
+use wire::node::{Heartbeat, NodeAnswer, Register, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use crate::heartbeats::{Heard, heartbeat_again_after, register_again_after};
@@ -17,6 +17,8 @@ use crate::identity::Identity;
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the answer to a heartbeat may take: if either is lost, the next one is to come within the servers' grace.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Changes of the node within this time are registered together.
 const CHANGES_GATHERED: Duration = Duration::from_secs(5);
 
@@ -28,7 +30,7 @@ pub(crate) struct Standing {
     /// Counts its registrations; after each one it looks at all of its work.
     pub(crate) registrations: u64,
     /// How far its work is, as far as it was told.
-    pub(crate) work_index: Index,
+    pub(crate) work_index: WorkIndex,
     /// Set while the servers want to hear of all its allocations.
     pub(crate) report_all: Option<Index>,
     /// When it was heard last.
@@ -130,7 +132,7 @@ impl Contact {
     async fn heartbeat(&self) -> Result<NodeAnswer, RequestError> {
         let Identity { node, secret, boot } = &self.identity;
         let heartbeat = Heartbeat { id: *node, secret: secret.clone(), boot: *boot };
-        self.bus.request(Subject::NodeHeartbeat(*node), &heartbeat, ANSWER_TIMEOUT).await
+        self.bus.request(Subject::NodeHeartbeat(*node), &heartbeat, HEARTBEAT_TIMEOUT).await
     }
 
     fn hear(&self, answer: &NodeAnswer) -> Heard {
@@ -140,7 +142,7 @@ impl Contact {
                 tracing::info!(node.id = %self.identity.node, status = %answer.status, "node status");
             }
             standing.status = Some(answer.status);
-            standing.work_index = standing.work_index.max(answer.work_index);
+            standing.work_index.hear(answer.work_index);
             standing.report_all = answer.report_all;
             standing.heard = Some(heard);
         });

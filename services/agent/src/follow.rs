@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bus::{Bus, RequestError};
-use model::Index;
+use model::{HistoryId, Index};
 use telemetry::chain;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::sleep;
-use wire::node::{AskAllocs, AskWork, Wake, Work, WorkAllocs};
+use wire::node::{AskAllocs, AskWork, Wake, Work, WorkAllocs, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use crate::alloc::spec::AllocSpec;
@@ -18,8 +18,8 @@ use crate::contact::Standing;
 use crate::identity::Identity;
 use crate::work::{Held, missing, reconcile};
 
-/// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take, for which servers wait up to five seconds until they know enough.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long to wait before asking again, at least; twice as long at most.
 const RETRY: Duration = Duration::from_secs(1);
 /// At most this often is asked, however often the work changes.
@@ -46,21 +46,18 @@ impl Follow {
     pub(crate) async fn listen(mut wakes: bus::Requests, standing: watch::Sender<Standing>) {
         while let Some(wake) = wakes.next().await {
             let Some((_, Wake { work_index })) = wake.read().await else { continue };
-            standing.send_if_modified(|standing| {
-                let newer = work_index > standing.work_index;
-                standing.work_index = standing.work_index.max(work_index);
-                newer
-            });
+            standing.send_if_modified(|standing| standing.work_index.hear(work_index));
         }
     }
 
     /// Follows the work for as long as it runs.
     pub(crate) async fn run(self) {
         let mut standing = self.standing.subscribe();
-        let (mut registrations, mut have) = (0, Index::ZERO);
+        let (mut registrations, mut have) = (0, WorkIndex::default());
         loop {
             let changed = |standing: &Standing| {
-                standing.registrations > registrations || (registrations > 0 && standing.work_index > have)
+                standing.registrations > registrations
+                    || (registrations > 0 && standing.work_index.is_news_to(have))
             };
             let Ok((now, wanted)) = standing
                 .wait_for(changed)
@@ -69,16 +66,20 @@ impl Follow {
             else {
                 return;
             };
-            let since = if now > registrations { Index::ZERO } else { have };
-            match self.bring_up(since).await {
+            let since = if now > registrations { WorkIndex::default() } else { have };
+            match self.bring_up(since, wanted).await {
                 Ok(index) => {
                     (registrations, have) = (now, index);
-                    // A tracker may be behind the one that said how far the work is.
-                    sleep(if index < wanted { RETRY } else { PACE }).await;
+                    // What was told is what counts, should a wake have spoken of a history that is over.
+                    self.standing.send_if_modified(|standing| {
+                        standing.work_index.hear(index);
+                        false
+                    });
+                    sleep(PACE).await;
                 }
                 Err(error) => {
                     tracing::warn!(
-                        since = since.0,
+                        since = since.index.0,
                         error = chain(&error),
                         "cannot get the node's work; trying again"
                     );
@@ -93,35 +94,39 @@ impl Follow {
         }
     }
 
-    /// Gets what changed since an index, and has it done. Answers how far that is.
-    async fn bring_up(&self, since: Index) -> Result<Index, RequestError> {
+    /// Gets what changed since an index, at least as far as was heard of, and has it done. Answers how far that is.
+    async fn bring_up(&self, since: WorkIndex, heard_of: WorkIndex) -> Result<WorkIndex, RequestError> {
         let Identity { node, secret, .. } = &self.identity;
-        let ask = AskWork { id: *node, secret: secret.clone(), since };
+        let Some(held) = self.held().await else { return Ok(since) };
+        // An earlier run of the agent may have known of more.
+        let history = heard_of.history;
+        let newest = held.values().map(|held| held.within(history)).fold(heard_of.index, Index::max);
+        let seen = WorkIndex { history, index: newest };
+        let ask = AskWork { id: *node, secret: secret.clone(), since, seen };
         let Work { index, allocs: listed, changed } =
             self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
-        let Some(held) = self.held().await else { return Ok(index) };
-        let mut got = unpack(changed);
-        let mut wanted = missing(&listed, &got, &held);
+        let mut got = unpack(changed, index.history);
+        let mut wanted = missing(&listed, index.history, &got, &held);
         while !wanted.is_empty() {
             wanted.truncate(ASKED_MAX);
-            let ask = AskAllocs { id: *node, secret: secret.clone(), allocs: wanted };
+            let ask = AskAllocs { id: *node, secret: secret.clone(), allocs: wanted, seen: index };
             let more: WorkAllocs = self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
             let is_last = !more.more && ask.allocs.len() < ASKED_MAX;
             let before = got.len();
-            got.extend(unpack(more));
+            got.extend(unpack(more, index.history));
             if is_last || got.len() == before {
                 // What is missing now is gone, and the next listing will not have it.
                 break;
             }
-            wanted = missing(&listed, &got, &held);
+            wanted = missing(&listed, index.history, &got, &held);
         }
         let (done, doing) = oneshot::channel();
-        let order = Order::Change { changes: reconcile(&listed, got, &held), done };
+        let order = Order::Change { changes: reconcile(&listed, index.history, got, &held), done };
         if self.allocs.send(order).await.is_ok() {
             // They end with the agent only.
             let _ = doing.await;
         }
-        Ok(index)
+        Ok(WorkIndex { index: index.index.max(seen.within(index.history)), ..index })
     }
 
     async fn held(&self) -> Option<Held> {
@@ -131,8 +136,8 @@ impl Follow {
     }
 }
 
-fn unpack(answer: WorkAllocs) -> Vec<AllocSpec> {
-    let (specs, broken) = AllocSpec::unpack(answer);
+fn unpack(answer: WorkAllocs, history: HistoryId) -> Vec<AllocSpec> {
+    let (specs, broken) = AllocSpec::unpack(answer, history);
     for id in broken {
         tracing::error!(alloc.id = %id, "an allocation came without its job");
     }

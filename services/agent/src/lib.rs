@@ -23,6 +23,7 @@ mod gc;
 mod heartbeats;
 mod identity;
 mod logs;
+mod orders;
 mod reporter;
 mod reports;
 mod run;

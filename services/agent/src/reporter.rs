@@ -45,12 +45,23 @@ pub(crate) struct Reporter {
     queue: VecDeque<Report>,
     ticks: u32,
     not_before: Option<Instant>,
+    /// The last report failed, and that was said.
+    is_failing: bool,
 }
 
 impl Reporter {
     /// A reporter that knows what the servers have taken.
     pub(crate) fn new(bus: Bus, context: Arc<Context>, identity: Identity, reports: Reports) -> Self {
-        Self { bus, context, identity, reports, queue: VecDeque::new(), ticks: 0, not_before: None }
+        Self {
+            bus,
+            context,
+            identity,
+            reports,
+            queue: VecDeque::new(),
+            ticks: 0,
+            not_before: None,
+            is_failing: false,
+        }
     }
 
     /// Sends reports until the inbox closes.
@@ -133,6 +144,9 @@ impl Reporter {
         let error = match answer {
             Ok(Reported { .. }) => {
                 self.ticks = 0;
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!("the servers hear again how allocations fare");
+                }
                 for (id, state) in self.reports.acknowledged(&report.allocs) {
                     self.keep_acknowledged(id, &state).await;
                 }
@@ -152,7 +166,9 @@ impl Reporter {
             }
         };
         self.not_before = Some(clock::monotonic() + base.mul_f64(1.0 + rand::random::<f64>() / 2.0));
-        tracing::warn!(error = chain(&error), "cannot report how allocations fare; trying again");
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(error = chain(&error), "cannot report how allocations fare; trying again");
+        }
     }
 
     async fn keep_acknowledged(&self, id: AllocId, state: &AllocState) {

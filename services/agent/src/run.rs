@@ -128,6 +128,8 @@ async fn work(
         services.spawn(Follow::listen(wakes, standing.clone()));
         let requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
         services.spawn(files::serve(Arc::clone(&context), requests));
+        let wishes = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
+        services.spawn(crate::orders::serve(wishes, orders.clone()));
         let unknown = Arc::new(Notify::new());
         let spec = watch::Sender::new(spec);
         let contact = Contact {

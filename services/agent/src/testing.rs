@@ -9,7 +9,7 @@ use model::alloc::{
     PackedAssigned, TaskRunState, TaskState,
 };
 use model::job::{Job, JobSpec, JobType, RestartMode, RestartPolicy, Task, TaskGroup};
-use model::{AllocId, EvalId, Index, JobKey, JobVersionKey, Nanos, Timestamp};
+use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, Timestamp};
 use serde_json::json;
 use tokio::sync::watch;
 use wire::node::WorkAlloc;
@@ -94,7 +94,8 @@ pub(crate) fn with_group(kind: JobType, group: TaskGroup) -> AllocSpec {
         alloc_modify_index: Index(5),
         create_time: NOW,
     };
-    AllocSpec { work, common: Arc::new(common), job: Arc::new(Job { spec: Arc::new(job), ..Job::default() }) }
+    let job = Arc::new(Job { spec: Arc::new(job), ..Job::default() });
+    AllocSpec { history: HistoryId::default(), work, common: Arc::new(common), job }
 }
 
 /// A task that pretends to run for a minute.

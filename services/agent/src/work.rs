@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::alloc::ClientStatus;
-use model::{AllocId, Index};
+use model::{AllocId, HistoryId, Index};
+use wire::node::WorkIndex;
 
 use crate::alloc::spec::AllocSpec;
 
-/// The allocations that the agent has, with the index at which the servers changed each last.
-pub(crate) type Held = BTreeMap<AllocId, Index>;
+/// The allocations that the agent has, with when the servers changed each last.
+pub(crate) type Held = BTreeMap<AllocId, WorkIndex>;
 
 /// What the agent has to do to have what the servers want.
 #[derive(Debug, Default, PartialEq)]
@@ -21,15 +22,26 @@ pub(crate) struct Changes {
     pub(crate) added: Vec<AllocSpec>,
 }
 
-/// Which of the listed allocations the agent still has to ask for.
-pub(crate) fn missing(listed: &[(AllocId, Index)], got: &[AllocSpec], held: &Held) -> Vec<AllocId> {
+/// Which of the allocations listed, in this history, the agent still has to ask for.
+pub(crate) fn missing(
+    listed: &[(AllocId, Index)],
+    history: HistoryId,
+    got: &[AllocSpec],
+    held: &Held,
+) -> Vec<AllocId> {
     let got: BTreeSet<AllocId> = got.iter().map(AllocSpec::id).collect();
-    let wanted = listed.iter().filter(|(id, index)| held.get(id).is_none_or(|known| known < index));
+    let has = |id, index| held.get(id).is_some_and(|held: &WorkIndex| held.within(history) >= index);
+    let wanted = listed.iter().filter(|(id, index)| !has(id, *index));
     wanted.map(|(id, _)| *id).filter(|id| !got.contains(id)).collect()
 }
 
 /// Compares a whole listing, and the allocations that changed, with what is held.
-pub(crate) fn reconcile(listed: &[(AllocId, Index)], got: Vec<AllocSpec>, held: &Held) -> Changes {
+pub(crate) fn reconcile(
+    listed: &[(AllocId, Index)],
+    history: HistoryId,
+    got: Vec<AllocSpec>,
+    held: &Held,
+) -> Changes {
     let listed: BTreeSet<AllocId> = listed.iter().map(|(id, _)| *id).collect();
     let mut changes = Changes {
         removed: held.keys().filter(|id| !listed.contains(id)).copied().collect(),
@@ -38,7 +50,7 @@ pub(crate) fn reconcile(listed: &[(AllocId, Index)], got: Vec<AllocSpec>, held: 
     for spec in got.into_iter().filter(|spec| listed.contains(&spec.id())) {
         match held.get(&spec.id()) {
             None => changes.added.push(spec),
-            Some(known) if *known < spec.index() => changes.updated.push(spec),
+            Some(known) if known.within(history) < spec.index().index => changes.updated.push(spec),
             Some(_) => {}
         }
     }
@@ -55,12 +67,21 @@ mod tests {
     use super::*;
     use crate::testing::{alloc_id, spec};
 
+    const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
+    const OTHER: HistoryId = HistoryId::from_bytes([2; 16]);
+
     fn listed(ids: &[(u8, u64)]) -> Vec<(AllocId, Index)> {
         ids.iter().map(|(id, index)| (alloc_id(*id), Index(*index))).collect()
     }
 
+    fn held(ids: &[(u8, u64)]) -> Held {
+        let index = |index| WorkIndex { history: HISTORY, index };
+        listed(ids).into_iter().map(|(id, at)| (id, index(at))).collect()
+    }
+
     fn at(id: u8, index: u64) -> AllocSpec {
         let mut spec = spec();
+        spec.history = HISTORY;
         spec.work.id = alloc_id(id);
         spec.work.alloc_modify_index = Index(index);
         spec
@@ -68,10 +89,10 @@ mod tests {
 
     #[test]
     fn what_is_new_changed_or_gone_is_told_apart() {
-        let held: Held = listed(&[(1, 5), (2, 5), (3, 5)]).into_iter().collect();
+        let held = held(&[(1, 5), (2, 5), (3, 5)]);
         let now = listed(&[(2, 5), (3, 8), (4, 7)]);
-        assert_eq!(missing(&now, &[at(4, 7)], &held), [alloc_id(3)]);
-        let changes = reconcile(&now, vec![at(4, 7), at(3, 8), at(2, 5)], &held);
+        assert_eq!(missing(&now, HISTORY, &[at(4, 7)], &held), [alloc_id(3)]);
+        let changes = reconcile(&now, HISTORY, vec![at(4, 7), at(3, 8), at(2, 5)], &held);
         assert_eq!(
             changes,
             Changes { removed: vec![alloc_id(1)], updated: vec![at(3, 8)], added: vec![at(4, 7)] }
@@ -80,14 +101,25 @@ mod tests {
 
     #[test]
     fn the_same_again_changes_nothing() {
-        let held: Held = listed(&[(1, 5)]).into_iter().collect();
+        let held = held(&[(1, 5)]);
         let now = listed(&[(1, 5)]);
-        assert!(missing(&now, &[], &held).is_empty());
-        assert_eq!(reconcile(&now, vec![at(1, 5)], &held), Changes::default());
+        assert!(missing(&now, HISTORY, &[], &held).is_empty());
+        assert_eq!(reconcile(&now, HISTORY, vec![at(1, 5)], &held), Changes::default());
+    }
+
+    #[test]
+    fn what_another_history_says_is_new_whatever_its_index() {
+        let held = held(&[(1, 5), (2, 5), (3, 9)]);
+        let now = listed(&[(1, 5), (3, 4)]);
+        assert_eq!(missing(&now, OTHER, &[], &held), [alloc_id(1), alloc_id(3)]);
+        let got: Vec<AllocSpec> =
+            [at(1, 5), at(3, 4)].map(|spec| AllocSpec { history: OTHER, ..spec }).to_vec();
+        let changes = reconcile(&now, OTHER, got.clone(), &held);
+        assert_eq!(changes, Changes { removed: vec![alloc_id(2)], updated: got, added: vec![] });
     }
 
     #[test]
     fn what_was_sent_but_is_not_listed_is_not_begun_with() {
-        assert_eq!(reconcile(&[], vec![at(1, 5)], &Held::new()), Changes::default());
+        assert_eq!(reconcile(&[], HISTORY, vec![at(1, 5)], &Held::new()), Changes::default());
     }
 }

@@ -16,7 +16,7 @@ use model::alloc::{
 };
 use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
 use model::node::{NodeSpec, NodeStatus};
-use model::{AllocId, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
+use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
 use private_servers::Nats;
 use serde_json::json;
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
 use wire::node::{
     AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
-    WorkAlloc, WorkAllocs, WorkCommon,
+    WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
 use wire::{Refusal, RefusalKind, Subject};
 
@@ -71,12 +71,17 @@ struct Known {
     node: Option<(NodeId, Arc<NodeSpec>)>,
     status: Option<NodeStatus>,
     report_all: Option<Index>,
+    history: HistoryId,
     index: Index,
     work: BTreeMap<AllocId, (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>,
     reports: Vec<Report>,
 }
 
 impl Known {
+    fn work_index(&self) -> WorkIndex {
+        WorkIndex { history: self.history, index: self.index }
+    }
+
     fn last(&self, alloc: AllocId) -> Option<&AllocReport> {
         let reports = self.reports.iter().rev().flat_map(|report| &report.allocs);
         reports.into_iter().find(|report| report.id == alloc)
@@ -135,9 +140,12 @@ impl Tracker {
         } else if let Ok(AskWork { since, .. }) = request.body() {
             let answer = {
                 let known = self.known();
-                let changed = known.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since);
+                let changed = known
+                    .work
+                    .values()
+                    .filter(|(alloc, ..)| alloc.alloc_modify_index > since.within(known.history));
                 Work {
-                    index: known.index,
+                    index: known.work_index(),
                     allocs: known
                         .work
                         .values()
@@ -184,7 +192,7 @@ impl Tracker {
             change(&mut work, &mut job);
             work.alloc_modify_index = index;
             known.work.insert(alloc, (work, common, Arc::new(job)));
-            (known.node.as_ref().unwrap().0, index)
+            (known.node.as_ref().unwrap().0, known.work_index())
         };
         self.bus.publish(Subject::AgentWake(node), &Wake { work_index }).await.unwrap();
     }
@@ -210,7 +218,7 @@ fn standing(known: &Known) -> NodeAnswer {
     NodeAnswer {
         status: known.status.unwrap_or(NodeStatus::Initializing),
         ttl_ms: 300,
-        work_index: known.index,
+        work_index: known.work_index(),
         report_all: known.report_all,
     }
 }
@@ -383,7 +391,7 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
 
     scene.tracker.place(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
     let states = scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
-    assert_eq!(states[0].events.last().unwrap().display(), "Task successfully killed");
+    assert_eq!(states[0].events.last().unwrap().kind.display(), "Task successfully killed");
 
     scene.tracker.known().work.remove(&ALLOC);
     scene.tracker.place(second, |_, _| {}).await;
@@ -428,15 +436,56 @@ async fn tasks_survive_their_agent_and_are_found_again() {
         assert_eq!(patient.task_states.unpack().unwrap(), before, "nothing happened to it");
     }
     let ended = scene.tracker.until_reported(short, ClientStatus::Failed).await;
-    let told: Vec<_> = ended[0].events.iter().map(|event| event.display()).collect();
+    let told: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
     assert!(told.contains(&"Exit Code: 6".to_owned()), "{told:?}");
 
     fs::write(scene.task_file(ALLOC, "go"), "").unwrap();
     let ended = scene.tracker.until_reported(ALLOC, ClientStatus::Failed).await;
-    let told: Vec<_> = ended[0].events.iter().map(|event| event.display()).collect();
+    let told: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
     assert_eq!(told[before[0].events.len()..], ["Exit Code: 5", "Policy allows no restarts"]);
     let pids = fs::read_to_string(scene.task_file(ALLOC, "pids")).unwrap();
     assert_eq!(pids.lines().count(), 1, "it was started once");
+}
+
+/// What was acknowledged is lost with them, and their indexes begin again below those that the agent has seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_went_back_are_told_all_again_and_listened_to() {
+    let scene = Scene::new().await;
+    let _agent = scene.ready_agent().await;
+    scene.tracker.place(ALLOC, script("sleep 100")).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+    {
+        let mut known = scene.tracker.known();
+        known.reports.clear();
+        known.history = HistoryId::from_bytes([2; 16]);
+        known.index = Index(3);
+        known.work.get_mut(&ALLOC).unwrap().0.alloc_modify_index = Index(2);
+    }
+    let second = AllocId::from_bytes([8; 16]);
+    scene.tracker.place(second, script("sleep 100")).await;
+    scene.tracker.until_reported(second, ClientStatus::Running).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+}
+
+/// The agent was killed as it began with it, and what it had made takes a while to remove.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allocation_that_was_half_made_is_begun_anew() {
+    const LEFT: usize = 20_000;
+    let scene = Scene::new().await;
+    let agent = scene.ready_agent().await;
+    agent.kill();
+    fs::create_dir(scene.dir.path().join("state/allocs").join(ALLOC.to_string())).unwrap();
+    let left = scene.dir.path().join("alloc").join(ALLOC.to_string()).join("web");
+    fs::create_dir_all(&left).unwrap();
+    for file in 0..LEFT {
+        fs::write(left.join(file.to_string()), "").unwrap();
+    }
+    scene.tracker.place(ALLOC, script("while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done")).await;
+    let _agent = scene.agent();
+    let is_over = |report: &AllocReport| report.status != ClientStatus::Pending;
+    scene.tracker.until("it has begun", |known| known.last(ALLOC).is_some_and(is_over)).await;
+    assert_eq!(scene.tracker.known().last(ALLOC).unwrap().status, ClientStatus::Running);
+    assert!(!left.join("0").exists(), "what was left is gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

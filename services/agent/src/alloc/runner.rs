@@ -6,16 +6,18 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use model::alloc::{ClientStatus, TaskEventKind, TaskState};
+use model::alloc::{ClientStatus, TaskEventKind, TaskRunState, TaskState};
 use model::{AllocId, Text};
 use telemetry::{chain, clock};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::core::{AllocCore, Kill, Kills};
 use super::spec::AllocSpec;
 use crate::context::Context;
+use crate::orders::{TaskOrder, TasksOrder};
 use crate::reports::{AllocState, Told};
 use crate::store;
 use crate::task::check_name;
@@ -23,6 +25,12 @@ use crate::task::runner::{News, TaskRunner, to_std};
 
 /// How many happenings of an allocation's tasks wait for it; tasks wait for room.
 const NEWS_MAX: usize = 16;
+/// How many orders wait for a task; more are refused.
+const ORDERS_MAX: usize = 4;
+/// What is said of a task that an order is for and that does not run.
+pub(crate) const NOT_RUNNING: &str = "Task not running";
+/// What is said of a task for which too many orders wait.
+const BUSY: &str = "too many orders wait for the task already";
 
 /// What the agent tells an allocation.
 #[derive(Debug)]
@@ -31,6 +39,8 @@ pub(crate) enum Command {
     Update(Box<AllocSpec>),
     /// The servers had lost sight of it, and see it again.
     Reconnect(Box<AllocSpec>),
+    /// Something is wanted of its tasks.
+    Tasks(TasksOrder),
     /// It is to end, and nothing of it is to run after that.
     Destroy,
 }
@@ -51,6 +61,7 @@ pub(crate) struct AllocRunner {
 struct TaskControl {
     gate: watch::Sender<bool>,
     kill: watch::Sender<Option<Kill>>,
+    orders: mpsc::Sender<TaskOrder>,
 }
 
 /// What an allocation waits for before it begins.
@@ -165,7 +176,8 @@ impl AllocRunner {
     }
 
     fn task(&self, name: &Text) -> (TaskRunner, TaskControl) {
-        let control = TaskControl { gate: watch::Sender::new(false), kill: watch::Sender::new(None) };
+        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+        let control = TaskControl { gate: watch::Sender::new(false), kill: watch::Sender::new(None), orders };
         let runner = TaskRunner {
             context: Arc::clone(&self.context),
             name: Text::clone(name),
@@ -173,6 +185,7 @@ impl AllocRunner {
             gate: control.gate.subscribe(),
             kill: control.kill.subscribe(),
             news: self.news.0.clone(),
+            orders: ordered,
         };
         (runner, control)
     }
@@ -187,7 +200,7 @@ impl AllocRunner {
             }
             Command::Reconnect(newer) => {
                 let mut spec = AllocSpec::clone(self.core.spec());
-                spec.work.alloc_modify_index = newer.index();
+                (spec.history, spec.work.alloc_modify_index) = (newer.history, newer.work.alloc_modify_index);
                 let spec = Arc::new(spec);
                 self.keep(&spec).await;
                 self.core.note(&TaskEventKind::Reconnected, now);
@@ -195,8 +208,48 @@ impl AllocRunner {
                 let _ = self.reporter.send(told).await;
                 self.core.update(spec, now)
             }
+            Command::Tasks(order) => {
+                self.order(order);
+                Kills::new()
+            }
             Command::Destroy => self.core.destroy(now),
         }
+    }
+
+    /// Hands an order on to the tasks that it is for, if they run. They have to tell this loop what they
+    /// do, so it does not wait for them.
+    fn order(&self, TasksOrder { task, wish, done }: TasksOrder) {
+        let is_meant = |name: &Text| task.as_ref().is_none_or(|task| task == name);
+        let meant = self.core.tasks().iter().filter(|(name, _)| is_meant(name));
+        let running = meant.clone().filter(|(_, task)| task.state.state == TaskRunState::Running);
+        let mut outcomes = Vec::new();
+        for (name, _) in running {
+            let Some(control) = self.tasks.get(name) else { continue };
+            let (done, outcome) = oneshot::channel();
+            if let Err(TrySendError::Full(refused)) = control.orders.try_send(TaskOrder { wish, done }) {
+                let _ = refused.done.send(Err(BUSY.into()));
+            }
+            outcomes.push(outcome);
+        }
+        if outcomes.is_empty() {
+            let refusal: Text = match task {
+                Some(task) if meant.count() == 0 => {
+                    format!("Could not find task runner for task: {task}").into()
+                }
+                Some(_) | None => NOT_RUNNING.into(),
+            };
+            let _ = done.send(Err(refusal));
+            return;
+        }
+        tokio::spawn(async move {
+            let mut failed = Ok(());
+            for outcome in outcomes {
+                // A task that ended meanwhile says nothing.
+                failed = failed.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
+            }
+            // Whoever asked may have given up.
+            let _ = done.send(failed);
+        });
     }
 
     async fn keep(&self, spec: &Arc<AllocSpec>) {

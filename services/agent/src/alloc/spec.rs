@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use model::alloc::{AllocCommon, AllocatedResources, alloc_name};
 use model::job::{Job, Task, TaskGroup};
-use model::{AllocId, Index, Text};
+use model::{AllocId, HistoryId, Text};
 use serde::{Deserialize, Serialize};
-use wire::node::{WorkAlloc, WorkAllocs};
+use wire::node::{WorkAlloc, WorkAllocs, WorkIndex};
 
 /// One allocation with all that it shares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AllocSpec {
+    /// The history that its index belongs to.
+    #[serde(default)]
+    pub(crate) history: HistoryId,
     /// What is its own.
     pub(crate) work: WorkAlloc,
     /// What it shares with others of its placement.
@@ -21,12 +24,13 @@ pub(crate) struct AllocSpec {
 
 impl AllocSpec {
     /// Takes the allocations out of an answer; those that point at what is not in it are left out and named.
-    pub(crate) fn unpack(answer: WorkAllocs) -> (Vec<Self>, Vec<AllocId>) {
+    pub(crate) fn unpack(answer: WorkAllocs, history: HistoryId) -> (Vec<Self>, Vec<AllocId>) {
         let (mut specs, mut broken) = (Vec::new(), Vec::new());
         for work in &answer.allocs {
             match answer.shared(work) {
                 Some((common, job)) => {
-                    specs.push(Self { work: work.clone(), common: Arc::clone(common), job: Arc::clone(job) })
+                    let (common, job) = (Arc::clone(common), Arc::clone(job));
+                    specs.push(Self { history, work: work.clone(), common, job });
                 }
                 None => broken.push(work.id),
             }
@@ -39,9 +43,9 @@ impl AllocSpec {
         self.work.id
     }
 
-    /// The index at which the servers changed it last.
-    pub(crate) fn index(&self) -> Index {
-        self.work.alloc_modify_index
+    /// When the servers changed it last.
+    pub(crate) fn index(&self) -> WorkIndex {
+        WorkIndex { history: self.history, index: self.work.alloc_modify_index }
     }
 
     /// Its name: `<job id>.<group>[<n>]`.

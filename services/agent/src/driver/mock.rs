@@ -196,6 +196,10 @@ impl Running for MockTask {
         Ok(())
     }
 
+    fn signal(&self, _: Signal) -> std::io::Result<()> {
+        Ok(())
+    }
+
     async fn destroy(&self) {}
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod process;
 pub(crate) mod raw_exec;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub(crate) trait Running: Send + Sync {
 
     /// Asks it to end, and ends it if it does not in time; returns when it has ended.
     async fn stop(&self, signal: Option<Signal>, timeout: Duration) -> Result<(), StopError>;
+
+    /// Sends it a signal.
+    fn signal(&self, signal: Signal) -> io::Result<()>;
 
     /// Forgets it after its end.
     async fn destroy(&self);

@@ -289,6 +289,10 @@ impl Running for Process {
         }
     }
 
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        order(&self.handle.dir, &format!("signal {}\n", signal as i32))
+    }
+
     async fn destroy(&self) {
         remove_dir(&self.handle.dir).await;
     }

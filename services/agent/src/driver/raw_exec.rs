@@ -108,7 +108,7 @@ impl Driver for RawExec {
             detected: true,
             healthy: true,
             description: "Healthy".into(),
-            attributes: BTreeMap::from([("driver.raw_exec".into(), "1".into())]),
+            attributes: BTreeMap::from([("driver.raw_exec".into(), "true".into())]),
         }
     }
 

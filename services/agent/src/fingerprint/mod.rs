@@ -113,6 +113,8 @@ pub(crate) fn node_spec(
     for (name, found) in drivers.fingerprints() {
         if found.detected {
             attributes.extend(found.attributes.clone());
+            // That it is there a driver calls true; of a node it is a 1, which constraints compare with.
+            attributes.insert(format!("driver.{name}").into(), "1".into());
         }
         let info = Driver {
             attributes: found.attributes,

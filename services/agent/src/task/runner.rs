@@ -25,6 +25,7 @@ use crate::alloc::spec::AllocSpec;
 use crate::context::Context;
 use crate::driver::{Exit, Handle, Running, Start, StartError, process, read_signal};
 use crate::logs::LogFiles;
+use crate::orders::{Outcome, TaskOrder, Wish};
 use crate::store;
 use crate::until::until;
 
@@ -57,6 +58,8 @@ pub(crate) struct News {
 struct Started {
     /// Tells this start from others; the driver's directory is named so.
     id: String,
+    /// How often the task had been restarted before it.
+    restarts: u64,
     /// What finds it again; `None` while it is being started.
     handle: Option<Handle>,
 }
@@ -75,12 +78,16 @@ pub(crate) struct TaskRunner {
     pub(crate) kill: watch::Receiver<Option<Kill>>,
     /// To its allocation.
     pub(crate) news: mpsc::Sender<News>,
+    /// What people want of it while it runs.
+    pub(crate) orders: mpsc::Receiver<TaskOrder>,
 }
 
 /// How a run of the task ended.
 enum RunEnd {
     /// It was to end; what went wrong with that, if anything did.
     Killed { exit: Option<Exit>, error: String },
+    /// Because somebody wants it to begin anew.
+    Restarted { exit: Option<Exit> },
     /// By itself, or it was not even started.
     Ended { exit: Option<Exit>, ended: Ended },
 }
@@ -100,9 +107,10 @@ struct MustEnd;
 
 impl TaskRunner {
     /// Runs the task until it is dead for good. `known` is its state when the agent was restarted.
-    pub(crate) async fn run(self, known: Option<TaskState>) {
+    pub(crate) async fn run(mut self, known: Option<TaskState>) {
         let Some((policy, job, lifecycle)) = self.rules() else { return };
         let mut restarts = Restarts::new(policy, job, lifecycle);
+        let mut restarted = known.as_ref().map_or(0, |state| state.restarts);
         let mut running = None;
         if let Some(state) = known {
             match self.find_again(&state).await {
@@ -110,7 +118,13 @@ impl TaskRunner {
                     return self.clean_up(Some(task)).await;
                 }
                 _ if state.state == TaskRunState::Dead => return self.clean_up(None).await,
-                Found::Running(task) => running = Some(task),
+                Found::Running(task) => {
+                    if state.state == TaskRunState::Pending {
+                        // The agent had started it, and was killed before it could say so.
+                        self.started().await;
+                    }
+                    running = Some(task);
+                }
                 Found::Nothing => {}
                 Found::Lost => {
                     if self.wait_for_servers(job).await.is_err() {
@@ -122,19 +136,22 @@ impl TaskRunner {
         loop {
             let (end, task) = match running.take() {
                 Some(task) => (self.attend(&task).await, Some(task)),
-                None => match self.start().await {
+                None => match self.start(restarted).await {
                     Ok(task) => (self.attend(&task).await, Some(task)),
                     Err(end) => (end, None),
                 },
             };
             let mut events = Vec::new();
-            let (RunEnd::Killed { exit, .. } | RunEnd::Ended { exit, .. }) = &end;
+            let (RunEnd::Killed { exit, .. } | RunEnd::Restarted { exit } | RunEnd::Ended { exit, .. }) =
+                &end;
             events.extend(exit.as_ref().map(|exit| (terminated(exit), false)));
             let decision = match end {
                 RunEnd::Killed { error, .. } => {
                     events.push((Event::Killed { error: error.into() }, false));
                     Decision::Done
                 }
+                // What people want is outside of the policy, and does not use it up.
+                RunEnd::Restarted { .. } => Decision::Restart { reason: "", delay: Nanos::ZERO },
                 RunEnd::Ended { ended, .. } => {
                     if let Some((policy, ..)) = self.rules() {
                         restarts.set_policy(policy);
@@ -148,13 +165,19 @@ impl TaskRunner {
                     return self.clean_up(task).await;
                 }
                 Decision::Failed { reason } => {
+                    tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, reason, "task failed");
                     events.push((Event::NotRestarting { reason: reason.into() }, true));
                     self.dead(events).await;
                     return self.clean_up(task).await;
                 }
                 Decision::Restart { reason, delay } => {
+                    tracing::info!(
+                        alloc.id = %self.spec.borrow().id(), task = &*self.name, reason, delay = %delay,
+                        "task is started again"
+                    );
                     events.push((Event::Restarting { reason: reason.into(), delay }, false));
                     self.tell(Happening { events, state: Some(TaskRunState::Pending) }).await;
+                    restarted += 1;
                     self.clean_up(task).await;
                     if self.pause(delay).await.is_err() {
                         return self.dead(vec![(Event::Killed { error: Text::default() }, false)]).await;
@@ -181,13 +204,16 @@ impl TaskRunner {
         }
     }
 
+    async fn started(&self) {
+        self.tell(Happening::event(Event::Started).and(TaskRunState::Running)).await;
+    }
+
     async fn dead(&self, events: Vec<(Event, bool)>) {
         self.tell(Happening { events, state: Some(TaskRunState::Dead) }).await;
     }
 
     async fn must_end(&self) -> MustEnd {
-        until(&self.kill, Option::is_some).await;
-        MustEnd
+        until_killed(&self.kill).await
     }
 
     async fn pause(&self, length: Nanos) -> Result<(), MustEnd> {
@@ -199,25 +225,26 @@ impl TaskRunner {
 
     // Starting.
 
-    async fn start(&self) -> Result<Arc<dyn Running>, RunEnd> {
+    async fn start(&self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         tokio::select! {
             biased;
             MustEnd = self.must_end() => return Err(RunEnd::Killed { exit: None, error: String::new() }),
             _ = until(&self.gate, |open| *open) => {}
         }
-        match self.try_start().await {
+        match self.try_start(restarts).await {
             Ok(task) => {
-                self.tell(Happening::event(Event::Started).and(TaskRunState::Running)).await;
+                self.started().await;
                 Ok(task)
             }
             Err(NotStarted { event, recoverable }) => {
+                tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(), "cannot start a task");
                 self.tell(Happening::event(event)).await;
                 Err(RunEnd::Ended { exit: None, ended: Ended::NotStarted { recoverable } })
             }
         }
     }
 
-    async fn try_start(&self) -> Result<Arc<dyn Running>, NotStarted> {
+    async fn try_start(&self, restarts: u64) -> Result<Arc<dyn Running>, NotStarted> {
         let spec = Arc::clone(&self.spec.borrow());
         let (Some(group), Some(task)) = (spec.group(), spec.task(&self.name)) else {
             return Err(NotStarted::invalid("the job has no such task"));
@@ -243,9 +270,9 @@ impl TaskRunner {
             dirs,
         };
         // What is found on disk after a crash says at every moment what there is to find.
-        self.remember(&Started { id: id.clone(), handle: None }).await?;
+        self.remember(&Started { id: id.clone(), restarts, handle: None }).await?;
         let running = driver.start(start).await?;
-        self.remember(&Started { id, handle: Some(running.handle()) }).await?;
+        self.remember(&Started { id, restarts, handle: Some(running.handle()) }).await?;
         Ok(running)
     }
 
@@ -336,7 +363,13 @@ impl TaskRunner {
             process::abandon(&self.driver_dir(&started.id)).await;
             return not_found;
         };
+        let is_over = state.state == TaskRunState::Pending && started.restarts < state.restarts;
         match driver.recover(&handle).await {
+            Ok(task) if is_over => {
+                // Its end is known; only the tidying up was left.
+                self.clean_up(Some(task)).await;
+                Found::Nothing
+            }
             Ok(task) => Found::Running(task),
             Err(error) => {
                 tracing::warn!(
@@ -364,18 +397,44 @@ impl TaskRunner {
 
     // Running and ending.
 
-    async fn attend(&self, task: &Arc<dyn Running>) -> RunEnd {
-        tokio::select! {
-            exit = task.wait() => {
-                let ended = Ended::Exited { successful: exit.successful() };
-                return RunEnd::Ended { exit: Some(exit), ended };
+    async fn attend(&mut self, task: &Arc<dyn Running>) -> RunEnd {
+        loop {
+            let order = tokio::select! {
+                exit = task.wait() => {
+                    let ended = Ended::Exited { successful: exit.successful() };
+                    return RunEnd::Ended { exit: Some(exit), ended };
+                }
+                MustEnd = until_killed(&self.kill) => break,
+                Some(order) = self.orders.recv() => order,
+            };
+            let restarts = matches!(order.wish, Wish::Restart { .. });
+            let outcome = self.obey(task, order.wish).await;
+            let is_over = restarts && outcome.is_ok();
+            // Whoever asked may have given up.
+            let _ = order.done.send(outcome);
+            if is_over {
+                return RunEnd::Restarted { exit: Some(task.wait().await) };
             }
-            MustEnd = self.must_end() => {}
         }
         self.delay_shutdown(task).await;
         match self.stop(task).await {
             Ok(()) => RunEnd::Killed { exit: Some(task.wait().await), error: String::new() },
             Err(error) => RunEnd::Killed { exit: None, error },
+        }
+    }
+
+    /// Does what somebody wants of the running task. A restart ends it without its shutdown delay.
+    async fn obey(&self, task: &Arc<dyn Running>, wish: Wish) -> Outcome {
+        match wish {
+            Wish::Restart { reason } => {
+                self.tell(Happening::event(Event::RestartSignaled { reason: reason.into() })).await;
+                self.stop(task).await.map_err(Text::from)
+            }
+            Wish::Signal(signal) => {
+                let event = Event::Signaling { signal: signal.as_str().into(), reason: Text::default() };
+                self.tell(Happening::event(event)).await;
+                task.signal(signal).map_err(|error| format!("cannot signal the task: {error}").into())
+            }
         }
     }
 
@@ -417,6 +476,11 @@ impl TaskRunner {
             sleep(pause).await;
         }
     }
+}
+
+async fn until_killed(kill: &watch::Receiver<Option<Kill>>) -> MustEnd {
+    until(kill, Option::is_some).await;
+    MustEnd
 }
 
 /// Why a task was not started, as an event.

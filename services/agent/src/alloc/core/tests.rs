@@ -189,7 +189,7 @@ fn what_cannot_be_set_up_fails() {
     assert!(scene.core.is_over());
     assert_eq!(scene.status(), ClientStatus::Failed);
     let event = &scene.core.tasks()["5-stop"].state.events[1];
-    assert_eq!(event.display(), "failed to setup alloc: disk full");
+    assert_eq!(event.kind.display(), "failed to setup alloc: disk full");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn what_the_servers_forgot_ends_with_all_its_tasks() {
     let mut scene = Scene::ready(whole_life());
     scene.runs("1-before");
     assert_eq!(names_of(&scene.core.destroy(NOW)), "1-before 2-side 3-main 4-after 5-stop");
-    assert_eq!(scene.core.spec().index(), Index(5));
+    assert_eq!(scene.core.spec().work.alloc_modify_index, Index(5));
 }
 
 #[test]

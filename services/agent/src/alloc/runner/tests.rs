@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::orders::{Outcome, Wish};
 use crate::testing::{alloc_id, context, spec, task, with_tasks};
 
 struct Scene {
@@ -29,6 +30,14 @@ impl Scene {
         let runner = AllocRunner::new(Arc::clone(&context), core, inbox, reporter);
         let over = tokio::spawn(runner.run(before, None));
         Self { _dir: dir, context, commands, told, over }
+    }
+
+    /// Wants something of a task; how that ends is told later.
+    async fn order(&self, task: &str, wish: Wish) -> oneshot::Receiver<Outcome> {
+        let (done, outcome) = oneshot::channel();
+        let order = TasksOrder { task: Some(task.into()), wish, done };
+        self.commands.send(Command::Tasks(order)).await.unwrap();
+        outcome
     }
 
     /// Waits until it is told so.
@@ -93,7 +102,10 @@ async fn a_name_that_leads_elsewhere_fails_the_allocation() {
     let failed = scene.until(ClientStatus::Failed).await;
     let states = failed.task_states.unpack().unwrap();
     assert!(states.iter().all(|state| state.state == TaskRunState::Dead && state.failed));
-    assert_eq!(states[1].events[1].display(), r#"failed to setup alloc: task name "../x" is not allowed"#);
+    assert_eq!(
+        states[1].events[1].kind.display(),
+        r#"failed to setup alloc: task name "../x" is not allowed"#
+    );
     scene.over.await.unwrap();
 }
 
@@ -108,10 +120,34 @@ async fn a_reconnected_allocation_is_told_of_again() {
     assert!(matches!(scene.told.recv().await, Some(Told::Again(_))));
     let state = scene.until(ClientStatus::Running).await;
     let events = state.task_states.unpack().unwrap().remove(0).events;
-    assert_eq!(events.last().unwrap().display(), "Client reconnected");
+    assert_eq!(events.last().unwrap().kind.display(), "Client reconnected");
     let kept = store::read::<AllocSpec>(&spec_file(&scene.context, alloc_id(1))).unwrap().unwrap();
     assert_eq!(kept.index(), newer.index());
     assert_eq!(kept.job, newer.job, "the record stays complete (A-4.5a)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_that_cannot_be_carried_out_says_why() {
+    let slow = [("run_for".to_owned(), json!("1h")), ("kill_after".to_owned(), json!("60s"))];
+    let slow = model::job::Task { config: slow.into(), ..task("a") };
+    let mut scene = Scene::of(with_tasks(vec![slow]), Before::default());
+    scene.until(ClientStatus::Running).await;
+    let unknown = scene.order("b", Wish::Restart { reason: "" }).await.await.unwrap();
+    assert_eq!(unknown, Err("Could not find task runner for task: b".into()));
+
+    // While the task ends, a few may wait.
+    let restart = scene.order("a", Wish::Restart { reason: "" }).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let mut waiting = Vec::new();
+    for _ in 0..ORDERS_MAX {
+        waiting.push(scene.order("a", Wish::Signal(nix::sys::signal::Signal::SIGHUP)).await);
+    }
+    let refused = scene.order("a", Wish::Signal(nix::sys::signal::Signal::SIGHUP)).await.await.unwrap();
+    assert_eq!(refused, Err(BUSY.into()));
+    assert_eq!(restart.await.unwrap(), Ok(()));
+    for outcome in waiting {
+        assert_eq!(outcome.await.unwrap(), Ok(()), "it was carried out once the task ran again");
+    }
 }
 
 #[tokio::test(start_paused = true)]

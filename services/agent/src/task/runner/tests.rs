@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use model::Timestamp;
 use model::alloc::TaskEvent;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,6 +18,7 @@ struct Scene {
     spec: watch::Sender<Arc<AllocSpec>>,
     gate: watch::Sender<bool>,
     kill: watch::Sender<Option<Kill>>,
+    orders: Mutex<Option<mpsc::Sender<TaskOrder>>>,
     state: Arc<Mutex<TaskState>>,
     context: Arc<Context>,
 }
@@ -47,6 +49,7 @@ impl Scene {
             spec: watch::Sender::new(Arc::new(spec)),
             gate: watch::Sender::new(true),
             kill: watch::Sender::new(None),
+            orders: Mutex::default(),
             state: Arc::new(Mutex::new(TaskState::pending("web".into()))),
             context,
         }
@@ -70,6 +73,8 @@ impl Scene {
                 let _ = saved.send(());
             }
         });
+        let (orders, ordered) = mpsc::channel(1);
+        *self.orders.lock().unwrap() = Some(orders);
         let runner = TaskRunner {
             context: Arc::clone(&self.context),
             name: "web".into(),
@@ -77,8 +82,17 @@ impl Scene {
             gate: self.gate.subscribe(),
             kill: self.kill.subscribe(),
             news,
+            orders: ordered,
         };
         tokio::spawn(runner.run(known))
+    }
+
+    /// Has something done with the running task, and says how that ended.
+    async fn order(&self, wish: Wish) -> Outcome {
+        let (done, outcome) = oneshot::channel();
+        let orders = self.orders.lock().unwrap().clone().unwrap();
+        orders.send(TaskOrder { wish, done }).await.unwrap();
+        outcome.await.unwrap()
     }
 
     fn state(&self) -> TaskState {
@@ -86,7 +100,7 @@ impl Scene {
     }
 
     fn told(&self) -> Vec<String> {
-        let text = |event: &TaskEvent| format!("{}: {}", event.kind.as_str(), event.display());
+        let text = |event: &TaskEvent| format!("{}: {}", event.kind.as_str(), event.kind.display());
         self.state().events.iter().map(text).collect()
     }
 
@@ -212,6 +226,42 @@ async fn a_lost_task_waits_for_the_servers() {
     assert!(scene.told().contains(&"Started: Task started by client".to_owned()), "it is started anew");
 }
 
+/// How the agent left a task that it had started, without a word of that.
+async fn untold(scene: &Scene) -> TaskState {
+    let first = scene.begin(None);
+    scene.until_running().await;
+    first.abort();
+    let _ = first.await;
+    let mut known = scene.state();
+    known.events.truncate(1);
+    TaskState { state: TaskRunState::Pending, started_at: Timestamp::UNSET, ..known }
+}
+
+#[tokio::test]
+async fn a_task_that_was_started_and_not_told_of_is_told_of_now() {
+    let scene = Scene::pretending(json!({ "run_for": "1m" }), 0);
+    let known = untold(&scene).await;
+    let second = scene.begin(Some(known));
+    scene.until_running().await;
+    assert_eq!(scene.told()[1..], ["Started: Task started by client"]);
+    scene.end();
+    second.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_whose_end_was_told_is_only_tidied_up() {
+    let scene = Scene::pretending(json!({ "run_for": "1m" }), 0);
+    let known = TaskState { restarts: 1, ..untold(&scene).await };
+    scene.gate.send_replace(false);
+    let second = scene.begin(Some(known));
+    eventually("nothing is kept of it", || !scene.file().exists()).await;
+    assert_eq!(scene.state().state, TaskRunState::Pending);
+    scene.gate.send_replace(true);
+    scene.until_running().await;
+    scene.end();
+    second.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_process_is_found_again_and_nothing_is_said_of_it() {
     let mut shell = task("web");
@@ -247,4 +297,24 @@ fn input_goes_into_the_tasks_directory_only() {
     for name in ["", "../x", "/etc/passwd", "a/../../x"] {
         assert_eq!(file(name), None, "{name}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_may_have_a_task_begin_anew_or_signal_it() {
+    let scene = Scene::pretending(json!({ "run_for": "1h" }), 0);
+    let ended = scene.begin(None);
+    scene.until_running().await;
+    scene.order(Wish::Signal(nix::sys::signal::Signal::SIGUSR1)).await.unwrap();
+    scene.order(Wish::Restart { reason: "User requested task to restart" }).await.unwrap();
+    eventually("it runs again", || {
+        let state = scene.state();
+        state.restarts == 1 && state.state == TaskRunState::Running
+    })
+    .await;
+    let told = scene.told();
+    assert!(told.contains(&"Signaling: Task being sent signal SIGUSR1".to_owned()), "{told:?}");
+    assert!(told.contains(&"Restart Signaled: User requested task to restart".to_owned()), "{told:?}");
+    assert!(!scene.state().failed, "its policy has no attempts, which do not count here");
+    scene.kill.send_replace(Some(Kill { skip_delay: true }));
+    ended.await.unwrap();
 }

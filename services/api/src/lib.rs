@@ -1,11 +1,14 @@
 //! The HTTP API: what Nomad's clients speak (`spec/http-api.md`), over this process's replica and the applier's commands.
 //!
 //! `routes` holds the table of all routes and their handlers of a few lines each, `frame` what they share, `admission` what
-//! happens to a job before it is registered, `files` the files and logs that agents have. Nothing is decided here that
+//! happens to a job before it is registered, `files` the files and logs that agents have, `filter` which objects of a list
+//! are wanted, `events` what followers of the event stream get. Nothing is decided here that
 //! outlives a request: reads come from the replica, writes are commands.
 
 mod admission;
+mod events;
 mod files;
+mod filter;
 mod frame;
 mod routes;
 #[cfg(test)]
@@ -28,6 +31,7 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
+use self::events::Recent;
 use self::frame::{Error, Heads, NO_LEADER, Spans, heads};
 pub use self::settings::Args;
 use self::settings::Limits;
@@ -46,6 +50,7 @@ pub struct Server {
     args: Args,
     listener: std::net::TcpListener,
     addr: SocketAddr,
+    has_client: bool,
 }
 
 impl Server {
@@ -63,7 +68,13 @@ impl Server {
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
         let addr = listener.local_addr().context("cannot tell where it listens")?;
-        Ok(Self { limits: args.limits(), args, listener, addr })
+        Ok(Self { limits: args.limits(), args, listener, addr, has_client: false })
+    }
+
+    /// The same in a process that runs tasks as well, which it shows.
+    #[must_use]
+    pub fn beside_client(self, has_client: bool) -> Self {
+        Self { has_client, ..self }
     }
 
     /// Where it listens.
@@ -83,20 +94,24 @@ impl Server {
         process: ProcessId,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { limits, args, listener, addr } = self;
+        let Self { limits, args, listener, addr, has_client } = self;
         let (heads, answer_heads) = heads(bus.clone());
         let asking = tokio::spawn(answer_heads);
+        let recent = Arc::<Recent>::default();
+        let keeping_up = tokio::spawn(Arc::clone(&recent).keep_up(Arc::clone(&replica)));
         let workers = args.http_workers;
         let api = Data::new(Api {
             limits,
             rules: args.rules(),
             heads,
+            recent,
             spans: Spans::default(),
             bus,
             replica,
             contact,
             process,
             addr,
+            has_client,
             args,
             stop: stop.clone(),
         });
@@ -121,6 +136,7 @@ impl Server {
         };
         let (served, ()) = tokio::join!(server, stopping);
         asking.abort();
+        keeping_up.abort();
         served.context("the HTTP server broke down")
     }
 }
@@ -150,9 +166,12 @@ struct Api {
     replica: Arc<Replica>,
     contact: Contact,
     heads: Heads,
+    recent: Arc<Recent>,
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,
+    /// Whether this process runs tasks as well.
+    has_client: bool,
     stop: CancellationToken,
 }
 

@@ -31,6 +31,10 @@ fn group(group: &TaskGroup) -> Problems {
         || "volumes are not built yet",
     );
     missing.append(networks(&group.networks));
+    if let Some(update) = &group.update {
+        missing.add_if(number(update.canary) > 0, || "canaries are not built yet");
+        missing.add_if(flag(update.auto_revert), || "auto_revert is not built yet");
+    }
     missing.add_if(!items(&group.services).is_empty(), || "services are not built yet");
     for task in items(&group.tasks) {
         missing.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));

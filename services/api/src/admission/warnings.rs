@@ -1,6 +1,6 @@
 //! What the sender of a job should know although it is accepted (N-19.21), and what is stored but has no effect yet.
 
-use api_types::{Job, Task, TaskGroup, UpdateStrategy};
+use api_types::{Job, Task, TaskGroup};
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -10,14 +10,11 @@ use super::problems::Warnings;
 pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     let groups = items(&job.task_groups);
-    if rolls_out(job.update.as_ref()) || groups.iter().any(|group| rolls_out(group.update.as_ref())) {
-        warnings.add("update block: all allocations are replaced at once until rollouts are built");
-    }
-    if !items(&job.affinities).is_empty() || !items(&job.spreads).is_empty() {
-        warnings.add("affinity and spread blocks have no effect until they are built");
-    }
     if groups.iter().any(|group| group.scaling.is_some()) {
         warnings.add("scaling block: stored, but there are no scaling endpoints until they are built");
+    }
+    if job.periodic.as_ref().is_some_and(|periodic| !text(&periodic.spec).is_empty()) {
+        warnings.add("cron is deprecated and may be removed in a future release. Use crons instead");
     }
     auto_promotion(groups, &mut warnings);
     for group in groups {
@@ -27,10 +24,6 @@ pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
         );
     }
     warnings
-}
-
-fn rolls_out(update: Option<&UpdateStrategy>) -> bool {
-    update.is_some_and(|update| update.max_parallel != Some(0))
 }
 
 fn auto_promotion(groups: &[TaskGroup], warnings: &mut Warnings) {
@@ -58,9 +51,6 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
-    if !items(&group.affinities).is_empty() || !items(&group.spreads).is_empty() {
-        warnings.add("affinity and spread blocks have no effect until they are built");
-    }
     if group.disconnect.is_some() {
         warnings.add("disconnect block has no effect until it is built");
     }
@@ -68,17 +58,61 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         warnings
             .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
     }
+    let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
+    if group.count.is_some_and(|count| count > 0 && parallel > count) {
+        warnings.add("Update max parallel count is greater than task group count. A destructive change would result in the simultaneous replacement of all allocations.");
+    }
+    let services = items(&group.services);
+    if !services.is_empty() && group.shutdown_delay.is_none() {
+        warnings.add(
+            "the group has services and no shutdown_delay: its tasks end while others may still come to them",
+        );
+    }
     for task in items(&group.tasks) {
-        warnings
-            .nest(format_args!("Task {}", quoted(text(&task.name))), &self::task(task, may_oversubscribe));
+        let name = text(&task.name);
+        let mut of_task = self::task(task, may_oversubscribe);
+        let serves = !items(&task.services).is_empty()
+            || services.iter().any(|service| text(&service.task_name) == name);
+        if serves && task.shutdown_delay.is_none() && group.shutdown_delay.is_none() {
+            of_task.add(
+                "the task has services and no shutdown_delay: it ends while others may still come to it",
+            );
+        }
+        warnings.nest(format_args!("Task {}", quoted(name)), &of_task);
     }
     warnings
 }
 
+/// Identities that are less use, or more of a risk, than their authors may think.
+fn identities(task: &Task, warnings: &mut Warnings) {
+    for identity in items(&task.identities) {
+        let name = quoted(text(&identity.name));
+        match items(&identity.audience).len() {
+            0 => warnings
+                .add(format!("identity {name} has no audience: others cannot tell that it is for them")),
+            1 => {}
+            _ => warnings
+                .add(format!("identity {name} has several audiences: each can use it with the others")),
+        }
+        if number(identity.ttl) == 0 {
+            warnings.add(format!("identity {name} has no ttl: it never expires"));
+        }
+        if flag(identity.env) && number(identity.ttl) > 0 && text(&identity.change_mode) != "restart" {
+            warnings.add(format!(
+                "identity {name} is in the environment, which is renewed only with change_mode restart"
+            ));
+        }
+        if text(&identity.name).starts_with("vault_") && task.vault.is_none() {
+            warnings.add(format!("identity {name} is for Vault, but the task has no vault block"));
+        }
+    }
+}
+
 fn task(task: &Task, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
-    if !items(&task.affinities).is_empty() {
-        warnings.add("affinity blocks have no effect until they are built");
+    identities(task, &mut warnings);
+    if items(&task.templates).iter().any(|template| template.vault_grace.is_some()) {
+        warnings.add("VaultGrace has been deprecated as of Nomad 0.11 and ignored since Vault 0.5. Please remove VaultGrace / vault_grace from template block.");
     }
     if let Some(resources) = &task.resources {
         if number(resources.iops) > 0 {

@@ -1,4 +1,5 @@
-//! Files and logs of allocations: asked of the agent that has them, piece by piece (design §6).
+//! Files and logs of allocations: asked of the agent that has them, piece by piece (design §6). What people want of their
+//! tasks takes the same way.
 //!
 //! The next piece is asked for when the one before has been taken by the client, so nothing piles up anywhere. What the
 //! agent refuses becomes HTTP here; where it is allowed to look is its own business.
@@ -12,6 +13,7 @@ use bus::{Bus, RequestError};
 use model::text::quoted;
 use model::{AllocId, NodeId};
 use wire::files::PROHIBITED;
+use wire::tasks::TasksDone;
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::Api;
@@ -22,6 +24,8 @@ pub(crate) use self::pull::{Pull, Pulled, Source};
 
 /// How long an agent may take to answer, beyond what it was asked to wait.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// How long an agent may take to do something with tasks; they have their own time to end.
+const ORDER_WITHIN: Duration = Duration::from_secs(60);
 /// What is said of a path that leads out of the allocation's directory.
 const ESCAPES: &str = "Path escapes the alloc directory";
 
@@ -70,6 +74,22 @@ impl Files {
         wait: Duration,
     ) -> Result<A, RequestError> {
         self.bus.request(Subject::AgentFiles(self.node), question, wait + ANSWER_WITHIN).await
+    }
+
+    /// Has the agent do something with tasks. Whatever it refuses is a failure (http-api §18).
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) async fn order(&self, order: &impl Wire) -> Result<(), Error> {
+        let answer =
+            self.bus.request::<_, TasksDone>(Subject::AgentTasks(self.node), order, ORDER_WITHIN).await;
+        match answer {
+            Ok(TasksDone {}) => Ok(()),
+            Err(RequestError::Refused(refusal)) if refusal.kind != RefusalKind::NotFound => {
+                Err(Error::failed(&*refusal.message))
+            }
+            Err(error) => Err(self.failed(&error)),
+        }
     }
 
     /// What an agent's failure is to the client (http-api §13).

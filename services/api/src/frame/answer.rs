@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use actix_web::web::Bytes;
 use futures::Stream;
 use model::Index;
@@ -39,6 +39,8 @@ pub(crate) enum Body {
     Json(Vec<u8>),
     /// JSON, made while it is sent.
     JsonPieces(Pieces),
+    /// JSON values, one a line, as things happen; not for caches.
+    Events(Pieces),
     /// Anything else.
     Other {
         /// Its MIME type.
@@ -94,6 +96,11 @@ impl Answer {
         Self::json(value).with(Meta { index: Some(index), ..Meta::default() })
     }
 
+    /// An answer without a body to a write that happened at an index.
+    pub(crate) fn done(index: Index) -> Self {
+        Self::ok(Body::Empty).with(Meta { index: Some(index), ..Meta::default() })
+    }
+
     /// The same body under another status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
@@ -112,7 +119,7 @@ impl Answer {
     /// The response, indented if so wished, and compressed if the client understands that and it is worth it.
     pub(crate) fn into_response(self, pretty: bool, compress: bool) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
-        response.insert_header((VARY, ACCEPT_ENCODING.as_str()));
+        response.insert_header((VARY, "Accept-Encoding"));
         let Meta { index, contact, next_token } = self.meta;
         if let Some(index) = index {
             response.insert_header((INDEX, index.to_string()));
@@ -133,6 +140,9 @@ impl Answer {
             }
             Body::Other { content_type, bytes } => {
                 whole(response.content_type(content_type), bytes, compress)
+            }
+            Body::Events(pieces) => {
+                response.insert_header((CACHE_CONTROL, "no-cache")).content_type(JSON).streaming(pieces)
             }
             Body::JsonPieces(pieces) => response.content_type(JSON).streaming(pieces),
             Body::OtherPieces { content_type, pieces } => {

@@ -1,7 +1,8 @@
 //! Lists in pieces: a page that a client asks for, or one after the other until all is sent (http-api §6).
 //!
 //! A list knows how to make a piece from a token on; the token of the next piece is the sort key of its first item. So
-//! paging and streaming are the same thing, and a long list is never in memory as a whole.
+//! paging and streaming are the same thing, and a long list is never in memory as a whole. Whoever looks for few items
+//! among many lets other requests of its thread in between.
 
 use std::ops::Bound;
 
@@ -16,6 +17,8 @@ use super::{Body, Page, Part};
 
 /// The most items that are made at once for an answer without a limit; longer lists are sent in such pieces.
 const PIECE_ITEMS_MAX: usize = 256;
+/// The most items that are looked at without letting other requests in between.
+pub(crate) const LOOKED_AT_MAX: usize = 512;
 /// The most items of a page, whatever a client asks for: a page is made as a whole.
 const PAGE_ITEMS_MAX: usize = 10_000;
 
@@ -25,27 +28,50 @@ pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 /// Some items of a list, in its order.
 pub(crate) struct Piece<T> {
     /// The items.
-    pub(crate) items: Vec<T>,
-    /// Where the next piece begins; `None` at the end.
-    pub(crate) next: Option<String>,
+    items: Vec<T>,
+    next: Next,
+}
+
+/// How a list goes on after a piece.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// It ends.
+    End,
+    /// With the item of this token.
+    Item(String),
+    /// From this token on, perhaps; so far have been looked at enough.
+    Look(String),
 }
 
 impl<T> Piece<T> {
     /// The piece that begins at a token that nothing has.
     pub(crate) fn empty() -> Self {
-        Self { items: Vec::new(), next: None }
+        Self { items: Vec::new(), next: Next::End }
     }
 }
 
-/// The first items of what is sorted already.
+/// The first items that are wanted of what is sorted already.
 pub(crate) fn piece<I, T>(
-    mut sorted: impl Iterator<Item = I>,
+    sorted: impl Iterator<Item = I>,
     limit: usize,
+    is_wanted: impl Fn(&I) -> bool,
     token: impl Fn(&I) -> String,
     shape: impl Fn(I) -> T,
 ) -> Piece<T> {
-    let items = sorted.by_ref().take(limit).map(shape).collect();
-    Piece { items, next: sorted.next().map(|item| token(&item)) }
+    let mut items = Vec::new();
+    for (looked_at, item) in sorted.enumerate() {
+        if looked_at == LOOKED_AT_MAX {
+            return Piece { items, next: Next::Look(token(&item)) };
+        }
+        if !is_wanted(&item) {
+            continue;
+        }
+        if items.len() == limit {
+            return Piece { items, next: Next::Item(token(&item)) };
+        }
+        items.push(shape(item));
+    }
+    Piece { items, next: Next::End }
 }
 
 /// The same items, or in the opposite order.
@@ -110,19 +136,41 @@ fn read_creation_token<T: std::str::FromStr>(token: &str) -> Option<(Index, T)> 
 /// A list as the body of an answer, with the token of its next page.
 ///
 /// `make` makes at most so many items of a state from a token on. Indentation is only for what is sent as a whole.
-pub(crate) fn body<T: Serialize + 'static>(
-    snapshot: &Snapshot,
+pub(crate) async fn body<T: Serialize + 'static>(
+    snapshot: Snapshot,
     page: Page<'_>,
     make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
 ) -> Part {
     let limit = page.limit.map_or(PIECE_ITEMS_MAX, |limit| limit.min(PAGE_ITEMS_MAX));
-    let first = make(snapshot, page.from, limit);
-    match (page.limit, first.next) {
+    let (items, next) = filled(&snapshot, page.from, limit, &make).await;
+    match (page.limit, next) {
         (None, Some(next)) => {
-            let rest = Rest { snapshot: Snapshot::clone(snapshot), next: Some(next), make };
-            Body::JsonPieces(pieces(&first.items, rest)).into()
+            let rest = Rest { snapshot, next: Some(next), make };
+            Body::JsonPieces(pieces(&items, rest)).into()
         }
-        (_, next_token) => Part { body: Body::json(&first.items), next_token },
+        (_, next_token) => Part { body: Body::json(&items), next_token },
+    }
+}
+
+/// So many items from a token on, or all that there are; and the token of the one after them.
+async fn filled<T>(
+    state: &State,
+    from: Option<&str>,
+    limit: usize,
+    make: &impl Fn(&State, Option<&str>, usize) -> Piece<T>,
+) -> (Vec<T>, Option<String>) {
+    let Piece { mut items, mut next } = make(state, from, limit);
+    loop {
+        match next {
+            Next::End => return (items, None),
+            Next::Item(token) => return (items, Some(token)),
+            Next::Look(token) => {
+                tokio::task::yield_now().await;
+                let more = make(state, Some(&token), limit - items.len());
+                items.extend(more.items);
+                next = more.next;
+            }
+        }
     }
 }
 
@@ -142,16 +190,16 @@ where
     let begin = stream::iter([Ok(Bytes::from(begin))]);
     let more = stream::unfold(rest, |mut rest| async move {
         let from = rest.next.take()?;
-        let piece = (rest.make)(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX);
+        let (items, next) = filled(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX, &rest.make).await;
         let mut text = Vec::new();
-        if !piece.items.is_empty() {
+        if !items.is_empty() {
             text.push(b',');
         }
-        write_items(&mut text, &piece.items);
-        if piece.next.is_none() {
+        write_items(&mut text, &items);
+        if next.is_none() {
             text.push(b']');
         }
-        rest.next = piece.next;
+        rest.next = next;
         Some((Ok(Bytes::from(text)), rest))
     });
     Box::pin(futures::StreamExt::chain(begin, more))
@@ -177,20 +225,22 @@ mod tests {
     fn numbers(count: u64) -> impl Fn(&State, Option<&str>, usize) -> Piece<u64> {
         move |_, from, limit| {
             let from = from.map_or(0, |token| token.parse().unwrap());
-            piece(from..count, limit, u64::to_string, |number| number)
+            piece(from..count, limit, |_| true, u64::to_string, |number| number)
         }
     }
 
     async fn all(limit: Option<usize>, from: Option<&str>, count: u64) -> (Vec<u64>, Option<String>) {
         let page = Page { limit, from, reverse: false };
-        let Part { body, next_token: next } = body(&Snapshot::default(), page, numbers(count));
+        let Part { body, next_token: next } = body(Snapshot::default(), page, numbers(count)).await;
         let text = match body {
             Body::Json(text) => text,
             Body::JsonPieces(pieces) => {
                 let pieces = pieces.collect::<Vec<_>>().await;
                 pieces.into_iter().flat_map(Result::unwrap).collect()
             }
-            Body::Empty | Body::Other { .. } | Body::OtherPieces { .. } => panic!("a list is JSON"),
+            Body::Empty | Body::Events(_) | Body::Other { .. } | Body::OtherPieces { .. } => {
+                panic!("a list is JSON")
+            }
         };
         (serde_json::from_slice(&text).unwrap(), next)
     }
@@ -210,6 +260,26 @@ mod tests {
         for count in [0, 1, 256, 257, 512, 1_000] {
             assert_eq!(all(None, None, count).await, ((0..count).collect(), None), "{count}");
         }
+    }
+
+    #[actix_web::test]
+    async fn few_among_many_are_found() {
+        let thousands = |state: &State, from: Option<&str>, limit: usize| {
+            let from = from.map_or(0, |token| token.parse().unwrap());
+            let _ = state;
+            piece(from..4_500_u64, limit, |number| number % 1_000 == 999, u64::to_string, |number| number)
+        };
+        let state = State::default();
+        let all = filled(&state, None, 10, &thousands).await;
+        assert_eq!(all, (vec![999, 1_999, 2_999, 3_999], None));
+        let page = filled(&state, None, 2, &thousands).await;
+        assert_eq!(
+            page,
+            (vec![999, 1_999], Some("2999".to_owned())),
+            "the token is of an item of the next page"
+        );
+        assert_eq!(filled(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
+        assert_eq!(filled(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod answer;
 mod body;
 mod compress;
+pub(crate) mod cors;
 mod error;
 mod ids;
 pub(crate) mod list;

@@ -5,9 +5,11 @@ use std::time::Duration;
 use api_types::duration;
 use model::Index;
 use model::text::quoted;
+use serde::de::DeserializeOwned;
 
 use super::Error;
 use crate::admission::DEFAULT_NAMESPACE;
+use crate::filter::{self, Filter};
 
 /// The namespace that stands for all of them.
 const ANY_NAMESPACE: &str = "*";
@@ -36,6 +38,11 @@ impl Query {
         self.get(name).unwrap_or_default()
     }
 
+    /// Every value of a parameter that may be given more than once.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
     /// A flag, where absent and empty are `default`.
     ///
     /// # Errors
@@ -61,9 +68,8 @@ impl Query {
     /// Which namespaces are meant.
     pub(crate) fn namespace(&self) -> Namespace {
         match self.text("namespace") {
-            "" => Namespace::Only(DEFAULT_NAMESPACE.to_owned()),
-            ANY_NAMESPACE => Namespace::Any,
-            name => Namespace::Only(name.to_owned()),
+            "" => Namespace::named(DEFAULT_NAMESPACE),
+            name => Namespace::named(name),
         }
     }
 
@@ -114,15 +120,12 @@ impl Query {
         })
     }
 
-    /// Refuses a filter on a list that takes one: leaving it out would answer what was not asked for.
+    /// The filter of a list whose objects the API shows as `T` (http-api §7).
     ///
     /// # Errors
-    /// If there is one.
-    pub(crate) fn refuse_filter(&self) -> Result<(), Error> {
-        match self.text("filter") {
-            "" => Ok(()),
-            _ => Err(Error::not_built("filter expressions are not built yet")),
-        }
+    /// If it is none for them.
+    pub(crate) fn filter<T: DeserializeOwned>(&self) -> Result<Option<Filter>, Error> {
+        Ok(filter::read::<T>(self.text("filter"))?)
     }
 }
 
@@ -136,6 +139,11 @@ pub(crate) enum Namespace {
 }
 
 impl Namespace {
+    /// The one of a name, or all of them.
+    pub(crate) fn named(name: &str) -> Self {
+        if name == ANY_NAMESPACE { Self::Any } else { Self::Only(name.to_owned()) }
+    }
+
     /// The name of the one that an object is looked for in; that of all of them is `*`, which none has.
     pub(crate) fn name(&self) -> &str {
         match self {

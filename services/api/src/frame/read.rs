@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use bus::Bus;
 use model::{Index, JobKey};
+use serde::Serialize;
 use state::{Snapshot, State, Table, WatchKey};
 use tokio::sync::{mpsc, oneshot};
 use wire::Subject;
 use wire::feed::{AskHead, Head};
 
-use super::{Answer, Body, Error, Meta, NO_LEADER, Query, Reading};
+use super::list::{self, Piece};
+use super::{Answer, Body, Error, Meta, NO_LEADER, Page, Query, Reading};
 use crate::Api;
 
 /// Reads that wait for the next question to go out; further ones wait for their place.
@@ -114,6 +116,12 @@ impl From<Body> for Part {
     }
 }
 
+impl Part {
+    fn into_answer(self, meta: Meta) -> Answer {
+        Answer::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
+    }
+}
+
 impl Api {
     /// A state that is fresh enough.
     ///
@@ -155,20 +163,45 @@ impl Api {
         shown: Shown<'_>,
         shape: impl FnOnce(&Snapshot) -> Result<Part, Error>,
     ) -> Result<Answer, Error> {
+        let (snapshot, meta) = self.seen(query, &shown).await?;
+        match shape(&snapshot) {
+            Ok(part) => Ok(part.into_answer(meta)),
+            Err(error) if error.is_not_found() => Ok(Answer::error(error).with(meta)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same of a list; `make` is as for [`list::body`].
+    ///
+    /// # Errors
+    /// If it cannot be fresh enough.
+    pub(crate) async fn list<T: Serialize + 'static>(
+        &self,
+        query: &Query,
+        shown: Shown<'_>,
+        page: Page<'_>,
+        make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
+    ) -> Result<Answer, Error> {
+        let (snapshot, meta) = self.seen(query, &shown).await?;
+        Ok(list::body(snapshot, page, make).await.into_answer(meta))
+    }
+
+    /// What is to be shown: fresh enough, and changed if that is waited for; with the headers that say so.
+    async fn seen(&self, query: &Query, shown: &Shown<'_>) -> Result<(Snapshot, Meta), Error> {
         let reading = query.reading()?;
         let mut snapshot = self.fresh(reading.stale).await?;
         let waits = reading.after.is_set() && shown.at(&snapshot) <= reading.after;
         if waits {
             drop(snapshot);
-            snapshot = self.changed(&shown, &reading).await;
+            snapshot = self.changed(shown, &reading).await;
         }
-        let contact = self.contact(reading.stale || waits);
-        let meta = Meta { index: Some(shown.at(&snapshot)), contact: Some(contact), next_token: None };
-        match shape(&snapshot) {
-            Ok(Part { body, next_token }) => Ok(Answer::ok(body).with(Meta { next_token, ..meta })),
-            Err(error) if error.is_not_found() => Ok(Answer::error(error).with(meta)),
-            Err(error) => Err(error),
-        }
+        let meta = self.meta(shown.at(&snapshot), reading.stale || waits);
+        Ok((snapshot, meta))
+    }
+
+    /// The headers of what is shown at an index, by this process alone if `stale`.
+    pub(crate) fn meta(&self, index: Index, stale: bool) -> Meta {
+        Meta { index: Some(index), contact: Some(self.contact(stale)), next_token: None }
     }
 
     /// Waits until what is shown has changed after the index that the client has seen, or it has waited long enough.

@@ -100,7 +100,7 @@ pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
         },
         "Server": { "Enabled": true },
-        "Client": { "Enabled": false },
+        "Client": { "Enabled": api.has_client },
         "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
         "BindAddr": api.addr.ip().to_string(),
         "AdvertiseAddrs": {
@@ -148,6 +148,26 @@ pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
     })))
 }
 
+/// The servers that this process's client knows.
+pub(crate) fn servers(api: &Api, _: &Request) -> Result<Answer, Error> {
+    if api.has_client { Ok(Answer::json(&[api.rpc_addr()])) } else { Err(no_client()) }
+}
+
+/// Nobody tells a client its servers: it finds them by NATS.
+pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Answer, Error> {
+    if !api.has_client {
+        return Err(no_client());
+    }
+    match request.query.text("address") {
+        "" => Err(Error::bad_request("missing server address")),
+        _ => Ok(Answer::ok(Body::Empty)),
+    }
+}
+
+fn no_client() -> Error {
+    Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
+}
+
 /// How this process fares: well while there is an applier.
 pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
     let mut roles = BTreeMap::new();
@@ -157,6 +177,9 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
             false => Health { ok: false, message: crate::frame::NO_LEADER },
         };
         roles.insert("server", health);
+    }
+    if api.has_client && matches!(request.query.text("type"), "" | "client") {
+        roles.insert("client", Health { ok: true, message: "ok" });
     }
     if roles.values().all(|health| health.ok) {
         return Ok(Answer::json(&roles));

@@ -8,6 +8,7 @@ use state::{AllocRef, State, Table, WatchKey};
 use wire::command::{Command, Transition};
 
 use super::Request;
+use super::filtered::is_wanted;
 use super::shapes::{self, AllocParts, alloc_stub};
 use crate::Api;
 use crate::frame::{
@@ -19,14 +20,16 @@ const WHAT: &str = "alloc";
 /// Lists allocations: by when they were made, or by id where a beginning of it is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
     let query = &request.query;
-    query.refuse_filter()?;
+    let filter = query.filter::<api_types::Allocation>()?;
     let page = query.page()?;
     let parts = AllocParts {
         resources: query.flag("resources", false)?,
         task_states: query.flag("task_states", true)?,
     };
     let (namespace, reverse) = (query.namespace(), page.reverse);
-    let wanted = move |alloc: &AllocRef<'_>| namespace.holds(&alloc.job_key().namespace);
+    let wanted = move |alloc: &AllocRef<'_>| {
+        namespace.holds(&alloc.job_key().namespace) && is_wanted(filter.as_ref(), alloc)
+    };
     let prefix = query.text("prefix");
     let shown = Shown::prefix(Table::Allocs, prefix);
     let stub = move |alloc: AllocRef<'_>| alloc_stub(alloc, parts);
@@ -35,18 +38,18 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
             let allocs = ordered(state.allocs_by_creation(bounds), reverse);
             let token = |alloc: &AllocRef<'_>| creation_token(alloc.create_index(), alloc.id());
-            piece(allocs.filter(&wanted), limit, token, stub)
+            piece(allocs, limit, &wanted, token, stub)
         };
-        return api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await;
+        return api.list(query, shown, page, make).await;
     }
     let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
     let ids = (AllocId::from_bytes(first), AllocId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let allocs = ordered(state.allocs_in(bounds), reverse);
-        piece(allocs.filter(&wanted), limit, |alloc| alloc.id().to_string(), stub)
+        piece(allocs, limit, &wanted, |alloc| alloc.id().to_string(), stub)
     };
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+    api.list(query, shown, page, make).await
 }
 
 /// Reads an allocation with its job.

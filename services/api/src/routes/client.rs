@@ -1,4 +1,4 @@
-//! Files and logs of allocations (http-api §13).
+//! Files and logs of allocations (http-api §13), and what people want of their tasks (§18).
 
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
@@ -6,13 +6,14 @@ use api_types::Time;
 use futures::{StreamExt as _, TryStreamExt as _};
 use model::Text;
 use model::text::quoted;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::files::{FileInfo, FileList, ListFiles, LogPosition, LogStream, Origin, StatFile};
+use wire::tasks::{RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
 use crate::files::{Files, Framing, Pull, Source, check_path};
-use crate::frame::{Answer, Body, Error, Pieces, Query};
+use crate::frame::{Answer, Body, Error, Pieces, Query, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// What is shown for what has no type of its own.
@@ -211,6 +212,60 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Answer, Error> 
         return Ok(Answer::ok(Body::OtherPieces { content_type: "text/plain".to_owned(), pieces }));
     }
     framed(Pull::begin(files, source, follow, Framing::Frames, stop).await?)
+}
+
+/// The body of a restart.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct RestartRequest {
+    task_name: Option<String>,
+    all_tasks: Option<bool>,
+}
+
+/// The body of a signal.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct SignalRequest {
+    task: Option<String>,
+    signal: Option<String>,
+}
+
+/// What is answered when something was done; clients refuse an empty body here.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Obeyed {
+    index: u64,
+}
+
+/// Has tasks begin anew (http-api §18).
+pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let agent = Files::find(api, request.id()).await?;
+    let body: RestartRequest = match request.body.is_empty() {
+        true => RestartRequest::default(),
+        false => decode(&request.body, &api.limits).map_err(|error| Error::failed(error.text))?,
+    };
+    let ask = RestartTasks {
+        alloc: agent.alloc(),
+        task: named(body.task_name),
+        all: body.all_tasks.unwrap_or_default(),
+    };
+    agent.order(&ask).await?;
+    Ok(Answer::json(&Obeyed { index: 0 }))
+}
+
+/// Sends tasks a signal (http-api §18).
+pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let agent = Files::find(api, request.id()).await?;
+    let body: SignalRequest = decode(&request.body, &api.limits)
+        .map_err(|error| Error::bad_request(format!("Failed to decode body: {}", error.text)))?;
+    let signal = body.signal.unwrap_or_default().into();
+    let ask = SignalTasks { alloc: agent.alloc(), task: named(body.task), signal };
+    agent.order(&ask).await?;
+    Ok(Answer::json(&Obeyed { index: 0 }))
+}
+
+fn named(task: Option<String>) -> Option<Text> {
+    task.filter(|task| !task.is_empty()).map(Text::from)
 }
 
 /// Anything else about files.

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::EvalId;
 use model::eval::Evaluation;
+use model::{EvalId, Index};
+use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 
 use super::Request;
-use super::shapes::{AllocParts, alloc_stub, eval_stub};
+use super::filtered::is_wanted;
+use super::shapes::{self, AllocParts, alloc_stub, eval_stub};
 use crate::Api;
 use crate::frame::{
-    Answer, Body, Error, Piece, Shown, creation_token, list, ordered, parse_id, piece, prefix_range,
+    Answer, Body, Error, Piece, Shown, creation_token, decode, list, ordered, parse_id, piece, prefix_range,
 };
 
 const WHAT: &str = "eval";
@@ -27,13 +29,14 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
     if is_narrowed && !query.text("filter").is_empty() {
         return Err(Error::bad_request("Filter expression cannot be used with other filter parameters"));
     }
-    query.refuse_filter()?;
+    let filter = query.filter::<api_types::Evaluation>()?;
     let page = query.page()?;
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |eval: &&Arc<Evaluation>| {
         namespace.holds(&eval.job.namespace)
             && (job.is_empty() || *eval.job.id == *job)
             && (status.is_empty() || eval.status.as_str() == status)
+            && is_wanted(filter.as_ref(), &***eval)
     };
     let prefix = query.text("prefix");
     let shown = Shown::prefix(Table::Evals, prefix);
@@ -42,18 +45,77 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
             let evals = ordered(state.evals_by_creation(bounds), reverse);
             let token = |eval: &&Arc<Evaluation>| creation_token(eval.create_index, eval.id);
-            piece(evals.filter(&wanted), limit, token, |eval| eval.to_api())
+            piece(evals, limit, &wanted, token, |eval| eval.to_api())
         };
-        return api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await;
+        return api.list(query, shown, page, make).await;
     }
     let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
     let ids = (EvalId::from_bytes(first), EvalId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let evals = ordered(state.evals_in(bounds), reverse);
-        piece(evals.filter(&wanted), limit, |eval| eval.id.to_string(), |eval| eval.to_api())
+        piece(evals, limit, &wanted, |eval| eval.id.to_string(), |eval| eval.to_api())
     };
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+    api.list(query, shown, page, make).await
+}
+
+/// The body of a deletion.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct DeleteRequest {
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Option<Vec<String>>,
+    filter: Option<String>,
+}
+
+/// Refuses to delete evaluations, which may only be while evaluations rest; that is not built yet.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: DeleteRequest = decode(&request.body, &api.limits)?;
+    let by_id = body.eval_ids.is_some_and(|ids| !ids.is_empty());
+    let by_filter = body.filter.is_some_and(|filter| !filter.is_empty());
+    match (by_id, by_filter) {
+        (false, false) => return Err(Error::bad_request("evals must be deleted by either ID or filter")),
+        (true, true) => return Err(Error::bad_request("evals cannot be deleted by both ID and filter")),
+        (true, false) | (false, true) => {}
+    }
+    let is_paused = |state: &State| state.scheduler_config().is_some_and(|config| config.pause_eval_broker);
+    if !is_paused(&*api.fresh(false).await?) {
+        return Err(Error::failed("eval broker is enabled; eval broker must be paused to delete evals"));
+    }
+    Err(Error::not_built("DELETE /v1/evaluations is not built yet"))
+}
+
+/// What is answered to how many there are.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Counted {
+    count: usize,
+    #[serde(flatten)]
+    meta: shapes::Meta,
+}
+
+/// How many evaluations there are of a namespace that a filter wants.
+pub(crate) async fn count(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"));
+    let filter = filter.map_err(|problem| Error::failed(problem.to_string()))?;
+    let (first, last) = prefix_range(WHAT, query.text("prefix"))?.into_inner();
+    let namespace = query.namespace();
+    let stale = query.reading()?.stale;
+    let snapshot = api.fresh(stale).await?;
+    let mut count = 0;
+    let evals = snapshot.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
+    for (looked_at, eval) in evals.enumerate() {
+        if looked_at % list::LOOKED_AT_MAX == 0 {
+            tokio::task::yield_now().await;
+        }
+        let is_counted = namespace.holds(&eval.job.namespace) && is_wanted(filter.as_ref(), &**eval);
+        count += usize::from(is_counted);
+    }
+    let index = snapshot.table_index(Table::Evals).max(Index(1));
+    let meta = api.meta(index, stale);
+    let counted = Counted { count, meta: shapes::Meta::from(&meta) };
+    Ok(Answer::json(&counted).with(meta))
 }
 
 /// Reads an evaluation; those that it belongs together with too, if wanted.
@@ -70,7 +132,8 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> 
         let mut answer = eval.to_api();
         if related {
             let chain = chain(snapshot, eval);
-            answer.related_evals = Some(chain.iter().map(|eval| eval_stub(eval)).collect());
+            let related = chain.iter().map(|eval| eval_stub(eval)).collect::<Vec<_>>();
+            answer.related_evals = Some(related).filter(|related| !related.is_empty());
         }
         Ok(Body::json(&answer).into())
     })

@@ -1,6 +1,6 @@
 //! One job and what belongs to it (http-api §11.2, §11.3).
 
-use api_types::JobRegisterRequest;
+use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
 use serde::{Deserialize, Serialize};
 use state::{State, Table};
@@ -10,7 +10,7 @@ use super::Request;
 use super::jobs::{eval_priority, register_job};
 use super::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, decode};
+use crate::frame::{Answer, Body, Error, Query, Shown, decode};
 
 const NOT_FOUND: &str = "job not found";
 
@@ -126,6 +126,35 @@ pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
+/// The deployments of a job; those of its earlier incarnations too, with `all`.
+pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    // A value that is no flag counts as none here.
+    let all = request.query.flag("all", false).unwrap_or(false);
+    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+        let current = snapshot.job(&key).map(|job| job.create_index);
+        let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
+        let deployments = snapshot.deployments_of_job(&key);
+        let mut deployments: Vec<_> = deployments.filter(|one| wanted(one.job.create_index)).collect();
+        deployments.sort_by_key(|deployment| (deployment.create_index, deployment.id));
+        let deployments: Vec<_> = deployments.into_iter().map(|one| one.to_api()).collect();
+        Ok(Body::json(&deployments).into())
+    })
+    .await
+}
+
+/// The newest deployment of a job as it is registered now; `null` if there is none.
+pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+        let current = snapshot.job(&key).map(|job| job.create_index);
+        let latest = snapshot.latest_deployment(&key);
+        let latest = latest.filter(|latest| current.is_none_or(|current| current == latest.job.create_index));
+        Ok(Body::json(&latest.map(|deployment| deployment.to_api())).into())
+    })
+    .await
+}
+
 /// What a job's allocations add up to.
 pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Answer, Error> {
     let key = key(request);
@@ -140,25 +169,104 @@ pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Answer, Erro
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Versions {
-    versions: Vec<api_types::Job>,
-    diffs: Option<()>,
+    versions: Vec<Job>,
+    diffs: Option<Vec<JobDiff>>,
     #[serde(flatten)]
     meta: shapes::Meta,
+}
+
+/// What versions of a job are compared with.
+enum Against {
+    /// Each with the one before it.
+    Previous,
+    /// Each with the one of this number.
+    Version(u64),
+    /// Each with the one of this name.
+    Tag(String),
+}
+
+impl Against {
+    /// What a request asks for; `None` if for no comparison.
+    fn read(query: &Query) -> Result<Option<Self>, Error> {
+        let diffs = query.flag("diffs", false)?;
+        Ok(match (query.text("diff_version"), query.text("diff_tag")) {
+            ("", "") if diffs => Some(Self::Previous),
+            ("", "") => None,
+            ("", tag) => Some(Self::Tag(tag.to_owned())),
+            (version, _) => {
+                let version = version.parse().map_err(|_| {
+                    let version = model::text::quoted(version);
+                    Error::bad_request(format!("strconv.ParseUint: parsing {version}: invalid syntax"))
+                })?;
+                Some(Self::Version(version))
+            }
+        })
+    }
+
+    /// The comparisons of versions, of which the newest comes first.
+    fn diffs(&self, versions: &[Job]) -> Result<Vec<JobDiff>, Error> {
+        let is_meant: &dyn Fn(&&Job) -> bool = match self {
+            Self::Previous => {
+                let pairs = versions.windows(2);
+                return Ok(pairs.map(|pair| model::diff::diff(Some(&pair[1]), Some(&pair[0]))).collect());
+            }
+            Self::Version(number) => &|job| job.version == Some(*number),
+            Self::Tag(tag) => {
+                &|job| job.version_tag.as_ref().is_some_and(|found| found.name.as_ref() == Some(tag))
+            }
+        };
+        let Some(base) = versions.iter().find(is_meant) else {
+            return Err(Error::failed(match self {
+                Self::Tag(tag) => format!("tag {} not found", model::text::quoted(tag)),
+                Self::Version(number) => format!("version {number} not found"),
+                Self::Previous => "version not found".to_owned(),
+            }));
+        };
+        Ok(versions.iter().map(|job| model::diff::diff(Some(base), Some(job))).collect())
+    }
+}
+
+/// Something that can be done in a task, as lists show it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ActionStub {
+    name: Option<String>,
+    command: Option<String>,
+    args: Option<Vec<String>>,
+    task_name: Option<String>,
+    task_group_name: Option<String>,
+}
+
+/// The actions that a job's tasks offer.
+pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let key = key(request);
+    api.read(&request.query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+        let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?.to_api();
+        let mut stubs = Vec::new();
+        for group in job.task_groups.iter().flatten() {
+            for task in group.tasks.iter().flatten() {
+                stubs.extend(task.actions.iter().flatten().map(|action| ActionStub {
+                    name: action.name.clone(),
+                    command: action.command.clone(),
+                    args: action.args.clone(),
+                    task_name: task.name.clone(),
+                    task_group_name: group.name.clone(),
+                }));
+            }
+        }
+        Ok(Body::json(&stubs).into())
+    })
+    .await
 }
 
 /// The versions of a job, the newest first.
 pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Error> {
     let (key, query) = (key(request), &request.query);
-    let wants_diffs = query.flag("diffs", false)?
-        || !query.text("diff_version").is_empty()
-        || !query.text("diff_tag").is_empty();
-    if wants_diffs {
-        return Err(Error::not_built("diffs between versions of a job are not built yet"));
-    }
+    let against = Against::read(query)?;
     let stale = query.reading()?.stale;
     api.read(query, Shown::of_job(Table::Jobs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
-        let versions: Vec<_> = snapshot
+        let versions: Vec<Job> = snapshot
             .job_versions(&key)
             .rev()
             .filter(|job| current.is_none_or(|current| current == job.create_index))
@@ -167,14 +275,9 @@ pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Err
         if versions.is_empty() {
             return Err(Error::not_found("job versions not found"));
         }
-        let (ago, known_leader) = api.contact(stale);
-        let meta = shapes::Meta {
-            index: snapshot.job_index(Table::Jobs, &key).0,
-            last_contact: u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX),
-            known_leader,
-            next_token: String::new(),
-        };
-        Ok(Body::json(&Versions { versions, diffs: None, meta }).into())
+        let meta = api.meta(snapshot.job_index(Table::Jobs, &key), stale);
+        let diffs = against.map(|against| against.diffs(&versions)).transpose()?;
+        Ok(Body::json(&Versions { versions, diffs, meta: (&meta).into() }).into())
     })
     .await
 }

@@ -6,31 +6,41 @@ use std::sync::Arc;
 use actix_web::web;
 use api_types::{Job, JobParseRequest, JobRegisterRequest};
 use model::job::JobSpec;
-use model::{Index, JobKey};
+use model::{Index, JobKey, Text};
 use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
 
+use super::filtered::is_wanted;
 use super::shapes::{Registered, job_stub};
 use super::{NO_REGION, Request};
 use crate::Api;
 use crate::admission;
-use crate::frame::{Answer, Error, Namespace, Query, Shown, decode, list, ordered, piece, remaining};
+use crate::frame::{Answer, Error, Namespace, Query, Shown, decode, ordered, piece, remaining};
 
 /// Lists jobs.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let query = &request.query;
-    query.refuse_filter()?;
+    list_of(api, &request.query, None).await
+}
+
+/// Lists jobs, those of a node pool if one is named.
+pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Answer, Error> {
+    let filter = query.filter::<Job>()?;
     let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
     let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
     let reverse = page.reverse;
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let from = from.map(key_of_token);
         let jobs = jobs(state, &namespace, &prefix, from, reverse);
-        piece(jobs, limit, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
+        let wanted = |job: &&Arc<model::job::Job>| {
+            job.spec.id.starts_with(&prefix)
+                && pool.as_ref().is_none_or(|pool| job.spec.node_pool == *pool)
+                && is_wanted(filter.as_ref(), &***job)
+        };
+        piece(jobs, limit, wanted, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
     };
     let shown = listed(query.text("prefix"));
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+    api.list(query, shown, page, make).await
 }
 
 /// Jobs and what they add up to, of those whose ids begin so.
@@ -42,7 +52,7 @@ fn listed(prefix: &str) -> Shown<'static> {
     Shown::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
 }
 
-/// Jobs by namespace and id, from one on.
+/// Jobs by namespace and id, from one on; with all namespaces also those whose ids do not begin so.
 fn jobs<'a>(
     state: &'a State,
     namespace: &Namespace,
@@ -59,9 +69,16 @@ fn jobs<'a>(
             (Bound::Included(low), Bound::Included(high))
         }
     };
-    let prefix = prefix.to_owned();
-    let jobs = state.jobs_in(remaining(bounds, from, reverse));
-    ordered(jobs, reverse).filter(move |job| job.spec.id.starts_with(&prefix))
+    ordered(state.jobs_in(remaining(bounds, from, reverse)), reverse)
+}
+
+/// Jobs whose ids begin so.
+pub(super) fn beginning_with<'a>(
+    state: &'a State,
+    namespace: &Namespace,
+    prefix: &str,
+) -> impl Iterator<Item = &'a Arc<model::job::Job>> {
+    jobs(state, namespace, prefix, None, false).filter(move |job| job.spec.id.starts_with(prefix))
 }
 
 fn token(job: &JobKey) -> String {
@@ -212,8 +229,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error>
     if source.is_empty() {
         return Err(Error::bad_request("Job spec is empty"));
     }
-    let options =
-        jobspec::Options { variables: body.variables.unwrap_or_default(), ..jobspec::Options::default() };
+    let options = parse_options(body.variables.unwrap_or_default());
     // A large file takes a while, and others are served by this thread.
     let parsed = web::block(move || jobspec::parse(&source, &options)).await;
     let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
@@ -221,5 +237,15 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error>
     if body.canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);
     }
-    Ok(Answer::json(&job))
+    Ok(Answer::json(&jobspec::shown(&job)))
+}
+
+/// As the route reads files: without files of the server's, and tolerant of values for other files' variables.
+fn parse_options(variables: String) -> jobspec::Options {
+    let mut options = jobspec::Options::default();
+    if !variables.is_empty() {
+        options.variables.push(jobspec::Variables::File { name: options.file_name.clone(), text: variables });
+    }
+    options.surroundings.seed = telemetry::clock::random_bytes();
+    options
 }

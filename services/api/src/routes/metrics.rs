@@ -14,7 +14,7 @@ use crate::frame::{Answer, Body, Error};
 pub(crate) fn read(_: &Api, request: &Request) -> Result<Answer, Error> {
     let series = metrics::series();
     if request.query.text("format") == "prometheus" {
-        let content_type = "text/plain; version=0.0.4; charset=utf-8".to_owned();
+        let content_type = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores".to_owned();
         return Ok(Answer::ok(Body::Other {
             content_type,
             bytes: Bytes::from(metrics::prometheus(&series)),

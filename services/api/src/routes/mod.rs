@@ -3,16 +3,23 @@
 //! Paths are matched without their escapes, because ids may hold slashes, escaped or not (http-api §1.2); so the table is
 //! our own and not the framework's.
 
+mod acl;
 mod agent;
 mod allocations;
 mod client;
+mod deployments;
 mod evaluations;
+mod events;
+mod filtered;
 mod job;
 mod jobs;
 mod metrics;
+mod namespaces;
+mod node_pools;
 mod nodes;
 mod operator;
-mod shapes;
+mod search;
+pub(crate) mod shapes;
 mod table;
 
 use actix_web::http::Method;
@@ -26,7 +33,7 @@ use tracing::Instrument as _;
 
 use self::table::{Route, Serves};
 use crate::Api;
-use crate::frame::{Answer, Body, Cleaned, Error, Query, clean, escape, is_understood, receive};
+use crate::frame::{Answer, Body, Cleaned, Error, Query, clean, cors, escape, is_understood, receive};
 
 static REQUESTS: Counter = telemetry::metrics::counter("drover.api.requests");
 static SECONDS: Histogram = telemetry::metrics::histogram("drover.api.write.seconds");
@@ -56,16 +63,26 @@ impl Request {
 pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload) -> HttpResponse {
     let query = Query::parse(request.query_string());
     let (pretty, compress) = (query.pretty(), is_understood(request.headers()));
-    let answer = match clean(request.uri().path()) {
-        Cleaned::Path(path) => route(&api, &request, &path, query, payload).await,
+    let path = match clean(request.uri().path()) {
+        Cleaned::Path(path) => path,
         Cleaned::Elsewhere(path) => return redirect(&path, request.query_string()),
-        Cleaned::Unreadable => Err(Error::bad_request("the path is not readable text")),
+        Cleaned::Unreadable => {
+            return Answer::error(Error::bad_request("the path is not readable text"))
+                .into_response(false, false);
+        }
     };
-    match answer {
-        Ok(Routed::Answer(answer)) => answer.into_response(pretty, compress),
-        Ok(Routed::Elsewhere(path)) => redirect(&path, request.query_string()),
-        Err(error) => Answer::error(error).into_response(false, false),
+    let open_to = cors::methods(&path);
+    let (method, headers) = (request.method(), request.headers());
+    if let Some(answer) = cors::preflight(open_to, method, headers) {
+        return answer;
     }
+    let mut response = match route(&api, &request, &path, query, payload).await {
+        Ok(Routed::Answer(answer)) => answer.into_response(pretty, compress),
+        Ok(Routed::Elsewhere(path)) => return redirect(&path, request.query_string()),
+        Err(error) => Answer::error(error).into_response(false, false),
+    };
+    cors::open(open_to, method, headers, &mut response);
+    response
 }
 
 enum Routed {
@@ -112,8 +129,8 @@ pub(crate) const NO_REGION: &str = "No path to region";
 
 fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
     let not_built = || Error::not_built(format!("{method} {} is not built yet", route.path));
-    let (get, put, delete, more) = match route.serves {
-        Serves::Methods { get, put, delete, more } => (get, put, delete, more),
+    let (get, put, delete) = match route.serves {
+        Serves::Methods { get, put, delete } => (get, put, delete),
         Serves::Any(handler) => return Ok(handler),
         Serves::NotBuilt => return Err(not_built()),
         Serves::Enterprise => return Err(Error::not_built("Nomad Enterprise only endpoint")),
@@ -124,7 +141,7 @@ fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
         Method::DELETE => delete,
         _ => None,
     };
-    handler.ok_or_else(|| if more { not_built() } else { Error::wrong_method() })
+    handler.ok_or_else(Error::wrong_method)
 }
 
 /// Sends a client to another path, with what it asked for.

@@ -1,19 +1,40 @@
-//! Nodes and node pools (http-api §17), for reading.
+//! Nodes (http-api §17): reading them, whether they may get new work, looking at them again, forgetting them.
 
-use model::NodeId;
+use model::node::Eligibility;
+use model::text::quoted;
+use model::{NodeId, Text};
+use serde::{Deserialize, Serialize};
 use state::{NodeRef, State, Table, WatchKey};
+use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
 
 use super::Request;
+use super::filtered::is_wanted;
 use super::shapes::{self, NodeParts, node_stub};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Piece, Shown, list, ordered, parse_id, piece, prefix_range};
+use crate::frame::{
+    Answer, Body, Error, Piece, Query, Shown, decode, list, ordered, parse_id, piece, prefix_range,
+};
 
 const WHAT: &str = "node";
 
 /// Lists nodes by id.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let query = &request.query;
-    query.refuse_filter()?;
+    list_of(api, &request.query, None).await
+}
+
+/// The pool that every node is in, and that of those that name none.
+const POOL_OF_ALL: &str = "all";
+const DEFAULT_POOL: &str = "default";
+
+/// Whether a pool is there from the beginning, and stays as it is.
+pub(super) fn is_built_in_pool(name: &str) -> bool {
+    matches!(name, POOL_OF_ALL | DEFAULT_POOL)
+}
+
+/// Lists nodes by id, those of a pool if one is named.
+pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Answer, Error> {
+    let pool = pool.filter(|pool| **pool != *POOL_OF_ALL);
+    let filter = query.filter::<api_types::Node>()?;
     let page = query.page()?;
     let flag = |name| {
         query
@@ -29,10 +50,14 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let nodes = ordered(state.nodes_in(bounds), reverse);
         let token = |node: &NodeRef<'_>| node.id().to_string();
-        piece(nodes, limit, token, |node| node_stub(node.node(), parts))
+        let wanted = |node: &NodeRef<'_>| {
+            pool.as_ref().is_none_or(|pool| node.spec().node_pool == *pool)
+                && is_wanted(filter.as_ref(), &**node.node())
+        };
+        piece(nodes, limit, wanted, token, |node| node_stub(node.node(), parts))
     };
     let shown = Shown::prefix(Table::Nodes, prefix);
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+    api.list(query, shown, page, make).await
 }
 
 /// Reads a node.
@@ -66,34 +91,86 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// Lists node pools by name.
-pub(crate) async fn pools(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let query = &request.query;
-    query.refuse_filter()?;
-    let page = query.page()?;
-    let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let pools =
-            ordered(state.node_pools(), reverse).filter(|pool| pool.name.starts_with(&prefix)).skip_while(
-                |pool| from.is_some_and(|from| if reverse { &*pool.name > from } else { &*pool.name < from }),
-            );
-        piece(pools, limit, |pool| pool.name.to_string(), |pool| shapes::pool(pool))
-    };
-    let shown = Shown::prefix(Table::NodePools, query.text("prefix"));
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
+/// The body of a change of eligibility.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct EligibilityRequest {
+    eligibility: Option<String>,
 }
 
-/// Reads a node pool.
-pub(crate) async fn pool(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let name = request.id();
-    let index = |state: &State| match state.node_pool(name) {
-        Some(pool) => pool.modify_index,
-        None => state.table_index(Table::NodePools),
+/// What is answered to it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct EligibilityUpdated {
+    node_modify_index: u64,
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Vec<String>,
+    eval_create_index: u64,
+    index: u64,
+}
+
+/// Says whether a node may get new work (N-9.9).
+pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: EligibilityRequest = decode(&request.body, &api.limits)?;
+    let wanted = body.eligibility.unwrap_or_default();
+    let eligibility: Eligibility = wanted
+        .parse()
+        .map_err(|_| Error::failed(format!("invalid scheduling eligibility {}", quoted(&wanted))))?;
+    let node: NodeId = parse_id(WHAT, request.id())?;
+    let done = api.command(&Command::SetEligibility(SetEligibility { node, eligibility })).await?;
+    let updated = EligibilityUpdated {
+        node_modify_index: done.object_index.0,
+        eval_ids: done.evals.iter().map(ToString::to_string).collect(),
+        eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
+        index: done.index.0,
     };
-    let shown = Shown::new([WatchKey::Prefix(Table::NodePools, name.into())], index);
-    api.read(&request.query, shown, |snapshot| {
-        let pool = snapshot.node_pool(name).ok_or_else(|| Error::not_found("node pool not found"))?;
-        Ok(Body::json(&shapes::pool(pool)).into())
-    })
-    .await
+    Ok(Answer::written(&updated, done.index))
+}
+
+/// What is answered to what was done to a node (http-api A.9).
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Updated {
+    #[serde(rename = "HeartbeatTTL")]
+    heartbeat_ttl: u64,
+    #[serde(rename = "EvalIDs")]
+    eval_ids: Option<Vec<String>>,
+    eval_create_index: u64,
+    node_modify_index: u64,
+    features: u64,
+    #[serde(rename = "LeaderRPCAddr")]
+    leader_rpc_addr: &'static str,
+    num_nodes: u64,
+    servers: Option<()>,
+    scheduling_eligibility: &'static str,
+    signed_identity: Option<()>,
+    #[serde(flatten)]
+    meta: shapes::Meta,
+}
+
+impl Updated {
+    fn new(done: &Done) -> Self {
+        let evals: Vec<_> = done.evals.iter().map(ToString::to_string).collect();
+        Self {
+            eval_create_index: if evals.is_empty() { 0 } else { done.index.0 },
+            eval_ids: Some(evals).filter(|evals| !evals.is_empty()),
+            node_modify_index: done.object_index.0,
+            meta: shapes::Meta { index: done.index.0, ..shapes::Meta::default() },
+            ..Self::default()
+        }
+    }
+}
+
+/// Has the jobs on a node looked at again, and those that should be there (N-22.1).
+pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let node: NodeId = parse_id(WHAT, request.id())?;
+    let done = api.command(&Command::EvaluateNode(EvaluateNode { node })).await?;
+    Ok(Answer::written(&Updated::new(&done), done.index))
+}
+
+/// Forgets a node (N-11).
+pub(crate) async fn purge(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let node: NodeId = parse_id(WHAT, request.id())?;
+    let done = api.command(&Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] })).await?;
+    Ok(Answer::written(&Updated::new(&done), done.index))
 }

@@ -1,4 +1,4 @@
-//! What operators set: the scheduler's configuration (http-api §29); and namespaces (§19), for reading.
+//! What operators set and order: the scheduler's configuration (http-api §29), collecting garbage (§28).
 
 use actix_web::http::StatusCode;
 use api_types::SchedulerConfiguration;
@@ -6,14 +6,14 @@ use model::Index;
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::text::quoted;
 use serde::Serialize;
-use state::{State, Table, WatchKey};
-use wire::command::{Command, SetSchedulerConfig};
-use wire::{Refusal, RefusalKind};
+use state::Table;
+use wire::command::{Command, ForceGarbage, GarbageBegun, SetSchedulerConfig};
+use wire::{Refusal, RefusalKind, Subject};
 
 use super::Request;
 use super::shapes;
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, decode, list, ordered, piece};
+use crate::frame::{Answer, Body, Error, NO_LEADER, Shown, decode};
 
 /// What is answered about the scheduler's settings.
 #[derive(Debug, Serialize)]
@@ -33,14 +33,8 @@ pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Answer, Er
         if config.algorithm.is_none() {
             shown.scheduler_algorithm = Some(SchedulerAlgorithm::Binpack.to_string());
         }
-        let (ago, known_leader) = api.contact(stale);
-        let meta = shapes::Meta {
-            index: snapshot.table_index(Table::SchedulerConfig).max(Index(1)).0,
-            last_contact: u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX),
-            known_leader,
-            next_token: String::new(),
-        };
-        Ok(Body::json(&Scheduler { scheduler_config: shown, meta }).into())
+        let meta = api.meta(snapshot.table_index(Table::SchedulerConfig).max(Index(1)), stale);
+        Ok(Body::json(&Scheduler { scheduler_config: shown, meta: (&meta).into() }).into())
     })
     .await
 }
@@ -83,43 +77,12 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Answer
     Ok(Answer::written(&Updated { updated, index }, index))
 }
 
-/// Lists namespaces by name.
-pub(crate) async fn namespaces(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let query = &request.query;
-    let page = query.page()?;
-    let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
-    let make = move |state: &State, from: Option<&str>, limit: usize| {
-        let namespaces = ordered(state.namespaces(), reverse)
-            .filter(|namespace| namespace.name.starts_with(&prefix))
-            .skip_while(|namespace| {
-                from.is_some_and(
-                    |from| {
-                        if reverse { &*namespace.name > from } else { &*namespace.name < from }
-                    },
-                )
-            });
-        piece(namespaces, limit, |one| one.name.to_string(), |one| shapes::namespace(one))
-    };
-    let shown = Shown::prefix(Table::Namespaces, query.text("prefix"));
-    api.read(query, shown, |snapshot| Ok(list::body(snapshot, page, make))).await
-}
-
-/// Reads a namespace.
-pub(crate) async fn namespace(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let name = request.id();
-    if name.is_empty() {
-        return Err(Error::bad_request("Missing Namespace Name"));
-    }
-    let index = |state: &State| match state.namespace(name) {
-        Some(namespace) => namespace.modify_index,
-        None => state.table_index(Table::Namespaces),
-    };
-    let shown = Shown::new([WatchKey::Prefix(Table::Namespaces, name.into())], index);
-    api.read(&request.query, shown, |snapshot| {
-        let namespace = snapshot.namespace(name).ok_or_else(|| Error::not_found("Namespace not found"))?;
-        Ok(Body::json(&shapes::namespace(namespace)).into())
-    })
-    .await
+/// Has everything forgotten that nobody needs any more, whatever its age. The answer is that it has begun.
+pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Answer, Error> {
+    let within = api.limits.leader_within;
+    let begun = api.bus.request::<_, GarbageBegun>(Subject::ForceGarbage, &ForceGarbage {}, within).await;
+    begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
+    Ok(Answer::ok(Body::Empty))
 }
 
 /// There is no licence to show.

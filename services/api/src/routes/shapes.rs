@@ -11,6 +11,8 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
+use crate::frame;
+
 /// What is answered to a registration or an evaluation of a job (http-api A.9).
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -72,6 +74,18 @@ pub(crate) struct Meta {
     pub(crate) last_contact: u64,
     pub(crate) known_leader: bool,
     pub(crate) next_token: String,
+}
+
+impl From<&frame::Meta> for Meta {
+    fn from(meta: &frame::Meta) -> Self {
+        let (ago, known_leader) = meta.contact.unwrap_or_default();
+        Self {
+            index: meta.index.unwrap_or_default().0,
+            last_contact: u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX),
+            known_leader,
+            next_token: String::new(),
+        }
+    }
 }
 
 /// A job in a list.
@@ -251,7 +265,7 @@ pub(crate) fn node_stub(node: &Node, parts: NodeParts) -> NodeListStub {
         status: api.status,
         status_description: api.status_description,
         drivers: api.drivers,
-        host_volumes: api.host_volumes,
+        host_volumes: api.host_volumes.or_else(|| Some(Default::default())),
         node_resources: api.node_resources.filter(|_| parts.resources),
         reserved_resources: api.reserved_resources.filter(|_| parts.resources),
         last_drain: api.last_drain,
@@ -262,7 +276,14 @@ pub(crate) fn node_stub(node: &Node, parts: NodeParts) -> NodeListStub {
 
 /// A node pool.
 pub(crate) fn pool(pool: &model::cluster::NodePool) -> api_types::NodePool {
-    api_types::NodePool { hash: Some(hash(pool)), ..pool.to_api() }
+    /// How long identities of a pool's nodes live that says nothing else, in nanoseconds.
+    const IDENTITY_TTL: i64 = 24 * 3_600 * 1_000_000_000;
+    let api = pool.to_api();
+    api_types::NodePool {
+        hash: (!super::nodes::is_built_in_pool(&pool.name)).then(|| hash(pool)),
+        node_identity_ttl: api.node_identity_ttl.filter(|nanos| *nanos != 0).or(Some(IDENTITY_TTL)),
+        ..api
+    }
 }
 
 /// A namespace.

@@ -3,7 +3,10 @@
 //! The first route that fits a path is taken, so of two that fit the narrower one stands first. A `:name` stands for any
 //! text, also an empty one or one with slashes.
 
-use super::{Handler, agent, allocations, client, evaluations, job, jobs, metrics, nodes, operator};
+use super::{
+    Handler, acl, agent, allocations, client, deployments, evaluations, events, job, jobs, metrics,
+    namespaces, node_pools, nodes, operator, search,
+};
 
 /// A route.
 pub(crate) struct Route {
@@ -24,8 +27,6 @@ pub(crate) enum Serves {
         put: Option<Handler>,
         /// For DELETE.
         delete: Option<Handler>,
-        /// Whether there are further methods that are documented, but not built.
-        more: bool,
     },
     /// A handler for every method.
     Any(Handler),
@@ -35,7 +36,7 @@ pub(crate) enum Serves {
     Enterprise,
 }
 
-const NONE: Serves = Serves::Methods { get: None, put: None, delete: None, more: false };
+const NONE: Serves = Serves::Methods { get: None, put: None, delete: None };
 
 const fn get(path: &'static str, handler: Handler) -> Route {
     Route { path, serves: NONE }.and_get(handler)
@@ -59,24 +60,18 @@ const fn enterprise(path: &'static str) -> Route {
 
 impl Route {
     const fn and_get(self, handler: Handler) -> Self {
-        let Serves::Methods { put, delete, more, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get: Some(handler), put, delete, more } }
+        let Serves::Methods { put, delete, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get: Some(handler), put, delete } }
     }
 
     const fn and_put(self, handler: Handler) -> Self {
-        let Serves::Methods { get, delete, more, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get, put: Some(handler), delete, more } }
+        let Serves::Methods { get, delete, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get, put: Some(handler), delete } }
     }
 
     const fn and_delete(self, handler: Handler) -> Self {
-        let Serves::Methods { get, put, more, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get, put, delete: Some(handler), more } }
-    }
-
-    /// Further methods are documented, but not built.
-    const fn and_more(self) -> Self {
-        let Serves::Methods { get, put, delete, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get, put, delete, more: true } }
+        let Serves::Methods { get, put, .. } = self.serves else { panic!("takes every method") };
+        Self { path: self.path, serves: Serves::Methods { get, put, delete: Some(handler) } }
     }
 }
 
@@ -111,13 +106,13 @@ static ROUTES: &[Route] = &[
     any("/v1/job/:id/versions", waits!(job::versions)),
     not_built("/v1/job/:id/versions/:tag/tag"),
     not_built("/v1/job/:id/revert"),
-    not_built("/v1/job/:id/deployments"),
-    not_built("/v1/job/:id/deployment"),
+    get("/v1/job/:id/deployments", waits!(job::deployments)),
+    get("/v1/job/:id/deployment", waits!(job::deployment)),
     not_built("/v1/job/:id/stable"),
     not_built("/v1/job/:id/scale"),
     not_built("/v1/job/:id/services"),
     not_built("/v1/job/:id/submission"),
-    not_built("/v1/job/:id/actions"),
+    get("/v1/job/:id/actions", waits!(job::actions)),
     not_built("/v1/job/:id/action"),
     get("/v1/job/:id", waits!(job::read)).and_put(waits!(job::register)).and_delete(waits!(job::deregister)),
     // Allocations (§12).
@@ -137,8 +132,8 @@ static ROUTES: &[Route] = &[
     not_built("/v1/client/allocation/:id/exec"),
     not_built("/v1/client/allocation/:id/stats"),
     not_built("/v1/client/allocation/:id/checks"),
-    not_built("/v1/client/allocation/:id/restart"),
-    not_built("/v1/client/allocation/:id/signal"),
+    any("/v1/client/allocation/:id/restart", waits!(client::restart)),
+    any("/v1/client/allocation/:id/signal", waits!(client::signal)),
     not_built("/v1/client/allocation/:id/pause"),
     not_built("/v1/client/allocation/:id/gc"),
     not_built("/v1/client/allocation/:id/snapshot"),
@@ -148,29 +143,39 @@ static ROUTES: &[Route] = &[
     not_built("/v1/client/identity"),
     not_built("/v1/client/identity/renew"),
     // Evaluations (§15).
-    get("/v1/evaluations", waits!(evaluations::list)).and_more(),
-    not_built("/v1/evaluations/count"),
+    get("/v1/evaluations", waits!(evaluations::list)).and_delete(waits!(evaluations::delete)),
+    get("/v1/evaluations/count", waits!(evaluations::count)),
     get("/v1/evaluation/:id/allocations", waits!(evaluations::allocations)),
     get("/v1/evaluation/:id", waits!(evaluations::read)),
     // Deployments (§16).
-    not_built("/v1/deployments"),
-    not_built("/v1/deployment/:id"),
+    get("/v1/deployments", waits!(deployments::list)),
+    get("/v1/deployment/allocations/:id", waits!(deployments::allocations)),
+    put("/v1/deployment/fail/:id", waits!(deployments::fail)),
+    not_built("/v1/deployment/pause/:id"),
+    not_built("/v1/deployment/promote/:id"),
+    not_built("/v1/deployment/allocation-health/:id"),
+    not_built("/v1/deployment/unblock/:id"),
+    get("/v1/deployment/:id", waits!(deployments::read)),
     // Nodes and node pools (§17).
     get("/v1/nodes", waits!(nodes::list)),
-    get("/v1/node/pools", waits!(nodes::pools)).and_more(),
-    not_built("/v1/node/pool/:name/nodes"),
-    not_built("/v1/node/pool/:name/jobs"),
-    get("/v1/node/pool/:name", waits!(nodes::pool)).and_more(),
+    get("/v1/node/pools", waits!(node_pools::list)).and_put(waits!(node_pools::set)),
+    get("/v1/node/pool/:name/nodes", waits!(node_pools::nodes)),
+    get("/v1/node/pool/:name/jobs", waits!(node_pools::jobs)),
+    get("/v1/node/pool/:name", waits!(node_pools::read))
+        .and_put(waits!(node_pools::set))
+        .and_delete(waits!(node_pools::delete)),
     get("/v1/node/:id/allocations", waits!(nodes::allocations)),
-    not_built("/v1/node/:id/evaluate"),
+    put("/v1/node/:id/evaluate", waits!(nodes::evaluate)),
     not_built("/v1/node/:id/drain"),
-    not_built("/v1/node/:id/eligibility"),
-    not_built("/v1/node/:id/purge"),
+    put("/v1/node/:id/eligibility", waits!(nodes::set_eligibility)),
+    put("/v1/node/:id/purge", waits!(nodes::purge)),
     get("/v1/node/:id", waits!(nodes::read)),
     // Namespaces (§19).
-    get("/v1/namespaces", waits!(operator::namespaces)),
-    not_built("/v1/namespace"),
-    get("/v1/namespace/:name", waits!(operator::namespace)).and_more(),
+    get("/v1/namespaces", waits!(namespaces::list)),
+    put("/v1/namespace", waits!(namespaces::set)),
+    get("/v1/namespace/:name", waits!(namespaces::read))
+        .and_put(waits!(namespaces::set))
+        .and_delete(waits!(namespaces::delete)),
     // Variables, services, volumes, plugins (§20 to §22).
     not_built("/v1/vars"),
     not_built("/v1/var/:path"),
@@ -186,37 +191,41 @@ static ROUTES: &[Route] = &[
     not_built("/v1/plugins"),
     not_built("/v1/plugin/csi/:id"),
     // Access control (§23).
-    not_built("/v1/acl/policies"),
-    not_built("/v1/acl/policy/:name"),
-    not_built("/v1/acl/bootstrap"),
-    not_built("/v1/acl/tokens"),
-    not_built("/v1/acl/token"),
-    not_built("/v1/acl/token/:accessor"),
-    not_built("/v1/acl/roles"),
-    not_built("/v1/acl/role"),
-    not_built("/v1/acl/role/:id"),
-    not_built("/v1/acl/auth-methods"),
-    not_built("/v1/acl/auth-method"),
-    not_built("/v1/acl/auth-method/:name"),
-    not_built("/v1/acl/binding-rules"),
-    not_built("/v1/acl/binding-rule"),
-    not_built("/v1/acl/binding-rule/:id"),
-    not_built("/v1/acl/oidc/auth-url"),
-    not_built("/v1/acl/oidc/complete-auth"),
-    not_built("/v1/acl/login"),
+    any("/v1/acl/policies", at_once!(acl::disabled)),
+    get("/v1/acl/policy/self", at_once!(acl::own_policy)),
+    any("/v1/acl/policy/:name", at_once!(acl::disabled)),
+    any("/v1/acl/bootstrap", at_once!(acl::disabled)),
+    any("/v1/acl/tokens", at_once!(acl::disabled)),
+    any("/v1/acl/token", at_once!(acl::disabled)),
+    get("/v1/acl/token/self", waits!(acl::own_token)),
+    any("/v1/acl/token/onetime", at_once!(acl::disabled)),
+    any("/v1/acl/token/onetime/exchange", at_once!(acl::disabled)),
+    any("/v1/acl/token/:accessor", at_once!(acl::disabled)),
+    any("/v1/acl/roles", at_once!(acl::disabled)),
+    any("/v1/acl/role", at_once!(acl::disabled)),
+    any("/v1/acl/role/:id", at_once!(acl::disabled)),
+    any("/v1/acl/auth-methods", at_once!(acl::disabled)),
+    any("/v1/acl/auth-method", at_once!(acl::disabled)),
+    any("/v1/acl/auth-method/:name", at_once!(acl::disabled)),
+    any("/v1/acl/binding-rules", at_once!(acl::disabled)),
+    any("/v1/acl/binding-rule", at_once!(acl::disabled)),
+    any("/v1/acl/binding-rule/:id", at_once!(acl::disabled)),
+    any("/v1/acl/oidc/auth-url", at_once!(acl::disabled)),
+    any("/v1/acl/oidc/complete-auth", at_once!(acl::disabled)),
+    any("/v1/acl/login", at_once!(acl::disabled)),
     // Scaling, search, events (§24 to §26).
     not_built("/v1/scaling/policies"),
     not_built("/v1/scaling/policy/:id"),
-    not_built("/v1/search"),
+    put("/v1/search", waits!(search::prefix)),
     not_built("/v1/search/fuzzy"),
-    not_built("/v1/event/stream"),
+    get("/v1/event/stream", waits!(events::follow)),
     // The agent (§27).
     get("/v1/agent/self", at_once!(agent::this)),
     get("/v1/agent/members", at_once!(agent::members)),
     get("/v1/agent/health", at_once!(agent::health)),
     not_built("/v1/agent/join"),
     not_built("/v1/agent/force-leave"),
-    not_built("/v1/agent/servers"),
+    get("/v1/agent/servers", at_once!(agent::servers)).and_put(at_once!(agent::set_servers)),
     not_built("/v1/agent/monitor"),
     not_built("/v1/agent/monitor/export"),
     not_built("/v1/agent/pprof/:profile"),
@@ -229,7 +238,7 @@ static ROUTES: &[Route] = &[
     get("/v1/status/leader", at_once!(agent::leader)),
     get("/v1/status/peers", at_once!(agent::peers)),
     get("/v1/regions", at_once!(agent::regions)),
-    not_built("/v1/system/gc"),
+    put("/v1/system/gc", waits!(operator::collect_garbage)),
     not_built("/v1/system/reconcile/summaries"),
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", waits!(operator::scheduler))

@@ -2,7 +2,9 @@
 //! and an agent.
 
 mod blocking;
+mod deployments;
 mod files;
+mod fuzz;
 mod house;
 mod reads;
 mod transport;

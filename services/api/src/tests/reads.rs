@@ -63,7 +63,22 @@ async fn lists_come_in_pages_and_orders() {
     assert_eq!(ids(&house.get("/v1/jobs?per_page=2&next_token=nonsense").await), [""; 0]);
     let got = house.get("/v1/jobs?reverse=true&per_page=1").await;
     assert_eq!((ids(&got), got.header("x-nomad-nexttoken")), (vec!["c/1".to_owned()], "default.b-1"));
-    assert_eq!(house.get("/v1/jobs?filter=ID%20==%20x").await.error().0, 501);
+    assert_eq!(ids(&house.get("/v1/jobs?filter=ID%20==%20%22a-2%22").await), ["a-2"]);
+    let got = house.get("/v1/jobs?filter=Type%20==%20batch&per_page=1&next_token=default.b-1").await;
+    assert_eq!((ids(&got), got.header("x-nomad-nexttoken")), (vec!["b-1".to_owned()], "default.c/1"));
+    let got = house.get("/v1/jobs?filter=ID%20==%20%22a-2%22&per_page=1").await;
+    assert_eq!(
+        (ids(&got), got.header("x-nomad-nexttoken")),
+        (vec!["a-2".to_owned()], ""),
+        "there is no more"
+    );
+    for (filter, text) in [
+        ("Type%20%3E%203", "failed to create result paginator: failed to read filter expression: 1:5 (4): "),
+        ("Nope%20==%20x", "failed to read result page: error finding value in datum: /Nope at part 0: "),
+    ] {
+        let got = house.get(&format!("/v1/jobs?filter={filter}")).await;
+        assert!(got.error().0 == 400 && got.text.starts_with(text), "{}", got.text);
+    }
     assert_eq!(
         house.get("/v1/jobs?per_page=x").await.error(),
         (400, "Expect a number for `per_page` query string parameter")
@@ -172,4 +187,77 @@ async fn without_an_applier_only_stale_reads_are_answered() {
         (status.as_u16(), text.as_str()),
         (500, r#"{"server":{"ok":false,"message":"No cluster leader"}}"#)
     );
+}
+
+#[actix_web::test]
+async fn what_begins_so_is_found() {
+    let jobs = (0..25).map(|number| job("default", &format!("many-{number:02}"), 2));
+    let others = [job("default", "one", 2), job("other", "one-more", 2)];
+    let house = House::with(jobs.chain(others).collect()).await;
+    let search = async |body: &str| house.put("/v1/search", body).await.json();
+    let found = search(r#"{"Prefix": "one", "Context": "jobs"}"#).await;
+    assert_eq!(found["Matches"], serde_json::json!({"jobs": ["one"]}));
+    assert_eq!(found["Truncations"], serde_json::json!({"jobs": false}));
+    let found = search(r#"{"Prefix": "one", "Context": "jobs", "Namespace": "*"}"#).await;
+    assert_eq!(found["Matches"]["jobs"].as_array().unwrap().len(), 2);
+    let found = search(r#"{"Prefix": "many", "Context": "jobs"}"#).await;
+    assert_eq!(
+        (found["Matches"]["jobs"].as_array().unwrap().len(), &found["Truncations"]["jobs"]),
+        (20, &true.into())
+    );
+    let found = search(r#"{"Prefix": "def", "Context": "all"}"#).await;
+    assert_eq!(found["Matches"]["namespaces"][0], "default");
+    assert_eq!(found["Matches"]["jobs"], serde_json::Value::Null);
+    let found = search(r#"{"Prefix": "zz", "Context": "evals"}"#).await;
+    assert_eq!(found["Matches"], serde_json::json!({}), "no id begins so");
+    let got = house.put("/v1/search", r#"{"Prefix": "x", "Context": "nonsense"}"#).await;
+    assert!(got.error().0 == 500 && got.text.ends_with("or 'all' for all contexts; got \"nonsense\""));
+}
+
+#[actix_web::test]
+async fn events_are_streamed_as_things_happen() {
+    use futures::StreamExt as _;
+
+    let house = House::with(vec![job("default", "a", 2)]).await;
+    house.change(vec![job("default", "b", 3)]);
+    let request = house.ask("GET", "/v1/event/stream?topic=Job&index=3");
+    let response = request.send().await.unwrap();
+    assert_eq!(response.headers()["content-type"], "application/json");
+    assert_eq!(response.headers()["cache-control"], "no-cache");
+    let mut body = response.bytes_stream();
+    let mut text = String::new();
+    house.change(vec![job("default", "c", 4)]);
+    while text.lines().count() < 3 {
+        text.push_str(std::str::from_utf8(&body.next().await.unwrap().unwrap()).unwrap());
+    }
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], serde_json::json!({}), "it is there at once");
+    assert_eq!((&lines[1]["Index"], &lines[1]["Events"][0]["Key"]), (&3.into(), &"b".into()), "remembered");
+    assert_eq!((&lines[2]["Index"], &lines[2]["Events"][0]["Key"]), (&4.into(), &"c".into()));
+    assert_eq!(house.get("/v1/event/stream?topic=a:b:c").await.error().0, 400);
+    assert_eq!(house.get("/v1/event/stream?index=x").await.error().0, 400);
+}
+
+#[actix_web::test]
+async fn versions_are_compared_if_wanted() {
+    let house = House::with(vec![job("default", "a", 2)]).await;
+    let version = |number: u64, priority: u16| {
+        let Change::Job(first) = job("default", "a", 2) else { unreachable!("it is a job") };
+        let spec = JobSpec { priority, ..JobSpec::clone(&first.spec) };
+        Change::Job(Box::new(Job { spec: spec.into(), version: number, ..*first }))
+    };
+    house.change(vec![version(1, 60)]);
+    house.change(vec![version(2, 70)]);
+    let diffs =
+        async |query: &str| house.get(&format!("/v1/job/a/versions{query}")).await.json()["Diffs"].clone();
+    assert_eq!(diffs("").await, serde_json::Value::Null);
+    let pairs = diffs("?diffs=true").await;
+    assert_eq!(pairs.as_array().unwrap().len(), 2);
+    assert_eq!((&pairs[0]["Fields"][0]["Old"], &pairs[0]["Fields"][0]["New"]), (&"60".into(), &"70".into()));
+    let against = diffs("?diff_version=0").await;
+    assert_eq!(against[0]["Fields"][0]["Old"], "50");
+    assert_eq!(house.get("/v1/job/a/versions?diff_version=9").await.error().0, 500);
+    assert_eq!(house.get("/v1/job/a/versions?diff_version=x").await.error().0, 400);
+    assert_eq!(house.get("/v1/job/a/actions").await.text, "[]");
 }

@@ -45,10 +45,9 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
 async fn what_is_not_built_says_its_name() {
     let house = House::without_applier(Vec::new()).await;
     for (method, path, name) in [
-        ("GET", "/v1/deployments", "GET /v1/deployments is not built yet"),
+        ("GET", "/v1/volumes", "GET /v1/volumes is not built yet"),
         ("PUT", "/v1/job/a/b/plan", "PUT /v1/job/:id/plan is not built yet"),
         ("PUT", "/v1/job/a/versions/x/tag", "PUT /v1/job/:id/versions/:tag/tag is not built yet"),
-        ("DELETE", "/v1/namespace/x", "DELETE /v1/namespace/:name is not built yet"),
         ("GET", "/v1/quotas", "Nomad Enterprise only endpoint"),
         ("PUT", "/v1/operator/license", "Nomad Enterprise only endpoint"),
     ] {
@@ -67,9 +66,38 @@ async fn answers_are_indented_and_compressed_on_request() {
     let gzip = |path| Got::new(house.ask("GET", path).header("accept-encoding", "gzip"));
     let large = house.ask("GET", "/v1/agent/self").header("accept-encoding", "gzip").send().await.unwrap();
     assert_eq!(large.headers()["content-encoding"], "gzip");
-    assert_eq!(large.headers()["vary"], "accept-encoding");
+    assert_eq!(large.headers()["vary"], "Accept-Encoding");
     assert_eq!(large.bytes().await.unwrap()[..2], [0x1f, 0x8b]);
     let small = gzip("/v1/regions").await;
-    assert_eq!((small.header("content-encoding"), small.header("vary")), ("", "accept-encoding"));
+    assert_eq!((small.header("content-encoding"), small.header("vary")), ("", "Accept-Encoding"));
     assert_eq!(house.get("/v1/agent/self").await.header("content-encoding"), "");
+}
+
+#[actix_web::test]
+async fn browsers_may_ask_for_what_is_open_to_pages() {
+    let house = House::without_applier(Vec::new()).await;
+    let ask = |method, path, wanted: &'static str| {
+        let request = house.ask(method, path).header("origin", "https://ui.example");
+        Got::new(
+            request
+                .header("access-control-request-method", wanted)
+                .header("access-control-request-headers", "X-Nomad-Token"),
+        )
+    };
+    let got = ask("OPTIONS", "/v1/client/fs/ls/x", "GET").await;
+    assert_eq!((got.status.as_u16(), got.text.as_str()), (204, ""));
+    for (name, value) in [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-methods", "GET"),
+        ("access-control-allow-headers", "x-nomad-token"),
+        ("access-control-allow-credentials", "true"),
+    ] {
+        assert_eq!(got.header(name), value);
+    }
+    let got = ask("OPTIONS", "/v1/vars", "PUT").await;
+    assert_eq!((got.status.as_u16(), got.header("access-control-allow-origin")), (204, ""));
+    assert_eq!(ask("OPTIONS", "/v1/jobs", "GET").await.error(), (405, "Invalid method"));
+    let got = ask("GET", "/v1/client/fs/ls/x", "").await;
+    assert_eq!(got.header("access-control-allow-origin"), "*", "an error is seen as well");
+    assert_eq!(ask("GET", "/v1/regions", "").await.header("access-control-allow-origin"), "");
 }

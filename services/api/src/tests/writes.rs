@@ -5,7 +5,7 @@ use serde_json::json;
 use wire::command::Command;
 use wire::{Refusal, RefusalKind};
 
-use super::house::House;
+use super::house::{Got, House};
 
 const JOB: &str = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2,
     "Tasks": [{"Name": "t", "Driver": "raw_exec"}]}]}}"#;
@@ -200,4 +200,54 @@ async fn nobody_has_to_be_asked_to_refuse_nonsense() {
     // Whether a namespace is there only the newest state can tell.
     let elsewhere = JOB.replacen("\"ID\"", "\"Namespace\": \"none\", \"ID\"", 1);
     assert_eq!(house.put("/v1/jobs", &elsewhere).await.error(), (500, "No cluster leader"));
+}
+
+#[actix_web::test]
+async fn namespaces_and_node_pools_are_made_by_command() {
+    let house = House::with(Vec::new()).await;
+    for (path, body) in [
+        ("/v1/namespace", r#"{"Name": "team", "Description": "d", "Meta": {"k": "v"}}"#),
+        ("/v1/namespace/team", r#"{"Name": "team"}"#),
+        ("/v1/node/pools", r#"{"Name": "gpu_1", "NodeIdentityTTL": "30m"}"#),
+        ("/v1/node/pool/gpu_1", r#"{"Name": "gpu_1"}"#),
+    ] {
+        let got = house.put(path, body).await;
+        assert_eq!(
+            (got.status.as_u16(), got.text.as_str(), got.header("content-type")),
+            (200, "", ""),
+            "{path}"
+        );
+        assert_ne!(got.header("x-nomad-index"), "");
+    }
+    for path in ["/v1/namespace/team", "/v1/node/pool/gpu_1"] {
+        assert_eq!(Got::new(house.ask("DELETE", path)).await.status, 200);
+    }
+    assert_eq!(house.applier.commands.lock().unwrap().len(), 6);
+    for (path, body, status, text) in [
+        ("/v1/namespace/a", r#"{"Name": "b"}"#, 400, "Namespace name does not match request path"),
+        (
+            "/v1/namespace",
+            r#"{"Name": "a_b"}"#,
+            500,
+            "invalid name \"a_b\". Must match regex ^[a-zA-Z0-9-]{1,128}$",
+        ),
+        ("/v1/namespace", "", 400, "Request body is empty"),
+        ("/v1/node/pool/a", r#"{"Description": "b"}"#, 400, "Node pool name does not match request path"),
+        ("/v1/node/pools", r#"{"Name": "all"}"#, 400, "modifying node pool \"all\" is not allowed"),
+    ] {
+        assert_eq!(house.put(path, body).await.error(), (status, text), "{path}");
+    }
+    assert_eq!(house.applier.commands.lock().unwrap().len(), 6, "what is wrong is no command");
+}
+
+#[actix_web::test]
+async fn nodes_are_evaluated_and_purged_by_command() {
+    let house = House::with(Vec::new()).await;
+    let node = "00000000-0000-4000-8000-000000000000";
+    let got = house.put(&format!("/v1/node/{node}/evaluate"), "").await.json();
+    assert_eq!(got["EvalIDs"].as_array().unwrap().len(), 1);
+    assert_eq!(got["EvalCreateIndex"], got["Index"]);
+    assert_eq!(house.put(&format!("/v1/node/{node}/purge"), "").await.status, 200);
+    assert_eq!(house.put("/v1/node/abc/purge", "").await.error().0, 500);
+    assert_eq!(house.applier.commands.lock().unwrap().len(), 2);
 }

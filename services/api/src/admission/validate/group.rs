@@ -9,7 +9,7 @@ use model::text::quoted;
 
 use super::network::networks;
 use super::placement::{self, Level};
-use super::{policies, task};
+use super::{policies, services, task, volumes};
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
@@ -26,7 +26,15 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems.append(placement::affinities(&group.affinities, kind));
     problems.append(placement::spreads(&group.spreads, kind));
     over_time(group, kind, &mut problems);
+    volumes::volumes(group, kind, &mut problems);
     problems.nest("Task group network validation failed: ", &networks(group));
+    services::of_group(group, &mut problems);
+    if let Some(policy) = &group.scaling {
+        problems.nest(
+            "Task group scaling policy validation failed: ",
+            &volumes::scaling(policy, number(group.count)),
+        );
+    }
     tasks(group, kind, &mut problems);
     problems
 }

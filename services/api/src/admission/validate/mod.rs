@@ -1,14 +1,15 @@
 //! Whether a job makes sense by itself (N-19): pure, on the API's form with all defaults filled in, and cumulative, so that
 //! one answer names all that is wrong. Whether it fits the cluster is asked elsewhere.
-//!
-//! Not looked at are what `built` refuses anyway: services and checks (N-19.14), templates and other destinations (N-19.11,
-//! N-19.12), scaling (N-19.16), volumes (N-19.17), periodic and parameterized jobs (N-19.18), identities (N-19.19).
 
+mod destinations;
 mod group;
 mod network;
 mod placement;
 mod policies;
+mod schedule;
+mod services;
 mod task;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,7 @@ pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     problems.append(placement::constraints(&job.constraints, Level::Group));
     problems.append(placement::affinities(&job.affinities, kind));
     problems.append(placement::spreads(&job.spreads, kind));
+    schedule::schedule(job, kind, &mut problems);
     groups(job, kind, &mut problems);
     by_rules(job, rules, &mut problems);
     problems

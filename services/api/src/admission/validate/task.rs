@@ -8,7 +8,7 @@ use model::job::{JobType, LifecycleHook};
 use model::text::quoted;
 
 use super::placement::{self, Level};
-use super::policies;
+use super::{destinations, policies, services, volumes};
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
@@ -46,10 +46,21 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
             format!("Lifecycle validation failed: invalid hook: {hook}")
         });
     }
+    services::of_task(task, &mut problems);
+    destinations::of_task(task, &mut problems);
+    volumes::identities(task.identity.as_ref(), &task.identities, &mut problems);
+    for secret in items(&task.secrets) {
+        let name = text(&secret.name);
+        problems
+            .add_if(text(&secret.provider).is_empty(), || format!("Secret {} has no provider", quoted(name)));
+        problems.add_if(text(&secret.path).is_empty(), || format!("Secret {} has no path", quoted(name)));
+    }
     let mut actions = BTreeSet::new();
     for action in items(&task.actions) {
         let name = text(&action.name);
         problems.add_if(name.is_empty(), || "Missing action name");
+        problems
+            .add_if(text(&action.command).is_empty(), || format!("Action {} has no command", quoted(name)));
         problems.add_if(!actions.insert(name), || format!("Action name {} is used twice", quoted(name)));
     }
     let mut destinations = BTreeSet::new();

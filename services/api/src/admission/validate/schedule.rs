@@ -1,0 +1,102 @@
+//! When a job runs: periodic and parameterized jobs (N-19.18).
+
+use std::collections::BTreeSet;
+use std::str::FromStr as _;
+
+use api_types::{Job, ParameterizedJobConfig, PeriodicConfig};
+use croner::Cron;
+use jiff::tz::TimeZone;
+use model::job::JobType;
+use model::text::quoted;
+
+use crate::admission::fields::{items, text};
+use crate::admission::problems::Problems;
+
+/// The zone of periodic jobs that name none.
+const DEFAULT_ZONE: &str = "UTC";
+
+/// What a job says about when it runs.
+pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
+    let runs_out = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
+    let only = |what: &str| format!("{what} can only be used with \"batch\" or \"sysbatch\" scheduler");
+    if let Some(periodic) = &job.periodic {
+        problems.add_if(!runs_out, || only("Periodic"));
+        problems.nest("", &self::periodic(periodic));
+    }
+    if let Some(parameterized) = &job.parameterized_job {
+        problems.add_if(!runs_out, || only("Parameterized job"));
+        problems.nest("", &self::parameterized(parameterized));
+    }
+}
+
+fn periodic(periodic: &PeriodicConfig) -> Problems {
+    let mut problems = Problems::default();
+    if periodic.enabled == Some(false) {
+        return problems;
+    }
+    let (one, several) = (text(&periodic.spec), items(&periodic.specs));
+    problems.add_if(one.is_empty() && several.is_empty(), || "Must specify a spec");
+    problems.add_if(!one.is_empty() && !several.is_empty(), || "Only cron or crons may be used");
+    let zone = Some(text(&periodic.time_zone)).filter(|zone| !zone.is_empty()).unwrap_or(DEFAULT_ZONE);
+    if let Err(error) = TimeZone::get(zone) {
+        problems.add(format!("Invalid time zone {}: {error}", quoted(zone)));
+    }
+    let specs = [one].into_iter().filter(|spec| !spec.is_empty()).chain(several.iter().map(String::as_str));
+    for spec in specs {
+        if let Err(reason) = cron(spec) {
+            problems.add(format!("Invalid cron spec {}: {reason}", quoted(spec)));
+        }
+    }
+    problems
+}
+
+/// Whether a text names moments: five fields, or six or seven with seconds and years, or a word such as `@daily`.
+fn cron(spec: &str) -> Result<(), String> {
+    if spec.split_whitespace().count() < 5 && !spec.starts_with('@') {
+        return Err("missing field(s)".to_owned());
+    }
+    Cron::from_str(spec).map(|_| ()).map_err(|error| error.to_string())
+}
+
+fn parameterized(parameterized: &ParameterizedJobConfig) -> Problems {
+    let mut problems = Problems::default();
+    let payload = text(&parameterized.payload);
+    problems.add_if(!matches!(payload, "optional" | "required" | "forbidden"), || {
+        format!("Unknown payload requirement: {}", quoted(payload))
+    });
+    let required: BTreeSet<&String> = items(&parameterized.meta_required).iter().collect();
+    let optional: BTreeSet<&String> = items(&parameterized.meta_optional).iter().collect();
+    let both: Vec<&str> = required.intersection(&optional).map(|key| key.as_str()).collect();
+    problems.add_if(!both.is_empty(), || {
+        let both = both.join(" ");
+        format!("Required and optional meta keys should be disjoint. Following keys exist in both: [{both}]")
+    });
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_named_in_the_usual_ways() {
+        for good in ["*/15 * * * *", "0 0 1 1 *", "@daily", "0 9 * * MON-FRI", "0 0 L * *"] {
+            assert_eq!(cron(good), Ok(()), "{good}");
+        }
+        for bad in ["", "every day", "61 * * * *", "* * * *", "@never"] {
+            assert!(cron(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn zones_have_names_that_everybody_knows() {
+        let in_zone = |zone: &str| PeriodicConfig {
+            spec: Some("@daily".to_owned()),
+            time_zone: Some(zone.to_owned()),
+            ..PeriodicConfig::default()
+        };
+        assert!(periodic(&in_zone("Europe/Vienna")).is_empty());
+        assert!(periodic(&in_zone("")).is_empty());
+        assert!(!periodic(&in_zone("Europe/Atlantis")).is_empty());
+    }
+}

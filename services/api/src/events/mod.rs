@@ -1,0 +1,103 @@
+//! The event stream (http-api §26): what changed, as objects under topics, to whoever follows.
+//!
+//! `topics` says who wants what, `shape` makes events of a change set, only those that somebody wants; `recent` keeps the
+//! newest change sets for those who begin a little earlier. Each stream follows the replica by itself: one that is too
+//! slow, or whose replica was loaded anew, ends, and its client begins again.
+
+mod recent;
+mod shape;
+mod topics;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use futures::stream;
+use model::Index;
+use serde::Serialize;
+use state::{Followed, Follower, Step};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::Api;
+use crate::frame::Pieces;
+
+pub(crate) use self::recent::Recent;
+use self::shape::Event;
+pub(crate) use self::topics::Topics;
+
+/// How often a stream says that it is still there.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// The events of one index.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Events {
+    index: Index,
+    events: Vec<Event>,
+}
+
+/// Events as they happen; from an index on, as far as it is remembered, or from now on.
+pub(crate) async fn stream(api: &Api, wanted: Topics, from: Index) -> Pieces {
+    let mut follower = api.replica.follow();
+    let mut begin = b"{}\n".to_vec();
+    if let Followed::Reset(now) = follower.next().await
+        && from.is_set()
+    {
+        for step in api.recent.between(from, now.index()).await {
+            begin.extend(line(&step, &wanted).unwrap_or_default());
+        }
+    }
+    let follow =
+        Follow { follower, wanted, next_heartbeat: Instant::now() + HEARTBEAT, stop: api.stop.clone() };
+    let begin = stream::iter([Ok(Bytes::from(begin))]);
+    let more = stream::unfold(follow, |mut follow| async move {
+        let piece = follow.next().await?;
+        Some((Ok(Bytes::from(piece)), follow))
+    });
+    Box::pin(futures::StreamExt::chain(begin, more))
+}
+
+struct Follow {
+    follower: Follower,
+    wanted: Topics,
+    next_heartbeat: Instant,
+    stop: CancellationToken,
+}
+
+impl Follow {
+    /// The next line; `None` at the end.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            tokio::select! {
+                followed = self.follower.next() => match followed {
+                    Followed::Reset(_) => return None,
+                    Followed::Step(step) => {
+                        if let Some(line) = line(&step, &self.wanted) {
+                            return Some(line);
+                        }
+                    }
+                },
+                () = sleep_until(self.next_heartbeat) => {
+                    self.next_heartbeat += HEARTBEAT;
+                    return Some(b"{}\n".to_vec());
+                }
+                () = self.stop.cancelled() => return None,
+            }
+        }
+    }
+}
+
+/// What is wanted of a change set, as a line; `None` if nothing is.
+fn line(step: &Step, wanted: &Topics) -> Option<Vec<u8>> {
+    let events = shape::events(step, wanted);
+    if events.is_empty() {
+        return None;
+    }
+    let events = Events { index: step.set.index, events };
+    let mut line = serde_json::to_vec(&events).expect("plain data in memory always has a JSON form");
+    line.push(b'\n');
+    Some(line)
+}

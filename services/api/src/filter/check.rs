@@ -1,0 +1,158 @@
+//! From what was written to what can be asked: selectors get what they lead to, values the type that they are compared
+//! with, regular expressions are made. Whatever is wrong with an expression is found here or earlier.
+
+use regex::{Regex, RegexBuilder};
+use serde::de::DeserializeOwned;
+
+use super::eval::{Filter, Literal, Node, Root, Selector, Test};
+use super::parse::{Bind, Expr, Operator};
+use super::shape::{Kind, Step, follow};
+use super::{Problem, REGEX_BYTES_MAX, REGEXES_MAX};
+
+/// Makes a filter for objects that the API shows as `T`.
+///
+/// # Errors
+/// If it asks for what they do not have, or compares what cannot be compared.
+pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Filter, Problem> {
+    let mut checker = Checker { follow: follow::<T>, scope: Vec::new(), regexes: 0 };
+    checker.node(expr).map(Filter)
+}
+
+type Follow = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::Astray>;
+
+struct Checker {
+    follow: Follow,
+    /// What names are bound to, the innermost last.
+    scope: Vec<(Option<String>, Bound)>,
+    regexes: usize,
+}
+
+#[derive(Clone)]
+enum Bound {
+    /// A key of a map.
+    Key,
+    /// The number of an element.
+    Number,
+    /// What these steps lead to from the object on.
+    Value(Vec<Step>),
+}
+
+impl Checker {
+    fn node(&mut self, expr: &Expr) -> Result<Node, Problem> {
+        Ok(match expr {
+            Expr::Or(ways) => Node::Or(self.nodes(ways)?),
+            Expr::And(parts) => Node::And(self.nodes(parts)?),
+            Expr::Not(inner) => Node::Not(Box::new(self.node(inner)?)),
+            Expr::Match { selector, operator, is_negated } => {
+                let (selector, _) = self.selector(selector)?;
+                let test = self.test(operator, &selector)?;
+                Node::Match { selector, test, is_negated: *is_negated }
+            }
+            Expr::Each { all, selector: steps, bind, holds } => {
+                let (selector, mut way) = self.selector(steps)?;
+                way.push(Step::Each);
+                let key = match selector.kind {
+                    Kind::List => Bound::Number,
+                    Kind::Map => Bound::Key,
+                    Kind::Text | Kind::Number | Kind::Bool | Kind::Struct | Kind::Any => {
+                        return Err(Problem::Selector(format!(
+                            "{} is neither a list nor a map",
+                            path(steps)
+                        )));
+                    }
+                };
+                let is_map = selector.kind == Kind::Map;
+                let value = Bound::Value(way);
+                let (first, second) = match bind {
+                    // The one name is a map's key, but a list's element.
+                    Bind::One(name) if is_map => (Some(name.clone()), None),
+                    Bind::One(name) => (None, Some(name.clone())),
+                    Bind::Two(first, second) => (first.clone(), second.clone()),
+                };
+                self.scope.extend([(first, key), (second, value)]);
+                let holds = self.node(holds);
+                self.scope.truncate(self.scope.len() - 2);
+                Node::Each { all: *all, selector, holds: Box::new(holds?) }
+            }
+        })
+    }
+
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, Problem> {
+        exprs.iter().map(|expr| self.node(expr)).collect()
+    }
+
+    /// What steps mean here, and the way there from the object on.
+    fn selector(&self, steps: &[String]) -> Result<(Selector, Vec<Step>), Problem> {
+        let names = |steps: &[String]| steps.iter().cloned().map(Step::Name).collect::<Vec<_>>();
+        let bound = self.scope.iter().rposition(|(name, _)| name.as_ref() == steps.first());
+        let (root, before, rest) = match bound.map(|place| (place, &self.scope[place].1)) {
+            None => (Root::Object, Vec::new(), steps),
+            Some((place, Bound::Value(way))) => (Root::Scope(place), way.clone(), &steps[1..]),
+            Some((place, bound @ (Bound::Key | Bound::Number))) => {
+                if steps.len() > 1 {
+                    return Err(astray(steps, 1));
+                }
+                let kind = if matches!(bound, Bound::Key) { Kind::Text } else { Kind::Number };
+                return Ok((Selector { root: Root::Scope(place), steps: Vec::new(), kind }, Vec::new()));
+            }
+        };
+        let way = [before.clone(), names(rest)].concat();
+        let (kind, keys) = (self.follow)(&way).map_err(|wrong| {
+            astray(steps, wrong.at.saturating_sub(before.len()) + steps.len() - rest.len())
+        })?;
+        let steps = rest.iter().cloned().zip(keys.into_iter().skip(before.len())).collect();
+        Ok((Selector { root, steps, kind }, way))
+    }
+
+    fn test(&mut self, operator: &Operator, selector: &Selector) -> Result<Test, Problem> {
+        let wrong = |what: &str| Err(Problem::Selector(format!("unable to {what} a value of that type")));
+        Ok(match (operator, selector.kind) {
+            (Operator::Equals(_), Kind::List | Kind::Map | Kind::Struct) => {
+                return wrong("compare for equality with");
+            }
+            (Operator::Equals(text), kind) => {
+                let literal = Literal::new(text);
+                let fits = match kind {
+                    Kind::Number => literal.is_number(),
+                    Kind::Bool => literal.is_bool(),
+                    Kind::Text | Kind::List | Kind::Map | Kind::Struct | Kind::Any => true,
+                };
+                if !fits {
+                    let what = if kind == Kind::Bool { "boolean" } else { "number" };
+                    return Err(Problem::Selector(format!("the value {text:?} is no {what}")));
+                }
+                Test::Equals(literal)
+            }
+            (Operator::Contains(_), Kind::Number | Kind::Bool | Kind::Struct) => return wrong("look into"),
+            (Operator::Contains(text), _) => Test::Contains(Literal::new(text)),
+            (Operator::Matches(text), Kind::Text | Kind::Any) => Test::Matches(self.regex(text)?),
+            (Operator::Matches(_), _) => return wrong("match a regular expression with"),
+            (Operator::IsEmpty, Kind::Number | Kind::Bool) => return wrong("tell the emptiness of"),
+            (Operator::IsEmpty, _) => Test::IsEmpty,
+            (Operator::IsNil, _) => Test::IsNil,
+        })
+    }
+
+    fn regex(&mut self, text: &str) -> Result<Regex, Problem> {
+        let problem = |what: String| Problem::Syntax { offset: 0, what };
+        self.regexes += 1;
+        if self.regexes > REGEXES_MAX {
+            return Err(problem(format!("more than {REGEXES_MAX} regular expressions")));
+        }
+        let built =
+            RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
+        built.map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))
+    }
+}
+
+fn path(steps: &[String]) -> String {
+    steps.iter().map(|step| format!("/{step}")).collect()
+}
+
+fn astray(steps: &[String], at: usize) -> Problem {
+    let name = steps.get(at).map_or("", String::as_str);
+    Problem::Selector(format!(
+        "error finding value in datum: {} at part {at}: couldn't find key: struct field with name {name:?}",
+        path(steps)
+    ))
+}

@@ -1,0 +1,242 @@
+//! Whether an object is wanted.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::Object;
+use super::shape::Kind;
+
+/// A filter that was checked against the type of its objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter(pub(super) Node);
+
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    Or(Vec<Node>),
+    And(Vec<Node>),
+    Not(Box<Node>),
+    Match { selector: Selector, test: Test, is_negated: bool },
+    Each { all: bool, selector: Selector, holds: Box<Node> },
+}
+
+/// Where a value is.
+#[derive(Debug, Clone)]
+pub(super) struct Selector {
+    pub(super) root: Root,
+    /// Names; and of each whether it is a key of a map or the number of an element, which need not be there.
+    pub(super) steps: Vec<(String, bool)>,
+    pub(super) kind: Kind,
+}
+
+/// Where steps begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Root {
+    Object,
+    /// What a quantifier has bound, by its place.
+    Scope(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Test {
+    Equals(Literal),
+    Contains(Literal),
+    Matches(Regex),
+    IsEmpty,
+    IsNil,
+}
+
+/// A value as it was written, and as what it can be read.
+#[derive(Debug, Clone)]
+pub(super) struct Literal {
+    text: String,
+    integer: Option<i128>,
+    float: Option<f64>,
+}
+
+impl Literal {
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), integer: text.parse().ok(), float: text.parse().ok() }
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        self.float.is_some()
+    }
+
+    pub(super) fn is_bool(&self) -> bool {
+        matches!(self.text.as_str(), "true" | "false")
+    }
+
+    fn is(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => *text == self.text,
+            Value::Bool(value) => self.text == if *value { "true" } else { "false" },
+            Value::Number(number) => {
+                let integer = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
+                match (integer, self.integer) {
+                    (Some(one), Some(other)) => one == other,
+                    _ => number.as_f64() == self.float,
+                }
+            }
+            Value::Null | Value::Array(_) | Value::Object(_) => false,
+        }
+    }
+
+    /// Whether it is what a value is that was left out for being nothing.
+    fn is_zero(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Text => self.text.is_empty(),
+            Kind::Number => self.float == Some(0.0),
+            Kind::Bool => self.text == "false",
+            Kind::List | Kind::Map | Kind::Struct | Kind::Any => false,
+        }
+    }
+}
+
+/// An object that is written out only when somebody has to look inside.
+struct Lazy<'a> {
+    object: &'a dyn Object,
+    whole: OnceCell<Value>,
+}
+
+/// What a selector has led to.
+enum Seen<'a> {
+    Text(Cow<'a, str>),
+    Json(&'a Value),
+    /// The number of an element.
+    Number(usize),
+    /// It was left out, or is null: nothing of its kind.
+    Zero,
+    /// A map has no such key, a list no such element.
+    NotThere,
+    /// Something on the way there is null.
+    Nowhere,
+}
+
+impl Seen<'_> {
+    fn json(&self) -> Option<&Value> {
+        if let Self::Json(value) = self { Some(value) } else { None }
+    }
+
+    /// It as text; nothing is the empty one.
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Json(value) => value.as_str(),
+            Self::Zero => Some(""),
+            Self::Number(_) | Self::NotThere | Self::Nowhere => None,
+        }
+    }
+}
+
+impl Filter {
+    /// Whether an object is wanted.
+    pub(crate) fn wants(&self, object: &dyn Object) -> bool {
+        let lazy = Lazy { object, whole: OnceCell::new() };
+        holds(&self.0, &lazy, &mut Vec::new())
+    }
+}
+
+/// What a quantifier has bound.
+#[derive(Clone, Copy)]
+enum Scoped<'a> {
+    Key(&'a str),
+    Number(usize),
+    Value(&'a Value),
+}
+
+fn holds<'a>(node: &Node, lazy: &'a Lazy<'a>, scope: &mut Vec<Scoped<'a>>) -> bool {
+    match node {
+        Node::Or(ways) => ways.iter().any(|way| holds(way, lazy, scope)),
+        Node::And(parts) => parts.iter().all(|part| holds(part, lazy, scope)),
+        Node::Not(inner) => !holds(inner, lazy, scope),
+        Node::Match { selector, test, is_negated } => match see(selector, lazy, scope) {
+            Seen::Nowhere => matches!((test, is_negated), (Test::IsNil, false)),
+            // What is not there is empty, and unlike whatever it is compared with.
+            Seen::NotThere => matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated,
+            seen @ (Seen::Text(_) | Seen::Json(_) | Seen::Number(_) | Seen::Zero) => {
+                test.holds(&seen, selector.kind) != *is_negated
+            }
+        },
+        Node::Each { all, selector, holds: inner } => {
+            let Seen::Json(value) = see(selector, lazy, scope) else { return *all };
+            let mut check = |key: Scoped<'a>, value: &'a Value| {
+                scope.extend([key, Scoped::Value(value)]);
+                let is_so = holds(inner, lazy, scope);
+                scope.truncate(scope.len() - 2);
+                is_so != *all
+            };
+            let is_decided = match value {
+                Value::Array(items) => {
+                    items.iter().enumerate().any(|(at, item)| check(Scoped::Number(at), item))
+                }
+                Value::Object(entries) => entries.iter().any(|(key, value)| check(Scoped::Key(key), value)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            };
+            is_decided != *all
+        }
+    }
+}
+
+fn see<'a>(selector: &Selector, lazy: &'a Lazy<'a>, scope: &[Scoped<'a>]) -> Seen<'a> {
+    let mut value = match selector.root {
+        Root::Object => {
+            if let [(field, _)] = &selector.steps[..]
+                && let Some(text) = lazy.object.at_hand(field)
+            {
+                return Seen::Text(text);
+            }
+            lazy.whole.get_or_init(|| lazy.object.whole())
+        }
+        Root::Scope(place) => match scope[place] {
+            Scoped::Key(key) => return Seen::Text(Cow::Borrowed(key)),
+            Scoped::Number(number) => return Seen::Number(number),
+            Scoped::Value(value) => value,
+        },
+    };
+    for (place, (name, is_key)) in selector.steps.iter().enumerate() {
+        let next = match value {
+            Value::Array(items) => name.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Value::Object(entries) => entries.get(name),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        };
+        let is_last = place + 1 == selector.steps.len();
+        value = match next {
+            Some(Value::Null) | None if !is_last && !is_key => return Seen::Nowhere,
+            Some(Value::Null) if is_last => return Seen::Zero,
+            None if is_last && !is_key => return Seen::Zero,
+            Some(Value::Null) | None => return Seen::NotThere,
+            Some(next) => next,
+        };
+    }
+    Seen::Json(value)
+}
+
+impl Test {
+    fn holds(&self, seen: &Seen<'_>, kind: Kind) -> bool {
+        match self {
+            Self::Equals(literal) => match seen {
+                Seen::Text(text) => literal.text == *text,
+                Seen::Json(value) => literal.is(value),
+                Seen::Number(number) => literal.integer == i128::try_from(*number).ok(),
+                Seen::Zero => literal.is_zero(kind),
+                // Decided already.
+                Seen::NotThere | Seen::Nowhere => false,
+            },
+            Self::Contains(literal) => match seen.json() {
+                Some(Value::Array(items)) => items.iter().any(|item| literal.is(item)),
+                Some(Value::Object(entries)) => entries.contains_key(&literal.text),
+                _ => seen.text().is_some_and(|text| text.contains(&literal.text)),
+            },
+            Self::Matches(regex) => seen.text().is_some_and(|text| regex.is_match(text)),
+            Self::IsEmpty => match seen.json() {
+                Some(Value::Array(items)) => items.is_empty(),
+                Some(Value::Object(entries)) => entries.is_empty(),
+                _ => seen.text().is_some_and(str::is_empty),
+            },
+            Self::IsNil => matches!(seen, Seen::Zero),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The language: from text to a tree. What the names in it lead to is not known here.
+
+use super::{BYTES_MAX, DEPTH_MAX, Problem};
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expr {
+    /// At least one holds.
+    Or(Vec<Expr>),
+    /// All hold.
+    And(Vec<Expr>),
+    /// It does not hold.
+    Not(Box<Expr>),
+    /// Something about a value.
+    Match { selector: Vec<String>, operator: Operator, is_negated: bool },
+    /// Something about the elements of a list or the entries of a map.
+    Each {
+        /// Of all of them, or of any.
+        all: bool,
+        selector: Vec<String>,
+        bind: Bind,
+        holds: Box<Expr>,
+    },
+}
+
+/// What is asked of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equals(String),
+    /// A text has it as a part, a list as an element, a map as a key. `in` is the same the other way round.
+    Contains(String),
+    Matches(String),
+    IsEmpty,
+    IsNil,
+}
+
+/// How a quantifier's body names what it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Bind {
+    /// An element of a list, or a key of a map.
+    One(String),
+    /// An index or key, and the value; `None` is `_`.
+    Two(Option<String>, Option<String>),
+}
+
+/// Reads an expression.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
+    let mut parser = Parser { text, at: 0, depth: 0 };
+    if text.len() > BYTES_MAX {
+        return Err(parser.error(format!("the expression is longer than {BYTES_MAX} bytes")));
+    }
+    let expr = parser.or()?;
+    parser.space();
+    if parser.at < text.len() {
+        return Err(parser.error("no match found, expected \"and\", \"or\" or the end"));
+    }
+    Ok(expr)
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn error(&self, what: impl Into<String>) -> Problem {
+        Problem::Syntax { offset: self.at, what: what.into() }
+    }
+
+    fn space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
+    }
+
+    /// Takes a sign, with space before it.
+    fn sign(&mut self, sign: &str) -> bool {
+        let before = self.at;
+        self.space();
+        let is_there = self.rest().starts_with(sign);
+        self.at = if is_there { self.at + sign.len() } else { before };
+        is_there
+    }
+
+    /// Takes words, one after the other, with space before each; all or none.
+    fn words(&mut self, words: &[&str]) -> bool {
+        let before = self.at;
+        for word in words {
+            self.space();
+            let rest = self.rest();
+            let ends = |rest: &str| !rest.starts_with(|next: char| is_in_ident(next) || next == '.');
+            match rest.strip_prefix(word) {
+                Some(after) if ends(after) => self.at += word.len(),
+                _ => {
+                    self.at = before;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn or(&mut self) -> Result<Expr, Problem> {
+        let mut ways = vec![self.and()?];
+        while self.words(&["or"]) {
+            ways.push(self.and()?);
+        }
+        Ok(if ways.len() == 1 { ways.remove(0) } else { Expr::Or(ways) })
+    }
+
+    fn and(&mut self) -> Result<Expr, Problem> {
+        let mut parts = vec![self.not()?];
+        while self.words(&["and"]) {
+            parts.push(self.not()?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Expr::And(parts) })
+    }
+
+    fn not(&mut self) -> Result<Expr, Problem> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.error(format!("the expression nests deeper than {DEPTH_MAX}")));
+        }
+        let expr = if self.words(&["not"]) { Expr::Not(Box::new(self.not()?)) } else { self.primary()? };
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    fn primary(&mut self) -> Result<Expr, Problem> {
+        if self.sign("(") {
+            let inner = self.or()?;
+            return if self.sign(")") {
+                Ok(inner)
+            } else {
+                Err(self.error("no match found, expected \")\""))
+            };
+        }
+        for (word, all) in [("any", false), ("all", true)] {
+            let before = self.at;
+            if self.words(&[word]) {
+                // A field may have that name.
+                match self.each(all)? {
+                    Some(expr) => return Ok(expr),
+                    None => self.at = before,
+                }
+            }
+        }
+        self.comparison()
+    }
+
+    fn each(&mut self, all: bool) -> Result<Option<Expr>, Problem> {
+        self.space();
+        let Ok((Some(selector), _)) = self.operand() else { return Ok(None) };
+        if !self.words(&["as"]) {
+            return Ok(None);
+        }
+        let first = self.binding()?;
+        let bind = if self.sign(",") {
+            Bind::Two(first, self.binding()?)
+        } else {
+            Bind::One(first.ok_or_else(|| self.error("no match found, expected a name"))?)
+        };
+        if !self.sign("{") {
+            return Err(self.error("no match found, expected \"{\""));
+        }
+        let holds = Box::new(self.or()?);
+        if !self.sign("}") {
+            return Err(self.error("no match found, expected \"}\""));
+        }
+        Ok(Some(Expr::Each { all, selector, bind, holds }))
+    }
+
+    /// A name to bind; `None` for `_`.
+    fn binding(&mut self) -> Result<Option<String>, Problem> {
+        self.space();
+        if self.rest().starts_with('_') {
+            self.at += 1;
+            return Ok(None);
+        }
+        match self.ident() {
+            Some(name) => Ok(Some(name.to_owned())),
+            None => Err(self.error("no match found, expected a name")),
+        }
+    }
+
+    fn comparison(&mut self) -> Result<Expr, Problem> {
+        self.space();
+        let (selector, value) = self.operand()?;
+        for (words, is_negated) in [(&["in"][..], false), (&["not", "in"][..], true)] {
+            if self.words(words) {
+                self.space();
+                let (Some(selector), _) = self.operand()? else {
+                    return Err(self.error("no match found, expected a selector"));
+                };
+                return Ok(Expr::Match { selector, operator: Operator::Contains(value), is_negated });
+            }
+        }
+        let Some(selector) = selector else {
+            return Err(self.error("no match found, expected \"in\" or \"not in\""));
+        };
+        let (operator, is_negated) = self.operator()?;
+        Ok(Expr::Match { selector, operator, is_negated })
+    }
+
+    fn operator(&mut self) -> Result<(Operator, bool), Problem> {
+        if self.sign("==") {
+            return Ok((Operator::Equals(self.value()?), false));
+        }
+        if self.sign("!=") {
+            return Ok((Operator::Equals(self.value()?), true));
+        }
+        for (words, is_negated) in [(&["contains"][..], false), (&["not", "contains"], true)] {
+            if self.words(words) {
+                return Ok((Operator::Contains(self.value()?), is_negated));
+            }
+        }
+        for (words, is_negated) in [(&["matches"][..], false), (&["not", "matches"], true)] {
+            if self.words(words) {
+                return Ok((Operator::Matches(self.value()?), is_negated));
+            }
+        }
+        for (words, operator, is_negated) in [
+            (&["is", "empty"][..], Operator::IsEmpty, false),
+            (&["is", "not", "empty"], Operator::IsEmpty, true),
+            (&["is", "nil"], Operator::IsNil, false),
+            (&["is", "not", "nil"], Operator::IsNil, true),
+        ] {
+            if self.words(words) {
+                return Ok((operator, is_negated));
+            }
+        }
+        Err(self.error(
+            "no match found, expected an operator such as \"==\", \"!=\", \"contains\" or \"is empty\"",
+        ))
+    }
+
+    fn value(&mut self) -> Result<String, Problem> {
+        self.space();
+        self.operand().map(|(_, value)| value)
+    }
+
+    /// A selector or a value: which of the two, what follows says. Every selector can be a value, not the other way.
+    fn operand(&mut self) -> Result<(Option<Vec<String>>, String), Problem> {
+        let begin = self.at;
+        if let Some(text) = self.quoted()? {
+            let pointer = text.strip_prefix('/').map(|pointer| {
+                pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
+            });
+            return Ok((pointer, text));
+        }
+        if self.rest().starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+            let rest = self.rest();
+            let end = rest.find(|char: char| !(char.is_ascii_digit() || matches!(char, '-' | '.')));
+            let number = &rest[..end.unwrap_or(rest.len())];
+            if number.parse::<f64>().is_err() || rest[number.len()..].starts_with(is_in_ident) {
+                return Err(self.error("no match found, expected a number"));
+            }
+            self.at += number.len();
+            return Ok((None, number.to_owned()));
+        }
+        let Some(first) = self.ident() else {
+            return Err(self.error("no match found, expected a selector, a value, \"not\" or \"(\""));
+        };
+        let mut steps = vec![first.to_owned()];
+        loop {
+            if self.rest().starts_with('.') {
+                self.at += 1;
+                let rest = self.rest();
+                let digits = rest.find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len());
+                let step = match self.ident() {
+                    Some(step) => step,
+                    None if digits > 0 => {
+                        self.at += digits;
+                        &rest[..digits]
+                    }
+                    None => return Err(self.error("no match found, expected a name or a number")),
+                };
+                steps.push(step.to_owned());
+            } else if self.rest().starts_with('[') {
+                self.at += 1;
+                let key = self.quoted()?;
+                steps.push(key.ok_or_else(|| self.error("no match found, expected a quoted key"))?);
+                if !self.rest().starts_with(']') {
+                    return Err(self.error("no match found, expected \"]\""));
+                }
+                self.at += 1;
+            } else {
+                return Ok((Some(steps), self.text[begin..self.at].to_owned()));
+            }
+        }
+    }
+
+    fn ident(&mut self) -> Option<&'a str> {
+        let rest = self.rest();
+        if !rest.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return None;
+        }
+        let end = rest.find(|char| !is_in_ident(char)).unwrap_or(rest.len());
+        self.at += end;
+        Some(&rest[..end])
+    }
+
+    fn quoted(&mut self) -> Result<Option<String>, Problem> {
+        let rest = self.rest();
+        let Some(quote) = rest.chars().next().filter(|first| matches!(first, '"' | '`')) else {
+            return Ok(None);
+        };
+        let (mut text, mut is_escaped) = (String::new(), false);
+        for (at, char) in rest.char_indices().skip(1) {
+            match char {
+                char if is_escaped => {
+                    is_escaped = false;
+                    match char {
+                        'n' => text.push('\n'),
+                        't' => text.push('\t'),
+                        'r' => text.push('\r'),
+                        '"' | '\\' => text.push(char),
+                        // Left as it is for regular expressions.
+                        other => text.extend(['\\', other]),
+                    }
+                }
+                '\\' if quote == '"' => is_escaped = true,
+                char if char == quote => {
+                    self.at += at + quote.len_utf8();
+                    return Ok(Some(text));
+                }
+                char => text.push(char),
+            }
+        }
+        Err(self.error("string literal not terminated"))
+    }
+}
+
+fn is_in_ident(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '/')
+}

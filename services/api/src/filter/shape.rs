@@ -1,0 +1,213 @@
+//! What a selector leads to in an object of a type, found out from how the type is read: a reader that follows the
+//! selector's steps and notes what it is asked for at the end. So names of fields stand in one place, the type.
+
+use std::cell::Cell;
+
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value,
+};
+
+/// What kind of value it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Number,
+    Bool,
+    List,
+    Map,
+    Struct,
+    /// Only the value itself says.
+    Any,
+}
+
+/// A step of a selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A field, a key, or the number of an element.
+    Name(String),
+    /// Any element or entry.
+    Each,
+}
+
+/// Where a selector leads to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Astray {
+    /// The number of the step.
+    pub(super) at: usize,
+}
+
+/// What steps lead to in a `T`, and which of them are keys of maps, or elements, which need not be there.
+///
+/// # Errors
+/// If there cannot be such a thing.
+pub(super) fn follow<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), Astray> {
+    let trace = Trace { keys: Cell::default(), outcome: Cell::new(Err(Astray { at: 0 })) };
+    // Always fails: what there is to know is in the trace by then.
+    let _ = T::deserialize(Probe { steps, at: 0, trace: &trace });
+    let mut keys = trace.keys.take();
+    trace.outcome.get().map(|kind| {
+        keys.resize(steps.len(), true);
+        (kind, keys)
+    })
+}
+
+struct Trace {
+    keys: Cell<Vec<bool>>,
+    outcome: Cell<Result<Kind, Astray>>,
+}
+
+#[derive(Clone, Copy)]
+struct Probe<'a> {
+    steps: &'a [Step],
+    at: usize,
+    trace: &'a Trace,
+}
+
+impl Probe<'_> {
+    fn end<T>(self, outcome: Result<Kind, Astray>) -> Result<T, value::Error> {
+        self.trace.outcome.set(outcome);
+        Err(value::Error::custom("found"))
+    }
+
+    /// The end of the way, or not the right way on.
+    fn leaf<T>(self, kind: Kind) -> Result<T, value::Error> {
+        let is_end = self.at == self.steps.len() || kind == Kind::Any;
+        self.end(if is_end { Ok(kind) } else { Err(Astray { at: self.at }) })
+    }
+
+    /// One step on.
+    fn next(self, is_key: bool) -> Self {
+        let mut keys = self.trace.keys.take();
+        keys.push(is_key);
+        self.trace.keys.set(keys);
+        Self { at: self.at + 1, ..self }
+    }
+}
+
+macro_rules! leaves {
+    ($($kind:ident: $($method:ident)*;)*) => {
+        $($(fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            self.leaf(Kind::$kind)
+        })*)*
+    };
+}
+
+impl<'de> Deserializer<'de> for Probe<'_> {
+    type Error = value::Error;
+
+    leaves! {
+        Bool: deserialize_bool;
+        Number: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128 deserialize_u8
+            deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64;
+        Text: deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
+            deserialize_identifier;
+        Any: deserialize_any deserialize_unit deserialize_ignored_any;
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.leaf(Kind::Any)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.leaf(Kind::Text)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        match self.steps.get(self.at) {
+            None => self.end(Ok(Kind::Struct)),
+            Some(Step::Name(name)) if fields.contains(&name.as_str()) => {
+                visitor.visit_map(Entry { key: Some(name), value: self.next(false) })
+            }
+            Some(Step::Name(_) | Step::Each) => self.end(Err(Astray { at: self.at })),
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.steps.get(self.at) {
+            None => self.end(Ok(Kind::Map)),
+            Some(Step::Name(name)) => visitor.visit_map(Entry { key: Some(name), value: self.next(true) }),
+            Some(Step::Each) => visitor.visit_map(Entry { key: Some(""), value: self.next(true) }),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.steps.get(self.at) {
+            None => self.end(Ok(Kind::List)),
+            Some(Step::Name(name)) if name.parse::<usize>().is_err() => self.end(Err(Astray { at: self.at })),
+            Some(Step::Name(_) | Step::Each) => visitor.visit_seq(Element(self.next(true))),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Self::Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        self.deserialize_seq(visitor)
+    }
+}
+
+/// A map or struct with one entry.
+struct Entry<'a> {
+    key: Option<&'a str>,
+    value: Probe<'a>,
+}
+
+impl<'de> MapAccess<'de> for Entry<'_> {
+    type Error = value::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Self::Error> {
+        let Some(key) = self.key.take() else { return Ok(None) };
+        seed.deserialize(StrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Self::Error> {
+        seed.deserialize(self.value)
+    }
+}
+
+/// A list with one element.
+struct Element<'a>(Probe<'a>);
+
+impl<'de> SeqAccess<'de> for Element<'_> {
+    type Error = value::Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Self::Error> {
+        seed.deserialize(self.0).map(Some)
+    }
+}

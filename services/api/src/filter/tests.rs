@@ -1,0 +1,375 @@
+//! Filters about jobs and nodes as the API shows them, and properties of the language.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use api_types::{Evaluation, Job, Node};
+use serde_json::{Value, json};
+
+use super::parse::{Bind, Expr, Operator, parse};
+use super::{Object, Problem, read};
+
+struct Shown {
+    json: Value,
+    looked_inside: Cell<bool>,
+}
+
+impl Object for Shown {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        (field == "ID").then(|| self.json["ID"].as_str().unwrap_or_default().into())
+    }
+
+    fn whole(&self) -> Value {
+        self.looked_inside.set(true);
+        self.json.clone()
+    }
+}
+
+fn job() -> Shown {
+    let json = json!({
+        "ID": "web/a", "Name": "web", "Type": "service", "Priority": 70, "Stop": false,
+        "Datacenters": ["dc1", "dc2"], "Meta": {"team": "x", "odd.key": "v"},
+        "ParameterizedJob": null, "Update": null, "Region": null,
+        "TaskGroups": [
+            {"Name": "g", "Count": 1, "Meta": null, "Tasks": [{"Name": "t", "Config": {"port": 80, "args": ["a"]}}]},
+            {"Name": "h", "Count": 0, "Meta": {"k": "v"}, "Tasks": []},
+        ],
+    });
+    Shown { json, looked_inside: Cell::new(false) }
+}
+
+fn wants(text: &str) -> bool {
+    let filter = read::<Job>(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+    filter.unwrap().wants(&job())
+}
+
+fn problem(text: &str) -> Problem {
+    read::<Job>(text).map(|_| ()).expect_err(text)
+}
+
+#[test]
+fn comparisons() {
+    for text in [
+        "Type == service",
+        r#"Type == "service""#,
+        "Type == `service`",
+        "Type != batch",
+        "Priority == 70",
+        "Priority != 7",
+        "Stop == false",
+        "Stop != true",
+        r#"Name contains "e""#,
+        "Datacenters contains dc2",
+        "Meta contains team",
+        r#""dc1" in Datacenters"#,
+        "dc1 in Datacenters",
+        "dc3 not in Datacenters",
+        "Name not contains x",
+        r#"ID matches "^web/[a-c]$""#,
+        r#"ID not matches "\d""#,
+        r#"Meta.team == "x""#,
+        r#"Meta["odd.key"] == v"#,
+        r#""/Meta/team" == x"#,
+        "TaskGroups.0.Name == g",
+        "TaskGroups.0.Tasks.0.Config.port == 80",
+        "a in TaskGroups.0.Tasks.0.Config.args",
+    ] {
+        assert!(wants(text), "{text}");
+        assert!(!wants(&format!("not ({text})")), "{text}");
+        assert!(!wants(&format!("not {text}")), "{text}");
+    }
+}
+
+#[test]
+fn what_is_nothing() {
+    for text in [
+        "ParameterizedJob is nil",
+        "Region is empty",
+        r#"Region == """#,
+        "Meta is not empty",
+        "Meta is not nil",
+        "Datacenters is not empty",
+        "Meta.none is empty",
+        "Meta.none != x",
+        "x not in Meta.none",
+        "TaskGroups.0.Meta is empty",
+    ] {
+        assert!(wants(text), "{text}");
+    }
+    for text in [
+        "Meta.none == x",
+        "Update.MaxParallel == 0",
+        "Update.MaxParallel != 1",
+        "Update.MaxParallel is not nil",
+        "TaskGroups.7.Name == g",
+        "Meta is empty",
+    ] {
+        assert!(!wants(text), "{text}");
+    }
+}
+
+#[test]
+fn words_bind_as_they_should() {
+    assert!(wants("Type == batch or Type == service and Priority == 70"));
+    assert!(!wants("(Type == batch or Type == service) and Priority == 7"));
+    assert!(wants("not Type == batch and Priority == 70"));
+    assert!(!wants("not (Type == batch or Priority == 70)"));
+    assert!(wants("\n Type==service\tand\n(Priority==70)"));
+    assert!(wants("Name == web or Name == and"), "a value may be a keyword");
+}
+
+#[test]
+fn quantifiers() {
+    for text in [
+        "any TaskGroups as tg { tg.Name == g and tg.Count == 1 }",
+        "all TaskGroups as tg { tg.Count != 7 }",
+        "any TaskGroups as i, tg { i == 1 and tg.Name == h }",
+        "any TaskGroups as _, tg { tg.Name == h }",
+        "any TaskGroups as i, _ { i == 1 }",
+        "any Meta as key { key == team }",
+        "any Meta as key, value { key == team and value == x }",
+        "any Datacenters as dc { dc matches `2$` }",
+        "all Constraints as c { c.LTarget == x }",
+        "any TaskGroups as tg { any tg.Tasks as t { t.Name == t and tg.Name == g } }",
+        "not any TaskGroups as tg { tg.Count == 9 }",
+    ] {
+        assert!(wants(text), "{text}");
+    }
+    assert!(!wants("any Constraints as c { c.LTarget == x }"));
+    assert!(!wants("all TaskGroups as tg { tg.Count == 0 }"));
+}
+
+#[test]
+fn an_object_is_written_out_only_if_need_be() {
+    let filter = read::<Job>(r#"ID == "web/a" or Priority == 70"#).unwrap().unwrap();
+    let object = job();
+    assert!(filter.wants(&object));
+    assert!(!object.looked_inside.get());
+    let filter = read::<Job>("ID == other or Priority == 70").unwrap().unwrap();
+    assert!(filter.wants(&object) && object.looked_inside.get());
+}
+
+#[test]
+fn fields_of_objects_that_leave_out_what_is_empty() {
+    let eval = Shown { json: json!({"ID": "x"}), looked_inside: Cell::new(false) };
+    let wants = |text: &str| read::<Evaluation>(text).unwrap().unwrap().wants(&eval);
+    assert!(wants(r#"DeploymentID == """#) && wants("Priority == 0") && wants("NodeID is empty"));
+    assert!(
+        read::<Node>(r#"Attributes["kernel.name"] == linux and Drivers.raw_exec.Healthy == true"#).is_ok()
+    );
+}
+
+#[test]
+fn what_does_not_exist_is_said() {
+    let text = problem("Nope == 1").to_string();
+    assert_eq!(
+        text,
+        r#"error finding value in datum: /Nope at part 0: couldn't find key: struct field with name "Nope""#
+    );
+    for text in [
+        "TaskGroups.0.Nope == 1",
+        "Meta.a.b == 1",
+        "TaskGroups.x is empty",
+        "any TaskGroups as tg { tg.Nope == 1 }",
+        "any Meta as key { key.x == 1 }",
+        "any Priority as x { x == 1 }",
+        "Priority == abc",
+        "Stop == 7",
+        "Datacenters == dc1",
+        "Priority contains 7",
+        "Priority matches `7`",
+        "Priority is empty",
+    ] {
+        assert!(matches!(problem(text), Problem::Selector(_)), "{text}: {}", problem(text));
+    }
+}
+
+#[test]
+fn what_is_no_expression_is_refused_with_its_place() {
+    assert!(problem("bad").to_string().starts_with("1:4 (3): no match found, expected"));
+    for text in [
+        "Type == ",
+        "(Type == batch",
+        "Type === \"x\"",
+        "Priority > 3",
+        "Type == a AND Type == b",
+        "ID matches \"[\"",
+        "and",
+        "Type == \"x",
+        "Type ==",
+        "x in",
+        "\"a\" == b",
+        "7 == Priority",
+        "any TaskGroups as { x == 1 }",
+        "any TaskGroups as tg { }",
+        "Type is",
+        "Type is full",
+        "Meta[team] == x",
+        "Meta[\"a\" == x",
+        "a. == b",
+        " ",
+        "7x in Datacenters",
+    ] {
+        assert!(matches!(problem(text), Problem::Syntax { .. }), "{text}: {}", problem(text));
+    }
+}
+
+#[test]
+fn it_is_bounded() {
+    let syntax = |text: &str| matches!(problem(text), Problem::Syntax { .. });
+    assert!(syntax(&format!("Name == \"{}\"", "x".repeat(20_000))));
+    assert!(syntax(&format!("{}Name == x{}", "(".repeat(40), ")".repeat(40))));
+    assert!(syntax(&"not ".repeat(1_000)));
+    assert!(syntax(&vec!["Name matches `a`"; 33].join(" or ")));
+    assert!(syntax("Name matches `((((a{100}){100}){100}){100})`"));
+    let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
+    assert!(read::<Job>(&long).is_ok(), "the web interface sends such");
+}
+
+/// Writes an expression in full parentheses.
+fn write(expr: &Expr) -> String {
+    let join = |exprs: &[Expr], word: &str| {
+        format!("({})", exprs.iter().map(write).collect::<Vec<_>>().join(&format!(" {word} ")))
+    };
+    let path = |steps: &[String]| {
+        let rest: String = steps[1..].iter().map(|step| format!("[{}]", quoted(step))).collect();
+        format!("{}{rest}", steps[0])
+    };
+    match expr {
+        Expr::Or(ways) => join(ways, "or"),
+        Expr::And(parts) => join(parts, "and"),
+        Expr::Not(inner) => format!("not {}", write(inner)),
+        Expr::Match { selector, operator, is_negated } => {
+            let not = if *is_negated { "not " } else { "" };
+            let selector = path(selector);
+            match operator {
+                Operator::Equals(value) => {
+                    format!("{selector} {} {}", if *is_negated { "!=" } else { "==" }, quoted(value))
+                }
+                Operator::Contains(value) => format!("{} {not}in {selector}", quoted(value)),
+                Operator::Matches(value) => format!("{selector} {not}matches {}", quoted(value)),
+                Operator::IsEmpty => format!("{selector} is {not}empty"),
+                Operator::IsNil => format!("{selector} is {not}nil"),
+            }
+        }
+        Expr::Each { all, selector, bind, holds } => {
+            let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "_".to_owned());
+            let bind = match bind {
+                Bind::One(one) => one.clone(),
+                Bind::Two(first, second) => format!("{}, {}", name(first), name(second)),
+            };
+            let word = if *all { "all" } else { "any" };
+            format!("{word} {} as {bind} {{ {} }}", path(selector), write(holds))
+        }
+    }
+}
+
+/// A text as it is written; only what has an escape of its own.
+fn quoted(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{escaped}\"")
+}
+
+/// An expression out of raw choices.
+fn any_expr(u: &mut arbtest::arbitrary::Unstructured<'_>, depth: usize) -> arbtest::arbitrary::Result<Expr> {
+    const NAMES: [&str; 6] = ["Name", "Meta", "x", "not_in", "order", "anyone"];
+    const TEXTS: [&str; 8] = ["", "a", "a\"b\\", "dc1", "and", "7", "\u{e4}\n", "}"];
+    let steps = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
+        let mut steps = vec![(*u.choose(&NAMES)?).to_owned()];
+        for _ in 0..u.int_in_range(0..=2)? {
+            steps.push((*u.choose(&TEXTS)?).to_owned());
+        }
+        Ok(steps)
+    };
+    if depth == 0 || u.is_empty() || u.ratio(1, 3)? {
+        let value = (*u.choose(&TEXTS)?).to_owned();
+        let operator = match u.int_in_range(0..=4)? {
+            0 => Operator::Equals(value),
+            1 => Operator::Contains(value),
+            2 => Operator::Matches(value),
+            3 => Operator::IsEmpty,
+            _ => Operator::IsNil,
+        };
+        return Ok(Expr::Match { selector: steps(u)?, operator, is_negated: u.arbitrary()? });
+    }
+    let some = |u: &mut arbtest::arbitrary::Unstructured<'_>| -> arbtest::arbitrary::Result<Vec<Expr>> {
+        (0..u.int_in_range(2..=4)?).map(|_| any_expr(u, depth - 1)).collect()
+    };
+    Ok(match u.int_in_range(0..=3)? {
+        0 => Expr::Or(some(u)?),
+        1 => Expr::And(some(u)?),
+        2 => Expr::Not(Box::new(any_expr(u, depth - 1)?)),
+        _ => {
+            let name = |u: &mut arbtest::arbitrary::Unstructured<'_>| -> arbtest::arbitrary::Result<_> {
+                Ok(u.arbitrary::<bool>()?.then(|| "bound".to_owned()))
+            };
+            let bind =
+                if u.arbitrary()? { Bind::One("bound".to_owned()) } else { Bind::Two(name(u)?, name(u)?) };
+            let holds = Box::new(any_expr(u, depth - 1)?);
+            Expr::Each { all: u.arbitrary()?, selector: steps(u)?, bind, holds }
+        }
+    })
+}
+
+#[test]
+fn what_is_written_is_read_as_it_was_meant() {
+    arbtest::arbtest(|u| {
+        let expr = any_expr(u, 4)?;
+        let text = write(&expr);
+        assert_eq!(parse(&text).as_ref(), Ok(&expr), "{text}");
+        Ok(())
+    })
+    .budget_ms(1_000);
+}
+
+#[test]
+fn nothing_makes_it_panic() {
+    const PARTS: [&str; 34] = [
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ".",
+        ",",
+        "_",
+        "\"",
+        "`",
+        "\\",
+        "/",
+        " ",
+        "==",
+        "!=",
+        "not ",
+        "in ",
+        "and ",
+        "or ",
+        "is ",
+        "empty",
+        "nil",
+        "any ",
+        "all ",
+        "as ",
+        "contains ",
+        "matches ",
+        "Meta",
+        "TaskGroups",
+        "Name",
+        "7",
+        "-",
+        "\u{e4}",
+    ];
+    let object = job();
+    arbtest::arbtest(|u| {
+        let mut text = String::new();
+        while !u.is_empty() && text.len() < 500 {
+            text.push_str(u.choose(&PARTS)?);
+        }
+        if let Ok(Some(filter)) = read::<Job>(&text) {
+            filter.wants(&object);
+        }
+        Ok(())
+    })
+    .budget_ms(1_000);
+}

@@ -1,0 +1,75 @@
+//! Which routes browsers may ask from other sites' pages, and what they are told about it (http-api §1.10).
+
+use actix_web::HttpResponse;
+use actix_web::http::Method;
+use actix_web::http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderMap,
+    HeaderValue, ORIGIN, VARY,
+};
+
+const READS: [Method; 2] = [Method::GET, Method::HEAD];
+const READS_AND_WRITES: [Method; 4] = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
+
+/// The methods by which pages may ask for a path; none if they may not at all.
+pub(crate) fn methods(path: &str) -> &'static [Method] {
+    const BELOW: [&str; 3] = ["/v1/client/fs/", "/v1/client/allocation/", "/v1/client/identity"];
+    const EXACT: [&str; 3] = ["/v1/client/stats", "/v1/client/metadata", "/v1/vars"];
+    if path.starts_with("/v1/var/") {
+        return &READS_AND_WRITES;
+    }
+    let is_open = EXACT.contains(&path) || BELOW.iter().any(|below| path.starts_with(below));
+    if is_open { &READS } else { &[] }
+}
+
+/// The answer to a browser that asks first; `None` if this is not such a question.
+pub(crate) fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap) -> Option<HttpResponse> {
+    if method != Method::OPTIONS || methods.is_empty() {
+        return None;
+    }
+    let wanted = headers.get(ACCESS_CONTROL_REQUEST_METHOD)?;
+    let mut response = HttpResponse::NoContent();
+    response.insert_header((
+        VARY,
+        "Accept-Encoding, Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+    ));
+    let is_allowed = methods.iter().any(|method| method.as_str().as_bytes() == wanted.as_bytes());
+    if is_allowed && headers.contains_key(ORIGIN) {
+        response.insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, "*"));
+        response.insert_header((ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"));
+        response.insert_header((ACCESS_CONTROL_ALLOW_METHODS, wanted.clone()));
+        if let Some(names) = headers.get(ACCESS_CONTROL_REQUEST_HEADERS)
+            && let Ok(names) = HeaderValue::from_bytes(&names.as_bytes().to_ascii_lowercase())
+        {
+            response.insert_header((ACCESS_CONTROL_ALLOW_HEADERS, names));
+        }
+    }
+    Some(response.finish())
+}
+
+/// Lets the page that has asked see the answer.
+pub(crate) fn open(methods: &[Method], method: &Method, headers: &HeaderMap, response: &mut HttpResponse) {
+    if !headers.contains_key(ORIGIN) || !methods.contains(method) {
+        return;
+    }
+    let answer = response.headers_mut();
+    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    answer.insert(VARY, HeaderValue::from_static("Accept-Encoding, Origin"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_routes_are_open_to_pages() {
+        for path in ["/v1/client/fs/ls/x", "/v1/client/stats", "/v1/client/identity/renew", "/v1/vars"] {
+            assert_eq!(methods(path), READS, "{path}");
+        }
+        assert_eq!(methods("/v1/var/a/b"), READS_AND_WRITES);
+        for path in ["/v1/jobs", "/v1/agent/self", "/v1/client/gc", "/v1/client/statsx"] {
+            assert!(methods(path).is_empty(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What filters see of each kind of object: the fields that lists are usually narrowed by, as they lie in the state, and
+//! everything else as the API shows the object whole (http-api §7.2).
+
+use std::borrow::Cow;
+
+use model::cluster::NodePool;
+use model::deployment::Deployment;
+use model::eval::Evaluation;
+use model::job::Job;
+use model::node::Node;
+use serde::Serialize;
+use serde_json::Value;
+use state::AllocRef;
+
+use super::shapes;
+use crate::filter::{Filter, Object};
+
+/// Whether a filter wants an object; none wants them all.
+pub(crate) fn is_wanted(filter: Option<&Filter>, object: &dyn Object) -> bool {
+    filter.is_none_or(|filter| filter.wants(object))
+}
+
+fn json(api: &impl Serialize) -> Value {
+    serde_json::to_value(api).expect("plain data in memory always has a JSON form")
+}
+
+fn id(id: impl ToString) -> Cow<'static, str> {
+    Cow::Owned(id.to_string())
+}
+
+impl Object for Job {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => (&*self.spec.id).into(),
+            "Name" => (&*self.spec.name).into(),
+            "Namespace" => (&*self.spec.namespace).into(),
+            "NodePool" => (&*self.spec.node_pool).into(),
+            "Type" => id(self.spec.kind),
+            _ => return None,
+        })
+    }
+
+    fn whole(&self) -> Value {
+        json(&self.to_api())
+    }
+}
+
+impl Object for AllocRef<'_> {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(AllocRef::id(*self)),
+            "Name" => id(self.name()),
+            "Namespace" => (&*self.job_key().namespace).into(),
+            "JobID" => (&*self.job_key().id).into(),
+            "TaskGroup" => (&**self.group_name()).into(),
+            "EvalID" => id(self.eval_id()),
+            "NodeID" => id(self.node_id()),
+            "NodeName" => (&**self.node_name()).into(),
+            "DesiredStatus" => id(self.desired_status()),
+            "ClientStatus" => id(self.client_status()),
+            _ => return None,
+        })
+    }
+
+    fn whole(&self) -> Value {
+        json(&shapes::alloc(*self))
+    }
+}
+
+impl Object for Evaluation {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(self.id),
+            "Namespace" => (&*self.job.namespace).into(),
+            "JobID" => (&*self.job.id).into(),
+            "Status" => self.status.as_str().into(),
+            _ => return None,
+        })
+    }
+
+    fn whole(&self) -> Value {
+        json(&self.to_api())
+    }
+}
+
+impl Object for Deployment {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(self.id),
+            "Namespace" => (&*self.job.job.namespace).into(),
+            "JobID" => (&*self.job.job.id).into(),
+            "Status" => self.status.as_str().into(),
+            _ => return None,
+        })
+    }
+
+    fn whole(&self) -> Value {
+        json(&self.to_api())
+    }
+}
+
+impl Object for Node {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        Some(match field {
+            "ID" => id(self.id),
+            "Name" => (&*self.spec.name).into(),
+            "Datacenter" => (&*self.spec.datacenter).into(),
+            "NodePool" => (&*self.spec.node_pool).into(),
+            "NodeClass" => (&*self.spec.node_class).into(),
+            _ => return None,
+        })
+    }
+
+    fn whole(&self) -> Value {
+        json(&self.to_api())
+    }
+}
+
+impl Object for NodePool {
+    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+        (field == "Name").then(|| (&*self.name).into())
+    }
+
+    fn whole(&self) -> Value {
+        json(&shapes::pool(self))
+    }
+}

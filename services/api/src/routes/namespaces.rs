@@ -1,0 +1,100 @@
+//! Namespaces (http-api §19).
+
+use model::Text;
+use model::cluster::Namespace;
+use model::text::quoted;
+use state::{State, Table, WatchKey};
+use wire::command::{Command, DeleteNamespace, SetNamespace};
+
+use super::{Request, shapes};
+use crate::Api;
+use crate::frame::{Answer, Body, Error, Shown, decode, ordered, piece};
+
+/// The longest name and description, in characters.
+const NAME_CHARS_MAX: usize = 128;
+const DESCRIPTION_CHARS_MAX: usize = 256;
+
+/// Lists namespaces by name.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let page = query.page()?;
+    let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        let namespaces = ordered(state.namespaces(), reverse)
+            .filter(|namespace| namespace.name.starts_with(&prefix))
+            .skip_while(|namespace| {
+                from.is_some_and(
+                    |from| {
+                        if reverse { &*namespace.name > from } else { &*namespace.name < from }
+                    },
+                )
+            });
+        piece(namespaces, limit, |_| true, |one| one.name.to_string(), |one| shapes::namespace(one))
+    };
+    let shown = Shown::prefix(Table::Namespaces, query.text("prefix"));
+    api.list(query, shown, page, make).await
+}
+
+/// Reads a namespace.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let name = request.id();
+    if name.is_empty() {
+        return Err(Error::bad_request("Missing Namespace Name"));
+    }
+    let index = |state: &State| match state.namespace(name) {
+        Some(namespace) => namespace.modify_index,
+        None => state.table_index(Table::Namespaces),
+    };
+    let shown = Shown::new([WatchKey::Prefix(Table::Namespaces, name.into())], index);
+    api.read(&request.query, shown, |snapshot| {
+        let namespace = snapshot.namespace(name).ok_or_else(|| Error::not_found("Namespace not found"))?;
+        Ok(Body::json(&shapes::namespace(namespace)).into())
+    })
+    .await
+}
+
+/// Makes a namespace, or changes it.
+pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let namespace: api_types::Namespace = decode(&request.body, &api.limits)?;
+    let name = namespace.name.clone().unwrap_or_default();
+    if request.params.first().is_some_and(|named| *named != name) {
+        return Err(Error::bad_request("Namespace name does not match request path"));
+    }
+    if let Some(problem) = problem(&name, namespace.description.as_deref().unwrap_or_default()) {
+        return Err(Error::failed(problem));
+    }
+    let is_governed = namespace.node_pool_configuration.is_some()
+        || namespace.vault_configuration.is_some()
+        || namespace.consul_configuration.is_some();
+    if is_governed || namespace.quota.is_some_and(|quota| !quota.is_empty()) {
+        return Err(Error::failed("Feature \"Resource Quotas\" is unlicensed"));
+    }
+    let namespace = Namespace {
+        name: name.into(),
+        description: namespace.description.unwrap_or_default().into(),
+        meta: namespace.meta.into_iter().flatten().map(|(key, value)| (key.into(), value.into())).collect(),
+        capabilities: namespace.capabilities,
+        ..Namespace::default()
+    };
+    let done = api.command(&Command::SetNamespace(Box::new(SetNamespace { namespace }))).await?;
+    Ok(Answer::done(done.index))
+}
+
+fn problem(name: &str, description: &str) -> Option<String> {
+    let is_fit = |char: char| char.is_ascii_alphanumeric() || char == '-';
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_fit) {
+        return Some(format!("invalid name {}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", quoted(name)));
+    }
+    let is_long = description.chars().count() > DESCRIPTION_CHARS_MAX;
+    is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
+}
+
+/// Forgets a namespace.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
+    if request.id().is_empty() {
+        return Err(Error::bad_request("Missing Namespace Name"));
+    }
+    let name = Text::from(request.id());
+    let done = api.command(&Command::DeleteNamespace(DeleteNamespace { name })).await?;
+    Ok(Answer::done(done.index))
+}

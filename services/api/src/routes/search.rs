@@ -1,0 +1,163 @@
+//! Search by prefix (http-api §25): the ids, or names, of whatever begins so.
+
+use std::collections::BTreeMap;
+
+use model::text::quoted;
+use model::{AllocId, DeploymentId, EvalId, HostVolumeId, Index, NodeId};
+use serde::{Deserialize, Serialize};
+use state::{State, Table};
+
+use super::{Request, jobs, shapes};
+use crate::Api;
+use crate::frame::{Answer, Error, Namespace, decode, prefix_range};
+
+/// The most matches of one kind.
+const MATCHES_MAX: usize = 20;
+/// All kinds at once.
+const ALL: &str = "all";
+/// The kinds of things that can be searched.
+const CONTEXTS: [&str; 12] = [
+    "allocs",
+    "jobs",
+    "nodes",
+    "node_pools",
+    "evals",
+    "deployment",
+    "plugins",
+    "volumes",
+    "scaling_policy",
+    "vars",
+    "namespaces",
+    "host_volumes",
+];
+
+/// The body of a search.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct SearchRequest {
+    prefix: Option<String>,
+    context: Option<String>,
+    namespace: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Found {
+    matches: BTreeMap<&'static str, Option<Vec<String>>>,
+    truncations: BTreeMap<&'static str, bool>,
+    #[serde(flatten)]
+    meta: shapes::Meta,
+}
+
+/// Searches one kind of thing, or all.
+pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let body: SearchRequest = decode(&request.body, &api.limits)?;
+    let context = body.context.unwrap_or_default();
+    let contexts: Vec<&'static str> =
+        CONTEXTS.into_iter().filter(|one| context == ALL || *one == context).collect();
+    if contexts.is_empty() {
+        return Err(Error::failed(format!(
+            "context must be one of [{}] or 'all' for all contexts; got {}",
+            CONTEXTS.join(" "),
+            quoted(&context)
+        )));
+    }
+    let namespace = match (request.query.get("namespace"), body.namespace) {
+        (None | Some(""), Some(name)) if !name.is_empty() => Namespace::named(&name),
+        _ => request.query.namespace(),
+    };
+    let stale = request.query.reading()?.stale;
+    let state = api.fresh(stale).await?;
+    let (prefix, mut found, mut index) = (body.prefix.unwrap_or_default(), Found::default(), Index(1));
+    for context in contexts {
+        let Some((mut matches, table)) = matches(&state, context, &namespace, &prefix) else { continue };
+        index = index.max(table.map_or(Index::ZERO, |table| state.table_index(table)));
+        found.truncations.insert(context, matches.len() > MATCHES_MAX);
+        matches.truncate(MATCHES_MAX);
+        found.matches.insert(context, Some(matches).filter(|matches| !matches.is_empty()));
+    }
+    let meta = api.meta(index, stale);
+    found.meta = (&meta).into();
+    Ok(Answer::json(&found).with(meta))
+}
+
+/// Whatever of a kind begins so, one more than are shown; `None` if no id can begin so.
+fn matches(
+    state: &State,
+    context: &'static str,
+    namespace: &Namespace,
+    prefix: &str,
+) -> Option<(Vec<String>, Option<Table>)> {
+    let ids = || id_range(prefix);
+    let in_namespace = |name: &str| namespace.holds(name);
+    Some(match context {
+        "jobs" => {
+            let jobs = jobs::beginning_with(state, namespace, prefix);
+            (some(jobs.map(|job| &job.spec.id)), Some(Table::Jobs))
+        }
+        "allocs" => {
+            let (first, last) = ids()?;
+            let allocs = state.allocs_in(AllocId::from_bytes(first)..=AllocId::from_bytes(last));
+            let allocs = allocs.filter(|alloc| in_namespace(&alloc.job_key().namespace));
+            (some(allocs.map(|alloc| alloc.id())), Some(Table::Allocs))
+        }
+        "evals" => {
+            let (first, last) = ids()?;
+            let evals = state.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
+            let evals = evals.filter(|eval| in_namespace(&eval.job.namespace));
+            (some(evals.map(|eval| eval.id)), Some(Table::Evals))
+        }
+        "deployment" => {
+            let (first, last) = ids()?;
+            let ids = DeploymentId::from_bytes(first)..=DeploymentId::from_bytes(last);
+            let deployments = state.deployments().filter(|deployment| ids.contains(&deployment.id));
+            let deployments = deployments.filter(|deployment| in_namespace(&deployment.job.job.namespace));
+            (some(deployments.map(|deployment| deployment.id)), Some(Table::Deployments))
+        }
+        "nodes" => {
+            let (first, last) = ids()?;
+            let nodes = state.nodes_in(NodeId::from_bytes(first)..=NodeId::from_bytes(last));
+            (some(nodes.map(|node| node.id())), Some(Table::Nodes))
+        }
+        "node_pools" => {
+            let pools = state.node_pools().filter(|pool| pool.name.starts_with(prefix));
+            (some(pools.map(|pool| &pool.name)), Some(Table::NodePools))
+        }
+        "namespaces" => {
+            let namespaces = state.namespaces().filter(|namespace| namespace.name.starts_with(prefix));
+            (some(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
+        }
+        "host_volumes" => {
+            // No id begins so: there is none, but it was searched.
+            let ids =
+                ids().map(|(first, last)| HostVolumeId::from_bytes(first)..=HostVolumeId::from_bytes(last));
+            let volumes = state.host_volumes().filter(|volume| {
+                ids.as_ref().is_some_and(|ids| ids.contains(&volume.id)) && in_namespace(&volume.namespace)
+            });
+            (some(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
+        }
+        "volumes" => {
+            let volumes = state
+                .csi_volumes()
+                .filter(|volume| volume.key.id.starts_with(prefix) && in_namespace(&volume.key.namespace));
+            (some(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
+        }
+        // There are none, because nothing can make them yet.
+        _ => (Vec::new(), None),
+    })
+}
+
+fn some(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
+    ids.take(MATCHES_MAX + 1).map(|id| id.to_string()).collect()
+}
+
+/// The ids that begin so; a digit too much is left out.
+fn id_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
+    let digits = prefix.chars().filter(|char| *char != '-').count();
+    let even = match prefix.char_indices().next_back() {
+        Some((last, _)) if !digits.is_multiple_of(2) => &prefix[..last],
+        _ => prefix,
+    };
+    prefix_range("", even).ok().map(std::ops::RangeInclusive::into_inner)
+}

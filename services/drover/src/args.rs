@@ -1,7 +1,7 @@
 //! What can be said to the binary.
 
-use crate::cli::{alloc, eval, job, node};
-use crate::{agent_command, dev, sim_nodes};
+use crate::cli::{alloc, deployment, eval, fmt, job, node, system};
+use crate::{agent_command, dev, operator, sim_nodes};
 
 /// Drover runs jobs on many machines and keeps them running.
 #[derive(Debug, clap::Parser)]
@@ -39,11 +39,27 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: eval::Command,
     },
-    /// Shows nodes
+    /// Shows deployments, and gives them up
+    Deployment {
+        #[command(subcommand)]
+        command: deployment::Command,
+    },
+    /// Shows nodes, and says which may get new work
     Node {
         #[command(subcommand)]
         command: node::Command,
     },
+    /// Lays out job files
+    Fmt(fmt::Args),
+    /// The same as `job init`
+    #[command(hide = true)]
+    Init(job::init::Args),
+    /// The same as `job plan`
+    #[command(hide = true)]
+    Plan(job::plan::Args),
+    /// The same as `job validate`
+    #[command(hide = true)]
+    Validate(job::validate::Args),
     /// The same as `job run`
     #[command(hide = true)]
     Run(job::run::Args),
@@ -65,6 +81,16 @@ pub(crate) enum Command {
     /// The same as `node status`
     #[command(hide = true)]
     NodeStatus(node::Args),
+    /// Sees to what the cluster keeps
+    System {
+        #[command(subcommand)]
+        command: system::Command,
+    },
+    /// Sees to the cluster's database
+    Operator {
+        #[command(subcommand)]
+        command: operator::Command,
+    },
     /// Prints the version
     Version,
 
@@ -78,6 +104,8 @@ pub(crate) enum Command {
     PlanApplier(Infra),
     /// Keeps track of nodes and hands agents their work; one is active, others stand by
     NodeTracker(Service<node_tracker::Args>),
+    /// Watches how new versions of jobs take over; one is active, others stand by
+    DeploymentWatcher(Service<deployment_watcher::Args>),
     /// Runs tasks on this machine
     Agent(Box<agent_command::Args>),
     /// Runs a whole cluster in one process

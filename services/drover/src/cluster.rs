@@ -43,6 +43,7 @@ pub(crate) struct Servers {
     pub(crate) api: api::Args,
     pub(crate) eval_broker: eval_broker::Args,
     pub(crate) node_tracker: node_tracker::Args,
+    pub(crate) deployment_watcher: deployment_watcher::Args,
     pub(crate) scheduler: scheduler::Args,
 }
 
@@ -56,7 +57,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         return services::agent(process, nats, agent).await;
     };
     // Before anything is started, so that an address in use is said at once.
-    let server = api::Server::bind(servers.api.clone())?;
+    let server = api::Server::bind(servers.api.clone())?.beside_client(agent.is_some());
     let agent = agent.map(|agent| {
         let advertised =
             if is_advertised { agent.http_addr.clone() } else { reachable(server.addr()).to_string() };
@@ -110,6 +111,8 @@ async fn everything(
     process.start("eval-broker", broker);
     let tracker = node_tracker::run(servers.node_tracker, bus(), replica(), id, end.clone());
     process.start("node-tracker", tracker);
+    let watcher = deployment_watcher::run(servers.deployment_watcher, bus(), replica(), id, end.clone());
+    process.start("deployment-watcher", watcher);
     process.start("scheduler", scheduler::run(servers.scheduler, bus(), replica(), id, end.clone()));
     let address = server.addr();
     process.start("api", server.run(bus(), replica(), cluster.bus.contact(), id, end.clone()));

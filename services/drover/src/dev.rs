@@ -29,6 +29,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     node_tracker: node_tracker::Args,
     #[command(flatten)]
+    deployment_watcher: deployment_watcher::Args,
+    #[command(flatten)]
     scheduler: scheduler::Args,
 }
 
@@ -36,9 +38,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
-    let Args { api, eval_broker, node_tracker, scheduler, .. } = args;
+    let Args { api, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
     let agent = Some(agent_args(&dir));
-    let servers = Some(Servers { api, eval_broker, node_tracker, scheduler });
+    let servers = Some(Servers { api, eval_broker, node_tracker, deployment_watcher, scheduler });
     let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false };
     cluster::run(process, setup).await
 }

@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod dev;
 mod log;
+mod operator;
 mod process;
 mod services;
 mod sim_nodes;
@@ -35,11 +36,21 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> ExitCode {
-    use cli::{alloc, eval, job, node};
+    use cli::{alloc, deployment, eval, fmt, job, node, system};
     match command {
         Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
             cli::run(args.api.clone(), |session| job::run::run(session, args))
         }
+        Command::Job { command: job::Command::Init(args) } | Command::Init(args) => {
+            cli::run_here(&args.api, |output| job::init::run(output, &args))
+        }
+        Command::Job { command: job::Command::Plan(args) } | Command::Plan(args) => {
+            cli::run(args.api.clone(), |session| job::plan::run(session, args))
+        }
+        Command::Job { command: job::Command::Validate(args) } | Command::Validate(args) => {
+            cli::run(args.api.clone(), |session| job::validate::run(session, args))
+        }
+        Command::Fmt(args) => cli::run_here(&args.api, |output| fmt::run(output, &args)),
         Command::Job { command: job::Command::Stop(args) } | Command::Stop(args) => {
             cli::run(args.api.clone(), |session| job::stop::run(session, args))
         }
@@ -52,11 +63,38 @@ fn run(command: Command) -> ExitCode {
         Command::Alloc { command: alloc::Command::Logs(args) } | Command::Logs(args) => {
             cli::run(args.api.clone(), |session| alloc::logs::run(session, args))
         }
+        Command::Alloc { command: alloc::Command::Stop(args) } => {
+            cli::run(args.api.clone(), |session| alloc::stop::run(session, args))
+        }
+        Command::Alloc { command: alloc::Command::Restart(args) } => {
+            cli::run(args.api.clone(), |session| alloc::restart::run(session, args))
+        }
+        Command::Alloc { command: alloc::Command::Signal(args) } => {
+            cli::run(args.api.clone(), |session| alloc::signal::run(session, args))
+        }
         Command::Eval { command: eval::Command::Status(args) } | Command::EvalStatus(args) => {
             cli::run(args.api.clone(), |session| eval::run(session, args))
         }
         Command::Node { command: node::Command::Status(args) } | Command::NodeStatus(args) => {
             cli::run(args.api.clone(), |session| node::run(session, args))
+        }
+        Command::Node { command: node::Command::Eligibility(args) } => {
+            cli::run(args.api.clone(), |session| node::set_eligibility(session, args))
+        }
+        Command::Deployment { command: deployment::Command::List(args) } => {
+            cli::run(args.api.clone(), |session| deployment::list::run(session, args))
+        }
+        Command::Deployment { command: deployment::Command::Status(args) } => {
+            cli::run(args.api.clone(), |session| deployment::status::run(session, args))
+        }
+        Command::Deployment { command: deployment::Command::Fail(args) } => {
+            cli::run(args.api.clone(), |session| deployment::fail(session, args))
+        }
+        Command::System { command: system::Command::Gc(args) } => {
+            cli::run(args.api.clone(), |session| system::collect_garbage(session, args))
+        }
+        Command::Operator { command: operator::Command::AcceptDatabase(args) } => {
+            operator::accept_database(&args)
         }
         Command::Version => cli::version(),
 
@@ -81,6 +119,11 @@ fn run(command: Command) -> ExitCode {
         Command::NodeTracker(args) => process::run("node-tracker", args.infra.telemetry.clone(), |process| {
             services::node_tracker(process, args)
         }),
+        Command::DeploymentWatcher(args) => {
+            process::run("deployment-watcher", args.infra.telemetry.clone(), |process| {
+                services::deployment_watcher(process, args)
+            })
+        }
     }
 }
 
@@ -102,10 +145,20 @@ mod tests {
             "drover agent -config a.hcl -config=conf.d -log-level debug",
             "drover agent -dev",
             "drover job run -detach -check-index=4 -var count=2 -hcl2-strict=false a.nomad.hcl",
+            "drover job plan -verbose -diff=false -var-file=a.hcl a.nomad.hcl",
+            "drover job validate -json-output https://example.org/a.nomad.hcl",
+            "drover job init -short",
+            "drover validate -",
+            "drover fmt -check -recursive -write=false a b",
             "drover alloc logs -f -stderr 1a2b",
             "drover alloc-status -json=true 1a2b",
             "drover node-status",
             "drover eval-status 1a2b",
+            "drover deployment list -json",
+            "drover deployment status -monitor 1a2b",
+            "drover deployment fail -detach 1a2b",
+            "drover node eligibility -disable 1a2b",
+            "drover system gc",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

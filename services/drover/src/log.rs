@@ -1,7 +1,8 @@
 //! The log that replicas are repaired from: the feed of `bus` over the database of `store`.
 
-use bus::feed::{Loaded, Log, LogError, LogPage};
+use bus::feed::{Log, LogError, LogPage};
 use model::Index;
+use state::State;
 use store::{Database, Tail};
 
 /// Bytes of change sets that are read at once.
@@ -11,9 +12,8 @@ const PAGE_BYTES: usize = 8 << 20;
 pub(crate) struct DatabaseLog(pub(crate) Database);
 
 impl Log for DatabaseLog {
-    async fn load(&self) -> Result<Loaded, LogError> {
-        let loaded = self.0.load().await?;
-        Ok(Loaded { state: loaded.state, history: loaded.head.history })
+    async fn load(&self) -> Result<State, LogError> {
+        Ok(self.0.load().await?.state)
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {

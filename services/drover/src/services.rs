@@ -34,6 +34,7 @@ followers! {
     eval_broker, "eval-broker";
     scheduler, "scheduler";
     node_tracker, "node-tracker";
+    deployment_watcher, "deployment-watcher";
 }
 
 /// The HTTP API; it listens before anything else, so that an address in use is said at once.

@@ -146,9 +146,10 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
         api: Parsed::of(&[]),
         eval_broker: Parsed::of(&[]),
         node_tracker: Parsed::of(&[]),
+        deployment_watcher: Parsed::of(&[]),
         scheduler: Parsed::of(&[]),
     };
-    let Servers { api, eval_broker: _, node_tracker, scheduler } = &mut servers;
+    let Servers { api, eval_broker: _, node_tracker, deployment_watcher: _, scheduler } = &mut servers;
     let ip = settings.http_addr.or(settings.bind_addr).unwrap_or(api.http_addr.ip());
     api.http_addr = SocketAddr::new(ip, settings.http_port.unwrap_or(api.http_addr.port()));
     replace(&mut api.server_name, &settings.name);

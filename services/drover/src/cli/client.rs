@@ -87,6 +87,11 @@ impl Client {
         self.answer(path, self.request(Method::PUT, path).json(body).timeout(ANSWER)).await
     }
 
+    /// Orders something that is answered with nothing.
+    pub(crate) async fn order(&self, path: &str) -> Result<(), Error> {
+        self.send(self.request(Method::PUT, path).timeout(ANSWER)).await.map(drop)
+    }
+
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
         self.answer(path, self.request(Method::DELETE, path).query(query).timeout(ANSWER)).await

@@ -1,13 +1,15 @@
-//! Follows an evaluation: asks for what [`super::monitor`] wants to see, and writes what it says.
+//! Follows evaluations and deployments: asks for what [`super::monitor`] and [`super::deployment::rollout`] want to see,
+//! and writes what they say.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use api_types::{AllocListStub, Evaluation};
+use api_types::{AllocListStub, Deployment, Evaluation};
 use serde::de::DeserializeOwned;
 use telemetry::clock;
 
 use super::client::Error;
+use super::deployment::rollout::Rollout;
 use super::monitor::{Line, Monitor, Next, Until};
 use super::page::Page;
 use super::{Session, format};
@@ -18,20 +20,46 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(2);
 
+/// How following one evaluation ended.
+enum Ended {
+    /// With this exit code; and the deployment that it is for.
+    Done(u8, String),
+    /// Another one takes its place.
+    Other(String),
+}
+
 impl Session {
-    /// Follows an evaluation, and those that take its place, to the end.
+    /// Follows an evaluation, and those that take its place, to the end; and the deployment that it is for, if it is to
+    /// run. That one's end is what counts then.
     pub(crate) async fn follow(&self, eval: &str, until: Until, verbose: bool) -> anyhow::Result<ExitCode> {
         let mut id = eval.to_owned();
         loop {
             match self.follow_one(&id, Monitor::new(until, verbose)).await? {
-                Ok(exit) => return Ok(ExitCode::from(exit)),
-                Err(other) => id = other,
+                Ended::Other(other) => id = other,
+                Ended::Done(_, deployment) if until == Until::Running && !deployment.is_empty() => {
+                    return self.follow_deployment(&deployment, verbose).await;
+                }
+                Ended::Done(exit, _) => return Ok(ExitCode::from(exit)),
             }
         }
     }
 
-    /// The exit code, or the evaluation to follow instead.
-    async fn follow_one(&self, id: &str, mut monitor: Monitor) -> Result<Result<u8, String>, Error> {
+    /// Follows a deployment to its end.
+    pub(crate) async fn follow_deployment(&self, id: &str, verbose: bool) -> anyhow::Result<ExitCode> {
+        let path = format!("/v1/deployment/{id}");
+        let (mut rollout, mut index) = (Rollout::new(verbose), 0);
+        loop {
+            let deployment: Deployment;
+            (deployment, index) = self.wait(&path, index).await?;
+            let (lines, exit) = rollout.see(&deployment);
+            self.tell(lines);
+            if let Some(exit) = exit {
+                return Ok(ExitCode::from(exit));
+            }
+        }
+    }
+
+    async fn follow_one(&self, id: &str, mut monitor: Monitor) -> Result<Ended, Error> {
         let path = format!("/v1/evaluation/{id}");
         let allocs_path = format!("{path}/allocations");
         let (mut eval, mut eval_index): (Evaluation, u64) = self.wait(&path, 0).await?;
@@ -45,8 +73,8 @@ impl Session {
                     (allocs, allocs_index) = self.wait(&allocs_path, 0).await?;
                 }
                 Next::Allocs => (allocs, allocs_index) = self.wait(&allocs_path, allocs_index).await?,
-                Next::Other(id) => return Ok(Err(id)),
-                Next::Done(exit) => return Ok(Ok(exit)),
+                Next::Other(id) => return Ok(Ended::Other(id)),
+                Next::Done(exit) => return Ok(Ended::Done(exit, format::text(eval.deployment_id.as_ref()))),
             }
         }
     }

@@ -3,8 +3,10 @@
 
 pub(crate) mod alloc;
 mod client;
+pub(crate) mod deployment;
 pub(crate) mod eval;
 pub(crate) mod flags;
+pub(crate) mod fmt;
 mod follow;
 mod format;
 pub(crate) mod job;
@@ -14,13 +16,14 @@ mod output;
 mod page;
 mod prefix;
 mod reasons;
+pub(crate) mod system;
 pub(crate) mod usage;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use client::Client;
-use output::Output;
+pub(crate) use output::Output;
 
 /// What a command needs: whom to ask, and where to write.
 pub(crate) struct Session {
@@ -33,17 +36,43 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
     flags: flags::Api,
     command: impl FnOnce(Session) -> F,
 ) -> ExitCode {
+    let output = Output::new(&flags);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime needs nothing that a process has not");
-    let output = Output::new(&flags);
     let result = runtime.block_on(async {
         let client = Client::new(&flags)?;
         command(Session { client, output }).await
     });
+    ended(output, result)
+}
+
+/// Runs a command that asks nobody.
+pub(crate) fn run_here(
+    flags: &flags::Api,
+    command: impl FnOnce(Output) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let output = Output::new(flags);
+    ended(output, command(output))
+}
+
+fn ended(output: Output, result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
         output.error(&format!("{error:#}"));
         ExitCode::FAILURE
     })
+}
+
+impl Session {
+    /// Says why a file is no job.
+    fn refuse(&self, failure: job::file::Failure) -> anyhow::Result<ExitCode> {
+        match failure {
+            job::file::Failure::Other(error) => Err(error.context("Error getting job struct")),
+            job::file::Failure::Wrong(error) => {
+                self.output.report(|colours| job::file::rendered(&error, colours));
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
 }
 
 /// Prints the version.

@@ -11,11 +11,38 @@ use super::page::Page;
 use super::prefix::{Kind, whole_id};
 use super::{Session, alloc, flags, format};
 
-/// Nodes: look at them.
+/// Nodes: look at them, and say which may get new work.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows nodes, or one node with its allocations
     Status(Args),
+    /// Says whether a node may get new work
+    Eligibility(Eligibility),
+}
+
+/// Says whether a node may get new work. What runs there goes on.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Eligibility {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The node: its id, or the beginning of it.
+    node: String,
+    /// It may.
+    #[arg(long, required_unless_present = "disable", conflicts_with = "disable")]
+    enable: bool,
+    /// It may not.
+    #[arg(long)]
+    disable: bool,
+}
+
+pub(crate) async fn set_eligibility(session: Session, args: Eligibility) -> anyhow::Result<ExitCode> {
+    let id = named(&session, &args.node).await?;
+    let eligibility = if args.enable { "eligible" } else { "ineligible" };
+    let body = serde_json::json!({ "NodeID": id, "Eligibility": eligibility });
+    let _: Value = session.client.put(&format!("/v1/node/{id}/eligibility"), &body).await?;
+    session.output.line(&format!("Node \"{id}\" scheduling eligibility set: {eligibility} for scheduling"));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Shows nodes, or one node with its allocations.
@@ -136,7 +163,8 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
     page.table(&header, nodes.iter().map(row));
 }
 
-async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
+/// The id of the node that begins so.
+async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/nodes",
         many: "nodes",
@@ -148,7 +176,11 @@ async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<
             page
         },
     };
-    let id = whole_id(&session.client, &kind, beginning).await?;
+    whole_id(&session.client, &kind, beginning).await
+}
+
+async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
+    let id = named(session, beginning).await?;
     let path = format!("/v1/node/{id}");
     if args.show.json {
         let node: Value = session.client.get(&path, &[]).await?;

@@ -36,6 +36,13 @@ impl Output {
         }
     }
 
+    /// What went wrong, in colours of its own.
+    pub(crate) fn report(self, text: impl FnOnce(bool) -> String) {
+        let colours = self.colours && std::io::stderr().is_terminal();
+        // If nobody reads errors, there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "{}", text(colours));
+    }
+
     /// What went wrong.
     pub(crate) fn error(self, text: &str) {
         let colours = self.colours && std::io::stderr().is_terminal();

@@ -10,7 +10,29 @@ pub(crate) struct Page(Vec<Line>);
 #[derive(Debug)]
 struct Line {
     text: String,
-    is_bold: bool,
+    /// What makes it stand out on a terminal.
+    style: &'static str,
+}
+
+/// The colours of lines.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Colour {
+    /// Something new, or good.
+    Green,
+    /// Something that goes.
+    Red,
+    /// Something that changes, or is to be minded.
+    Yellow,
+}
+
+impl Colour {
+    fn code(self) -> &'static str {
+        match self {
+            Colour::Green => "\x1b[32m",
+            Colour::Red => "\x1b[31m",
+            Colour::Yellow => "\x1b[33m",
+        }
+    }
 }
 
 const BOLD: &str = "\x1b[1m";
@@ -18,12 +40,17 @@ const PLAIN: &str = "\x1b[0m";
 
 impl Page {
     pub(crate) fn line(&mut self, text: impl Into<String>) {
-        self.0.push(Line { text: text.into(), is_bold: false });
+        self.0.push(Line { text: text.into(), style: "" });
     }
 
     /// A line that stands out.
     pub(crate) fn bold(&mut self, text: impl Into<String>) {
-        self.0.push(Line { text: text.into(), is_bold: true });
+        self.0.push(Line { text: text.into(), style: BOLD });
+    }
+
+    /// A line in a colour.
+    pub(crate) fn coloured(&mut self, colour: Colour, text: impl Into<String>) {
+        self.0.push(Line { text: text.into(), style: colour.code() });
     }
 
     /// A title above a table or block, with an empty line before it.
@@ -56,8 +83,8 @@ impl Page {
 
     /// The lines, in colour or not, each with its end.
     pub(crate) fn text(&self, colours: bool) -> String {
-        let line = |line: &Line| match line.is_bold && colours {
-            true => format!("{BOLD}{}{PLAIN}\n", line.text),
+        let line = |line: &Line| match colours && !line.style.is_empty() {
+            true => format!("{}{}{PLAIN}\n", line.style, line.text),
             false => format!("{}\n", line.text),
         };
         self.0.iter().map(line).collect()

@@ -1,6 +1,8 @@
 //! `drover sim-nodes`: thousands of simulated agents in one process, for benchmarks and tests. They say what agents say, and
-//! run nothing: an allocation is pending, runs after a moment, and stops when it is told to.
+//! run nothing: an allocation is pending, runs after a moment, and stops when it is told to. Commands on the standard input
+//! let shares of them fail, be cut off, flap and recover.
 
+mod fate;
 mod node;
 mod spec;
 
@@ -11,26 +13,34 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bus::{Bus, RequestError};
 use model::node::Secret;
-use model::{Index, Nanos, NodeId, Timestamp};
+use model::{AllocId, Index, Nanos, NodeId, Timestamp};
 use telemetry::clock;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use wire::node::{
-    AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs,
+    AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs, WorkIndex,
 };
 use wire::{RefusalKind, Subject};
 
+use self::fate::{Fate, Fates};
 use self::node::{Asked, SimNode};
 use crate::process::Process;
 
 /// How long a request may take.
 const WITHIN: Duration = Duration::from_secs(10);
+/// How long the answer to a heartbeat may take, as with agents.
+const HEARTBEAT_WITHIN: Duration = Duration::from_secs(2);
+/// A report that is late, or comes once more, does so within this time.
+const LATE_MAX: Duration = Duration::from_secs(3);
 /// How long a node waits after a request that failed.
 const RETRY: Duration = Duration::from_secs(1);
 /// How many nodes register at once.
 const REGISTERING: usize = 256;
 
 /// Simulates many nodes in one process.
+///
+/// Lines on the standard input are commands: `fail 5%` and `disconnect 500` befall so many nodes that fare well, `flap 5%
+/// 3000` cuts nodes off for half of every three seconds, `recover` ends all that.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -53,6 +63,12 @@ pub(crate) struct Args {
     /// How long an allocation is pending before it runs, in milliseconds.
     #[arg(long, default_value_t = 1_000, value_name = "MS")]
     pub(crate) start_ms: u32,
+    /// How many reports of a hundred come late, after newer ones.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
+    pub(crate) late_reports: u8,
+    /// How many reports of a hundred come twice.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
+    pub(crate) doubled_reports: u8,
     /// Tells these nodes apart from those of other such processes; the same number makes the same nodes.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u32,
@@ -63,33 +79,32 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let bus = Bus::connect(&args.bus, "sim-nodes").await.context("cannot connect to NATS")?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();
+    let mut fates = Fates::default();
     let registering = Arc::new(Semaphore::new(REGISTERING));
     for number in 0..args.count {
-        let (wake, woken) = watch::channel(Index::ZERO);
+        let (wake, woken) = watch::channel(WorkIndex::default());
         let agent = Agent::new(&bus, &args, number, woken);
+        let fate = fates.add();
         wakes.insert(agent.id, wake);
-        nodes.spawn(agent.live(Arc::clone(&registering)));
+        nodes.spawn(agent.live(fate, Arc::clone(&registering)));
     }
     tracing::info!(nodes = args.count, "simulating nodes");
     tokio::select! {
         result = forward_wakes(&bus, &wakes) => result,
+        () = fates.follow_orders() => Ok(()),
         () = process.stop.cancelled() => Ok(()),
     }
 }
 
 /// All wakes come on one subscription, which only servers' credentials allow.
-async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, watch::Sender<Index>>) -> anyhow::Result<()> {
+async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, watch::Sender<WorkIndex>>) -> anyhow::Result<()> {
     let mut messages = bus.serve(Subject::EVERY_AGENT_WAKE).await?;
     while let Some(message) = messages.next().await {
         let Some(wake) = Subject::agent_of(message.subject()).and_then(|node| wakes.get(&node)) else {
             continue;
         };
         if let Ok(Wake { work_index }) = message.body() {
-            wake.send_if_modified(|known| {
-                let news = work_index > *known;
-                *known = work_index.max(*known);
-                news
-            });
+            wake.send_if_modified(|known| known.hear(work_index));
         }
     }
     anyhow::bail!("the connection to NATS is closed")
@@ -101,12 +116,18 @@ struct Agent {
     id: NodeId,
     secret: Secret,
     register: Register,
+    is_registered: bool,
+    start: Nanos,
     node: SimNode,
-    woken: watch::Receiver<Index>,
+    woken: watch::Receiver<WorkIndex>,
+    /// What it says just now.
+    reporting: Vec<AllocId>,
+    late_reports: f64,
+    doubled_reports: f64,
 }
 
 impl Agent {
-    fn new(bus: &Bus, args: &Args, number: u32, woken: watch::Receiver<Index>) -> Self {
+    fn new(bus: &Bus, args: &Args, number: u32, woken: watch::Receiver<WorkIndex>) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {
@@ -114,45 +135,74 @@ impl Agent {
             id: register.id,
             secret: register.spec.secret_id.clone(),
             register,
+            is_registered: false,
+            start,
             node: SimNode::new(start),
             woken,
+            reporting: Vec::new(),
+            late_reports: f64::from(args.late_reports) / 100.0,
+            doubled_reports: f64::from(args.doubled_reports) / 100.0,
         }
     }
 
-    /// Registers, beats, works and reports for ever.
-    async fn live(mut self, registering: Arc<Semaphore>) {
+    /// Does what agents do whenever it fares well, for ever.
+    async fn live(mut self, mut fate: watch::Receiver<Fate>, registering: Arc<Semaphore>) {
         loop {
-            let permit = registering.acquire().await;
-            let registered = self.request(Subject::NodeRegister(self.id), &self.register).await;
-            drop(permit);
-            match registered {
-                Ok(answer) => self.serve(answer).await,
-                Err(error) => {
-                    tracing::debug!(error = telemetry::chain(&error), node.id = %self.id, "not registered");
-                    tokio::time::sleep(RETRY).await;
+            let now = *fate.borrow_and_update();
+            match now {
+                Fate::Well => tokio::select! {
+                    () = self.act(&registering) => {}
+                    _ = fate.changed() => {}
+                },
+                Fate::Failed => {
+                    self.begin_anew();
+                    let _ = fate.changed().await;
                 }
+                Fate::CutOff => drop(fate.changed().await),
             }
         }
     }
 
-    /// Returns when the node has to register again.
-    async fn serve(&mut self, answer: NodeAnswer) {
-        // Its first heartbeat makes it ready, and is due at once.
+    /// Nothing runs any more, and its agent will be in its next boot.
+    fn begin_anew(&mut self) {
+        self.node = SimNode::new(self.start);
+        self.reporting.clear();
+        self.is_registered = false;
+        Arc::make_mut(&mut self.register.spec).boot += 1;
+    }
+
+    /// Registers if need be, and beats, works and reports until it has to register again. May be cut off at any moment.
+    async fn act(&mut self, registering: &Semaphore) {
+        let unsaid = std::mem::take(&mut self.reporting);
+        self.node.again(&unsaid, clock::now());
+        if !self.is_registered {
+            let permit = registering.acquire().await;
+            let registered: Result<NodeAnswer, _> =
+                self.request(Subject::NodeRegister(self.id), &self.register).await;
+            drop(permit);
+            if let Err(error) = registered {
+                tracing::debug!(error = telemetry::chain(&error), node.id = %self.id, "not registered");
+                return tokio::time::sleep(RETRY).await;
+            }
+            self.is_registered = true;
+        }
+        // The first heartbeat makes it ready, and is due at once.
         let mut next_beat = clock::monotonic();
-        let mut report_all = answer.report_all;
+        let mut report_all = None;
         loop {
             let due = self.node.poll_timeout().map(until);
             tokio::select! {
                 () = tokio::time::sleep_until(next_beat.into()) => {
-                    let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
-                    let answer: Result<NodeAnswer, _> = self.request(Subject::NodeHeartbeat(self.id), &beat).await;
-                    match answer {
+                    match self.beat().await {
                         Ok(answer) => {
                             next_beat = clock::monotonic() + Duration::from_millis(answer.ttl_ms.into());
                             report_all = answer.report_all;
                             self.work_to(answer.work_index).await;
                         }
-                        Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => return,
+                        Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
+                            self.is_registered = false;
+                            return;
+                        }
                         Err(_) => next_beat = clock::monotonic() + RETRY,
                     }
                 }
@@ -169,14 +219,20 @@ impl Agent {
         }
     }
 
+    async fn beat(&self) -> Result<NodeAnswer, RequestError> {
+        let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
+        self.bus.request(Subject::NodeHeartbeat(self.id), &beat, HEARTBEAT_WITHIN).await
+    }
+
     /// Fetches what changed, if anything did.
-    async fn work_to(&mut self, index: Index) {
-        while self.node.index() < index {
-            let ask = AskWork { id: self.id, secret: self.secret.clone(), since: self.node.index() };
+    async fn work_to(&mut self, index: WorkIndex) {
+        while index.is_news_to(self.node.index()) {
+            let (secret, since) = (self.secret.clone(), self.node.index());
+            let ask = AskWork { id: self.id, secret, since, seen: index };
             let Ok(work) = self.request::<_, Work>(Subject::NodeWork(self.id), &ask).await else { return };
             let mut asked = self.node.take(&work, clock::now());
             while let Asked::More(allocs) = asked {
-                let ask = AskAllocs { id: self.id, secret: self.secret.clone(), allocs };
+                let ask = AskAllocs { id: self.id, secret: self.secret.clone(), allocs, seen: work.index };
                 let more = self.request::<_, WorkAllocs>(Subject::NodeWork(self.id), &ask).await;
                 let Ok(more) = more else { return };
                 asked = self.node.take_more(&more, clock::now());
@@ -191,12 +247,31 @@ impl Agent {
         if allocs.is_empty() && all_since.is_none() {
             return;
         }
-        let ids: Vec<_> = allocs.iter().map(|alloc| alloc.id).collect();
+        self.reporting = allocs.iter().map(|alloc| alloc.id).collect();
         let boot = self.register.spec.boot;
         let report = Report { id: self.id, secret: self.secret.clone(), boot, all_since, allocs };
-        if self.request::<_, Reported>(Subject::NodeReport(self.id), &report).await.is_err() {
-            self.node.again(&ids, clock::now() + Nanos::SECOND);
+        if rand::random_bool(self.doubled_reports) {
+            self.report_later(report.clone());
         }
+        let arrived = if rand::random_bool(self.late_reports) {
+            self.report_later(report);
+            false
+        } else {
+            self.request::<_, Reported>(Subject::NodeReport(self.id), &report).await.is_ok()
+        };
+        let reported = std::mem::take(&mut self.reporting);
+        if !arrived {
+            self.node.again(&reported, clock::now() + Nanos::SECOND);
+        }
+    }
+
+    /// Has a report arrive late. Nobody waits for it, and nothing holds it up.
+    fn report_later(&self, report: Report) {
+        let (bus, subject) = (self.bus.clone(), Subject::NodeReport(self.id));
+        tokio::spawn(async move {
+            tokio::time::sleep(LATE_MAX.mul_f64(rand::random())).await;
+            let _ = bus.request::<_, Reported>(subject, &report, WITHIN).await;
+        });
     }
 
     async fn request<Q: wire::Wire, A: wire::Wire>(

@@ -5,14 +5,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
-use model::{AllocId, Index, Nanos, Text, Timestamp};
-use wire::node::{AllocReport, Work, WorkAlloc, WorkAllocs};
+use model::{AllocId, Nanos, Text, Timestamp};
+use wire::node::{AllocReport, Work, WorkAlloc, WorkAllocs, WorkIndex};
 
 /// A node's allocations.
 #[derive(Debug)]
 pub(super) struct SimNode {
     start: Nanos,
-    index: Index,
+    index: WorkIndex,
     allocs: HashMap<AllocId, SimAlloc>,
     due: BTreeSet<(Timestamp, AllocId)>,
     /// Listed, and not yet told of.
@@ -42,21 +42,21 @@ impl SimNode {
     pub(super) fn new(start: Nanos) -> Self {
         Self {
             start,
-            index: Index::ZERO,
+            index: WorkIndex::default(),
             allocs: HashMap::new(),
             due: BTreeSet::new(),
             missing: HashSet::new(),
         }
     }
 
-    /// The index of the work that it knows.
-    pub(super) fn index(&self) -> Index {
+    /// How far the work is that it knows.
+    pub(super) fn index(&self) -> WorkIndex {
         self.index
     }
 
     /// It knows all work up to here.
-    pub(super) fn reached(&mut self, index: Index) {
-        self.index = self.index.max(index);
+    pub(super) fn reached(&mut self, index: WorkIndex) {
+        self.index.hear(index);
     }
 
     /// Takes in its work: what is not listed any more is gone.
@@ -64,7 +64,13 @@ impl SimNode {
         let listed: HashSet<AllocId> = work.allocs.iter().map(|(id, _)| *id).collect();
         self.allocs.retain(|id, _| listed.contains(id));
         self.due.retain(|(_, id)| listed.contains(id));
-        let news = work.allocs.iter().filter(|(_, index)| *index > self.index).map(|(id, _)| *id);
+        if work.index.history != self.index.history {
+            // What was reported before may be among what the servers lost.
+            let told = self.allocs.iter().filter(|(_, alloc)| alloc.reports > 0);
+            self.due.extend(told.map(|(id, _)| (now, *id)));
+        }
+        let known = self.index.within(work.index.history);
+        let news = work.allocs.iter().filter(|(_, index)| *index > known).map(|(id, _)| *id);
         self.missing = if work.changed.more { news.collect() } else { HashSet::new() };
         self.take_more(&work.changed, now)
     }
@@ -167,9 +173,9 @@ impl SimAlloc {
 mod tests {
     use std::sync::Arc;
 
-    use model::EvalId;
     use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, DesiredTransition, PackedAssigned};
     use model::job::{Job, JobSpec, Task, TaskGroup};
+    use model::{EvalId, HistoryId, Index};
     use wire::node::WorkCommon;
 
     use super::*;
@@ -184,6 +190,10 @@ mod tests {
 
     fn after(millis: i64) -> Timestamp {
         NOW + Nanos(millis * Nanos::MILLISECOND.0)
+    }
+
+    fn at(history: u8, index: u64) -> WorkIndex {
+        WorkIndex { history: HistoryId::from_bytes([history; 16]), index: Index(index) }
     }
 
     /// One whose allocations run after a second.
@@ -235,7 +245,7 @@ mod tests {
     /// The node's work at an index at which all of it changed.
     fn work(index: u64, listed: &[u8], changed: WorkAllocs) -> Work {
         let allocs = listed.iter().map(|number| (id(*number), Index(index))).collect();
-        Work { index: Index(index), allocs, changed }
+        Work { index: at(1, index), allocs, changed }
     }
 
     fn reported(node: &mut SimNode, now: Timestamp) -> Vec<(AllocId, ClientStatus)> {
@@ -262,6 +272,7 @@ mod tests {
     fn one_that_is_to_stop_does_so_at_once() {
         let mut node = sim_node();
         node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, STOP)], false)), NOW);
+        node.reached(at(1, 5));
         assert_eq!(reported(&mut node, NOW), [(id(2), ClientStatus::Complete)], "it had not begun");
         reported(&mut node, after(1_000));
         node.take(&work(6, &[1, 2], told(&[(1, STOP)], false)), after(2_000));
@@ -303,19 +314,33 @@ mod tests {
         assert_eq!(rest, [3, 4].map(id));
         assert_eq!(node.take_more(&told(&[(3, RUN)], false), NOW), Asked::All, "4 is gone");
         assert_eq!(node.take_more(&told(&[], true), NOW), Asked::All, "asking on would lead nowhere");
-        node.reached(Index(5));
-        node.reached(Index(4));
-        assert_eq!((node.index(), reported(&mut node, after(1_000)).len()), (Index(5), 3));
+        node.reached(at(1, 5));
+        node.reached(at(1, 4));
+        assert_eq!((node.index(), reported(&mut node, after(1_000)).len()), (at(1, 5), 3));
     }
 
     #[test]
     fn what_was_known_before_is_not_asked_for() {
         let mut node = sim_node();
-        node.reached(Index(4));
+        node.reached(at(1, 4));
         let mut work = work(5, &[1, 2], told(&[], true));
         work.allocs[0].1 = Index(4);
         work.changed.allocs = told(&[(2, RUN)], true).allocs;
         assert_eq!(node.take(&work, NOW), Asked::All);
+    }
+
+    #[test]
+    fn a_node_begins_anew_with_another_history() {
+        let mut node = sim_node();
+        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, RUN)], false)), NOW);
+        node.reached(at(1, 5));
+        reported(&mut node, after(1_000));
+        let work = Work { index: at(2, 4), ..work(4, &[1, 3], told(&[(3, RUN)], true)) };
+        assert!(work.index.is_news_to(node.index()));
+        assert_eq!(node.take(&work, after(2_000)), Asked::More(vec![id(1)]));
+        assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)], "it may be lost");
+        node.reached(work.index);
+        assert_eq!(node.index(), at(2, 4));
     }
 
     #[test]

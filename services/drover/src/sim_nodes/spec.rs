@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::NodeId;
+use model::job::NetworkResource;
 use model::node::{
     Driver, LegacyCpu, NodeAddress, NodeNetwork, NodeReserved, NodeResources, NodeSpec, Secret, Topology,
 };
@@ -43,6 +44,7 @@ pub(super) fn register(args: &Args, number: u32) -> Register {
         addresses: vec![address],
         ..NodeNetwork::default()
     };
+    let older = NetworkResource { mode: "host".into(), device: "eth0".into(), ..NetworkResource::default() };
     let spec = NodeSpec {
         secret_id: Secret(NodeId::from_bytes(bytes(args.seed, number, 2)).to_string().into()),
         boot: 1,
@@ -56,6 +58,7 @@ pub(super) fn register(args: &Args, number: u32) -> Register {
             memory_mb: args.memory,
             disk_mb: DISK_MB,
             node_networks: vec![network],
+            networks: vec![older],
             dynamic_port_min: 20_000,
             dynamic_port_max: 32_000,
             ..NodeResources::default()

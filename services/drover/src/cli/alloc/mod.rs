@@ -1,7 +1,10 @@
 //! `drover alloc …`.
 
 pub(crate) mod logs;
+pub(crate) mod restart;
+pub(crate) mod signal;
 pub(crate) mod status;
+pub(crate) mod stop;
 
 use api_types::AllocListStub;
 
@@ -10,13 +13,19 @@ use super::format;
 use super::page::Page;
 use super::prefix::{Kind, whole_id};
 
-/// Allocations: look at them, read their logs.
+/// Allocations: look at them, read their logs, stop them and their tasks.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows an allocation with its tasks and what happened to them
     Status(status::Args),
     /// Prints what a task has written
     Logs(logs::Args),
+    /// Stops an allocation; another one takes its place
+    Stop(stop::Args),
+    /// Has running tasks begin anew
+    Restart(restart::Args),
+    /// Sends running tasks a signal
+    Signal(signal::Args),
 }
 
 /// The id of the allocation that begins so.

@@ -1,9 +1,12 @@
 //! `drover job …`.
 
+pub(crate) mod file;
+pub(crate) mod init;
+pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod stop;
-mod variables;
+pub(crate) mod validate;
 
 use api_types::JobListStub;
 
@@ -13,12 +16,18 @@ use super::page::Page;
 /// Jobs: register, look at, stop.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Writes an example of a job file
+    Init(init::Args),
+    /// Shows what registering a job would change
+    Plan(plan::Args),
     /// Registers a job and follows it until its tasks run
     Run(run::Args),
     /// Shows jobs, or one job with its allocations
     Status(status::Args),
     /// Stops jobs and follows them until the scheduler is done
     Stop(stop::Args),
+    /// Checks a job file and the job in it
+    Validate(validate::Args),
 }
 
 /// The namespace and the id of the job that is called so, or whose id alone begins so (`spec/cli.md` 1.4).

@@ -1,33 +1,26 @@
-//! `drover job run`: registers a job and follows it until its tasks run.
+//! `drover job run`: registers a job and follows it until its tasks run, or until its new version has taken over.
 
-use std::io::Read as _;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
-use api_types::{Job, JobRegisterRequest, JobRegisterResponse, JobSubmission};
+use api_types::{JobRegisterRequest, JobRegisterResponse};
 
-use super::variables::Given;
+use super::file::{JobFile, Loaded};
 use crate::cli::client::Error;
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
 use crate::cli::{Session, client, flags};
 
-/// The largest job file that is read, in bytes.
-const FILE_BYTES_MAX: u64 = 8 << 20;
-
-/// Registers a job and follows it until its tasks run.
+/// Registers a job and follows it until its tasks run; a service, until its new version has taken over.
 ///
-/// Exits with 0 when everything runs, 2 when not all could be placed, and 1 when something failed.
+/// Exits with 0 when everything runs, 2 when not all could be placed, and 1 when something failed. Of a service, 0 is that
+/// its deployment succeeded, and 1 that it did not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job file; `-` reads standard input.
-    file: String,
-    /// The file is JSON as the API takes it, not HCL.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    file: JobFile,
     /// Return as soon as the job is registered.
     #[arg(long)]
     detach: bool,
@@ -49,38 +42,23 @@ pub(crate) struct Args {
     /// Leave the resources of tasks that are registered as they are.
     #[arg(long)]
     preserve_resources: bool,
-    /// A value for one of the job file's variables, as `name=value`; may be given again.
-    #[arg(long = "var", value_name = "NAME=VALUE")]
-    variables: Vec<String>,
-    /// A file with values for the job file's variables; may be given again.
-    #[arg(long = "var-file", value_name = "FILE")]
-    variable_files: Vec<String>,
-    /// Whether values for variables that the job file does not declare are errors.
-    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
-        require_equals = true, default_missing_value = "true", hide = true)]
-    hcl2_strict: bool,
     /// For policies, which are not built.
     #[arg(long, hide = true)]
     policy_override: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let source = read(&args.file).context("Error getting job struct")?;
-    let variables = variables(&args, &source)?;
-    let job = parse(&args, &source, &variables).context("Error getting job struct")?;
+    let Loaded { job, submission } = match args.file.load(&args.api).await {
+        Ok(loaded) => loaded,
+        Err(failure) => return session.refuse(failure),
+    };
     if args.output {
         let job = serde_json::json!({ "Job": job });
         session.output.line(&client::indented(&job));
         return Ok(ExitCode::SUCCESS);
     }
-    let format = if args.json { "json" } else { "hcl2" };
     let request = JobRegisterRequest {
-        submission: Some(JobSubmission {
-            source: Some(source),
-            format: Some(format.to_owned()),
-            variables: Some(variables),
-            ..JobSubmission::default()
-        }),
+        submission: Some(submission),
         job: Some(job),
         enforce_index: args.check_index.map(|_| true),
         job_modify_index: args.check_index,
@@ -114,63 +92,4 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     session.follow(&eval, Until::Running, args.verbose).await
-}
-
-fn read(file: &str) -> anyhow::Result<String> {
-    if file.starts_with("http://") || file.starts_with("https://") {
-        bail!("not built yet: job files at a URL; download {file} and run the copy");
-    }
-    let mut text = String::new();
-    let mut limit = |input: &mut dyn std::io::Read| input.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    let read = match file {
-        "-" => limit(&mut std::io::stdin().lock()),
-        path => std::fs::File::open(path).and_then(|mut file| limit(&mut file)),
-    };
-    let bytes = read.with_context(|| format!("cannot read {file}"))?;
-    anyhow::ensure!(bytes as u64 <= FILE_BYTES_MAX, "job file {file} is larger than {FILE_BYTES_MAX} bytes");
-    Ok(text)
-}
-
-/// Values for the job file's variables, as the parser and the API take them. JSON has none.
-fn variables(args: &Args, source: &str) -> anyhow::Result<String> {
-    if args.json {
-        return Ok(String::new());
-    }
-    let mut given = Given::of(source);
-    for (name, value) in std::env::vars_os() {
-        if let (Some(name), Some(value)) =
-            (name.to_str().and_then(|name| name.strip_prefix("NOMAD_VAR_")), value.to_str())
-        {
-            given.environment(name, value);
-        }
-    }
-    for file in &args.variable_files {
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-        given.file(&text).with_context(|| format!("cannot read {file}"))?;
-    }
-    // One without a value is passed over.
-    for (name, value) in args.variables.iter().filter_map(|variable| variable.split_once('=')) {
-        given.flag(name, value, args.hcl2_strict)?;
-    }
-    Ok(given.into_text())
-}
-
-fn parse(args: &Args, source: &str, variables: &str) -> anyhow::Result<Job> {
-    let mut job = if args.json {
-        let wrapped: JobRegisterRequest = api_types::decode::from_slice(source.as_bytes())?;
-        match wrapped.job {
-            Some(job) => job,
-            None => api_types::decode::from_slice(source.as_bytes())?,
-        }
-    } else {
-        let name = if args.file == "-" { "<stdin>" } else { &args.file };
-        let options = jobspec::Options { file_name: name.to_owned(), variables: variables.to_owned() };
-        jobspec::parse(source, &options)?
-    };
-    for (of_job, flag) in [(&mut job.namespace, &args.api.namespace), (&mut job.region, &args.api.region)] {
-        if let Some(flag) = flag.as_ref().filter(|flag| !flag.is_empty()) {
-            *of_job = Some(flag.clone());
-        }
-    }
-    Ok(job)
 }

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use api_types::{AllocListStub, Evaluation, Job, JobListStub, JobSummary};
+use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSummary};
 use serde_json::Value;
 
 use super::{Named, named};
 use crate::cli::client::{escaped, indented};
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
-use crate::cli::{Session, alloc, eval, flags, format};
+use crate::cli::{Session, alloc, deployment, eval, flags, format};
 
 /// Shows jobs, or one job with its allocations.
 #[derive(Debug, clap::Args)]
@@ -123,6 +123,11 @@ async fn one(session: &Session, args: &Args, job: &Named) -> anyhow::Result<()> 
             eval::table(&mut page, &evals, args.show.verbose);
         }
         placement_failures(&mut page, &evals);
+        let latest: Option<Deployment> =
+            session.client.get(&format!("{path}/deployment"), &namespace).await?;
+        if let Some(latest) = &latest {
+            latest_deployment(&mut page, latest, args.show.verbose);
+        }
         page.title("Allocations");
         alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
     }
@@ -169,6 +174,17 @@ fn summarise(page: &mut Page, summary: &JobSummary, is_parent: bool) {
     });
     let header = ["Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"];
     page.table(&header, rows);
+}
+
+fn latest_deployment(page: &mut Page, latest: &Deployment, verbose: bool) {
+    page.title("Latest Deployment");
+    page.block(&[
+        ("ID", format::id(latest.id.as_ref(), verbose)),
+        ("Status", format::text(latest.status.as_ref())),
+        ("Description", format::text(latest.status_description.as_ref())),
+    ]);
+    page.title("Deployed");
+    deployment::groups(page, latest);
 }
 
 /// Why the newest evaluation that waits for room could not place everything.

@@ -1,0 +1,46 @@
+//! `drover alloc stop`: has an allocation stopped, and another one placed.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::whole;
+use crate::cli::monitor::Until;
+use crate::cli::{Session, flags};
+
+/// Stops an allocation; another one takes its place.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The allocation: its id, or the beginning of it.
+    alloc: String,
+    /// Return as soon as the allocation is told to stop.
+    #[arg(long)]
+    detach: bool,
+    /// Stop without the tasks' shutdown delay.
+    #[arg(long)]
+    no_shutdown_delay: bool,
+    /// Whole ids.
+    #[arg(long)]
+    verbose: bool,
+}
+
+#[derive(Deserialize)]
+struct Stopped {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let id = whole(&session.client, &args.alloc).await?;
+    let path = format!("/v1/allocation/{id}/stop?no_shutdown_delay={}", args.no_shutdown_delay);
+    let stopped: Stopped = session.client.put(&path, &json!({})).await?;
+    if args.detach {
+        session.output.line(&stopped.eval_id);
+        return Ok(ExitCode::SUCCESS);
+    }
+    session.follow(&stopped.eval_id, Until::Scheduled, args.verbose).await
+}

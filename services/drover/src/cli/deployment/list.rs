@@ -1,0 +1,55 @@
+//! `drover deployment list`: all deployments.
+
+use std::process::ExitCode;
+
+use api_types::Deployment;
+use serde_json::Value;
+
+use crate::cli::client::indented;
+use crate::cli::page::Page;
+use crate::cli::{Session, flags, format};
+
+/// Shows all deployments.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// Only those that this expression holds for.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
+    if args.show.json {
+        let deployments: Value = session.client.get("/v1/deployments", &query).await?;
+        session.output.line(&indented(&deployments));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &query).await?;
+    let mut page = Page::default();
+    if deployments.is_empty() {
+        page.line("No deployments found");
+    } else {
+        table(&mut page, &deployments, args.show.verbose);
+    }
+    session.output.page(&page);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn table(page: &mut Page, deployments: &[Deployment], verbose: bool) {
+    let rows = deployments.iter().map(|deployment| {
+        [
+            format::id(deployment.id.as_ref(), verbose),
+            format::text(deployment.job_id.as_ref()),
+            deployment.job_version.unwrap_or_default().to_string(),
+            format::text(deployment.status.as_ref()),
+            format::text(deployment.status_description.as_ref()),
+        ]
+    });
+    page.table(&["ID", "Job ID", "Job Version", "Status", "Description"], rows);
+}

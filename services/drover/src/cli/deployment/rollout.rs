@@ -1,0 +1,119 @@
+//! What is said of a deployment while it is followed (`spec/cli.md`, *job run*). Pure: successive snapshots in; lines, and
+//! in the end an exit code out.
+
+use std::collections::BTreeMap;
+
+use api_types::Deployment;
+
+use crate::cli::format;
+use crate::cli::monitor::Line;
+
+/// The exit code of a deployment that did not succeed.
+const EXIT_FAILED: u8 = 1;
+
+/// What was said of one deployment.
+#[derive(Debug, Default)]
+pub(crate) struct Rollout {
+    verbose: bool,
+    has_begun: bool,
+    groups: BTreeMap<String, String>,
+}
+
+impl Rollout {
+    pub(crate) fn new(verbose: bool) -> Self {
+        Self { verbose, ..Self::default() }
+    }
+
+    /// What is new in a snapshot, and the exit code once it is over.
+    pub(crate) fn see(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<u8>) {
+        let id = format::id(deployment.id.as_ref(), self.verbose);
+        let mut lines = Vec::new();
+        if !std::mem::replace(&mut self.has_begun, true) {
+            lines.push(Line::Milestone(format!("Monitoring deployment \"{id}\"")));
+        }
+        for (name, group) in deployment.task_groups.iter().flatten() {
+            let [placed, healthy, unhealthy, desired] =
+                [group.placed_allocs, group.healthy_allocs, group.unhealthy_allocs, group.desired_total]
+                    .map(format::number);
+            let now = format!("{placed} of {desired} placed, {healthy} healthy, {unhealthy} unhealthy");
+            if self.groups.get(name) != Some(&now) {
+                lines.push(Line::Progress(format!("Task Group \"{name}\": {now}")));
+                self.groups.insert(name.clone(), now);
+            }
+        }
+        let status = format::text(deployment.status.as_ref());
+        let exit = match status.as_str() {
+            "successful" => 0,
+            "failed" | "cancelled" => EXIT_FAILED,
+            _ => return (lines, None),
+        };
+        lines.push(Line::Milestone(format!("Deployment \"{id}\" {status}")));
+        let why = deployment.status_description.as_ref().filter(|why| exit != 0 && !why.is_empty());
+        lines.extend(why.map(|why| Line::Progress(why.clone())));
+        (lines, Some(exit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::DeploymentState;
+
+    use super::*;
+
+    fn deployment(status: &str, [placed, healthy, unhealthy]: [i64; 3]) -> Deployment {
+        let group = DeploymentState {
+            desired_total: Some(2),
+            placed_allocs: Some(placed),
+            healthy_allocs: Some(healthy),
+            unhealthy_allocs: Some(unhealthy),
+            ..DeploymentState::default()
+        };
+        Deployment {
+            id: Some("d0000000-0000".to_owned()),
+            status: Some(status.to_owned()),
+            status_description: Some(format!("it is {status}")),
+            task_groups: Some([("web".to_owned(), group)].into()),
+            ..Deployment::default()
+        }
+    }
+
+    /// All that is said of these snapshots.
+    fn told(snapshots: &[Deployment]) -> (String, Option<u8>) {
+        let mut rollout = Rollout::new(false);
+        let (mut text, mut exit) = (String::new(), None);
+        for deployment in snapshots {
+            let (lines, end) = rollout.see(deployment);
+            for line in lines {
+                let (Line::Milestone(line) | Line::Progress(line) | Line::Detail(line)) = line;
+                text += &format!("{line}\n");
+            }
+            exit = end;
+        }
+        (text, exit)
+    }
+
+    #[test]
+    fn one_that_succeeds_is_told_step_by_step() {
+        let (text, exit) = told(&[
+            deployment("running", [1, 0, 0]),
+            deployment("running", [1, 1, 0]),
+            deployment("running", [1, 1, 0]),
+            deployment("successful", [2, 2, 0]),
+        ]);
+        assert_eq!(exit, Some(0));
+        insta::assert_snapshot!(text, @r#"
+        Monitoring deployment "d0000000"
+        Task Group "web": 1 of 2 placed, 0 healthy, 0 unhealthy
+        Task Group "web": 1 of 2 placed, 1 healthy, 0 unhealthy
+        Task Group "web": 2 of 2 placed, 2 healthy, 0 unhealthy
+        Deployment "d0000000" successful
+        "#);
+    }
+
+    #[test]
+    fn one_that_fails_says_why() {
+        let (text, exit) = told(&[deployment("failed", [1, 0, 1])]);
+        assert_eq!(exit, Some(1));
+        assert!(text.ends_with("Deployment \"d0000000\" failed\nit is failed\n"), "{text}");
+    }
+}

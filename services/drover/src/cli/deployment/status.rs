@@ -1,0 +1,112 @@
+//! `drover deployment status`: a deployment, or all of them.
+
+use std::process::ExitCode;
+
+use api_types::Deployment;
+use serde_json::Value;
+
+use super::{groups, list, named};
+use crate::cli::client::indented;
+use crate::cli::page::Page;
+use crate::cli::{Session, flags, format};
+
+/// Shows a deployment, or follows it to its end.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The deployment: its id, or the beginning of it; without one, all deployments.
+    deployment: Option<String>,
+    /// Follow it to its end; exits with 0 if it succeeds.
+    #[arg(long, conflicts_with = "json", requires = "deployment")]
+    monitor: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let Some(beginning) = &args.deployment else {
+        let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
+        let mut page = Page::default();
+        list::table(&mut page, &deployments, args.show.verbose);
+        session.output.page(&page);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let id = named(&session.client, beginning).await?;
+    if args.monitor {
+        return session.follow_deployment(&id, args.show.verbose).await;
+    }
+    let path = format!("/v1/deployment/{id}");
+    if args.show.json {
+        let deployment: Value = session.client.get(&path, &[]).await?;
+        session.output.line(&indented(&deployment));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let deployment: Deployment = session.client.get(&path, &[]).await?;
+    let mut page = Page::default();
+    show(&mut page, &deployment, args.show.verbose);
+    session.output.page(&page);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {
+    page.block(&[
+        ("ID", format::id(deployment.id.as_ref(), verbose)),
+        ("Job ID", format::text(deployment.job_id.as_ref())),
+        ("Job Version", deployment.job_version.unwrap_or_default().to_string()),
+        ("Status", format::text(deployment.status.as_ref())),
+        ("Description", format::text(deployment.status_description.as_ref())),
+    ]);
+    page.title("Deployed");
+    groups(page, deployment);
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::DeploymentState;
+
+    use super::*;
+
+    #[test]
+    fn a_deployment_with_its_groups() {
+        let group = DeploymentState {
+            desired_total: Some(5),
+            placed_allocs: Some(2),
+            healthy_allocs: Some(1),
+            unhealthy_allocs: Some(0),
+            ..DeploymentState::default()
+        };
+        let mut deployment = Deployment {
+            id: Some("d0000000-0000".to_owned()),
+            job_id: Some("web".to_owned()),
+            job_version: Some(3),
+            status: Some("running".to_owned()),
+            status_description: Some("Deployment is running".to_owned()),
+            task_groups: Some([("app".to_owned(), group.clone())].into()),
+            ..Deployment::default()
+        };
+        let mut page = Page::default();
+        show(&mut page, &deployment, false);
+        let canaries = DeploymentState { desired_canaries: Some(1), promoted: Some(true), ..group };
+        deployment.task_groups = Some([("app".to_owned(), canaries)].into());
+        groups(&mut page, &deployment);
+        list::table(&mut page, &[deployment], false);
+        insta::assert_snapshot!(page, @r"
+        ID          = d0000000
+        Job ID      = web
+        Job Version = 3
+        Status      = running
+        Description = Deployment is running
+
+        Deployed
+        Task Group  Desired  Placed  Healthy  Unhealthy  Progress Deadline
+        app         5        2       1        0          <none>
+        Task Group  Promoted  Desired  Canaries  Placed  Healthy  Unhealthy  Progress Deadline
+        app         true      5        1         2       1        0          <none>
+        ID        Job ID  Job Version  Status   Description
+        d0000000  web     3            running  Deployment is running
+        ");
+    }
+}

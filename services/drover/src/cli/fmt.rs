@@ -1,0 +1,126 @@
+//! `drover fmt`: lays out job files as everybody does.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+use super::{Output, flags, job};
+
+/// Files that are laid out where a directory is named.
+const ENDINGS: [&str; 2] = ["nomad", "hcl"];
+/// Levels of directories that are looked into.
+const DEPTH_MAX: usize = 64;
+
+/// Lays out job files; comments stay where they are.
+///
+/// Without paths, those of the current directory. `-` lays out standard input.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// Files and directories.
+    #[arg(default_value = ".")]
+    paths: Vec<PathBuf>,
+    /// Write nothing; exit with 1 if a file would change.
+    #[arg(long)]
+    check: bool,
+    /// Name the files that change.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    list: bool,
+    /// Write files that change; otherwise their new text is printed.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    write: bool,
+    /// Also look into directories in directories.
+    #[arg(long)]
+    recursive: bool,
+}
+
+pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
+    let mut tally = Tally::default();
+    for path in &args.paths {
+        if path == Path::new("-") {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+            let formatted = tally.formatted(output, &text, "<stdin>");
+            if let Some(formatted) = formatted.filter(|_| !args.check) {
+                output.raw(formatted.as_bytes());
+            }
+            continue;
+        }
+        for file in files(path, args.recursive)? {
+            one(output, args, &file, &mut tally)?;
+        }
+    }
+    let failed = tally.refused > 0 || (args.check && tally.changed > 0);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What became of the files.
+#[derive(Default)]
+struct Tally {
+    changed: usize,
+    refused: usize,
+}
+
+impl Tally {
+    /// The text laid out; what is wrong with it is said.
+    fn formatted(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
+        match jobspec::format(text, name) {
+            Ok(formatted) => {
+                self.changed += usize::from(formatted != text);
+                Some(formatted)
+            }
+            Err(error) => {
+                self.refused += 1;
+                output.report(|colours| job::file::rendered(&error, colours));
+                None
+            }
+        }
+    }
+}
+
+fn one(output: Output, args: &Args, file: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    let Some(formatted) = tally.formatted(output, &text, &name) else { return Ok(()) };
+    if formatted == text {
+        return Ok(());
+    }
+    if args.list {
+        output.line(&name);
+    }
+    match (args.check, args.write) {
+        (true, _) => {}
+        (false, true) => std::fs::write(file, formatted).with_context(|| format!("cannot write {name}"))?,
+        (false, false) => output.raw(formatted.as_bytes()),
+    }
+    Ok(())
+}
+
+/// The file itself, or the job files of a directory.
+fn files(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
+    let name = path.display();
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let (mut found, mut waiting) = (Vec::new(), vec![(path.to_owned(), 0)]);
+    while let Some((directory, depth)) = waiting.pop() {
+        let entries = std::fs::read_dir(&directory).with_context(|| format!("cannot read {name}"))?;
+        for entry in entries {
+            let path = entry.with_context(|| format!("cannot read {name}"))?.path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if path.is_dir() && recursive && depth < DEPTH_MAX {
+                waiting.push((path, depth + 1));
+            } else if path.is_file() && ENDINGS.contains(&ending) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,196 @@
+//! Job files as commands take them: from a path, standard input or a URL, with values for their variables, in HCL or as
+//! the API's JSON (`spec/cli.md` §4).
+
+mod disk;
+mod report;
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use api_types::{Job, JobRegisterRequest, JobSubmission};
+use jobspec::{Options, Surroundings, VARIABLE_PREFIX, Variables};
+
+use self::disk::Disk;
+pub(crate) use self::report::{as_json, rendered};
+use crate::cli::client::escaped;
+use crate::cli::flags;
+
+/// The largest job file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// How long a server may take to hand out a job file.
+const DOWNLOAD: Duration = Duration::from_secs(30);
+
+/// The job file, and what it is read with.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct JobFile {
+    /// The job file: a path, a URL, or `-` for standard input.
+    file: String,
+    /// The file is JSON as the API takes it, not HCL.
+    #[arg(long)]
+    json: bool,
+    /// A value for one of the job file's variables, as `name=value`; may be given again.
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    variables: Vec<String>,
+    /// A file with values for the job file's variables; may be given again.
+    #[arg(long = "var-file", value_name = "FILE")]
+    variable_files: Vec<String>,
+    /// Whether values for variables that the job file does not declare are errors.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    hcl2_strict: bool,
+    /// The namespace of Vault for tasks that use it, where the job file names none.
+    #[arg(long, value_name = "NAMESPACE")]
+    vault_namespace: Option<String>,
+    /// The namespace of Consul, where the job file names none.
+    #[arg(long, value_name = "NAMESPACE")]
+    consul_namespace: Option<String>,
+}
+
+/// A job, and what it was made of.
+pub(crate) struct Loaded {
+    pub(crate) job: Job,
+    pub(crate) submission: JobSubmission,
+}
+
+/// Why a file is no job.
+pub(crate) enum Failure {
+    /// The file says something wrong.
+    Wrong(jobspec::Error),
+    /// It could not be read at all.
+    Other(anyhow::Error),
+}
+
+impl JobFile {
+    /// Reads the file. Namespace and region that were said with flags are the job's.
+    pub(crate) async fn load(&self, api: &flags::Api) -> Result<Loaded, Failure> {
+        let source = self.read().await.map_err(Failure::Other)?;
+        let (mut job, submission) = if self.json {
+            let job = api_job(&source).map_err(Failure::Other)?;
+            (job, JobSubmission { format: Some("json".to_owned()), ..JobSubmission::default() })
+        } else {
+            let variables = self.given().map_err(Failure::Other)?;
+            let submission = submission(&variables);
+            let options = Options {
+                file_name: if self.file == "-" { "<stdin>" } else { &self.file }.to_owned(),
+                variables,
+                strict: self.hcl2_strict,
+                surroundings: Surroundings {
+                    seed: telemetry::clock::random_bytes(),
+                    files: Some(Arc::new(Disk::beside(&self.file))),
+                },
+            };
+            let job = jobspec::parse_bytes(&source, &options).map_err(Failure::Wrong)?;
+            // What the server would refuse anyway is told with its line.
+            let text = String::from_utf8_lossy(&source);
+            jobspec::lint(&text, &options.file_name).map_err(Failure::Wrong)?;
+            (job, submission)
+        };
+        for (of_job, flag) in [
+            (&mut job.namespace, &api.namespace),
+            (&mut job.region, &api.region),
+            (&mut job.vault_namespace, &self.vault_namespace),
+            (&mut job.consul_namespace, &self.consul_namespace),
+        ] {
+            if let Some(flag) = flag.as_ref().filter(|flag| !flag.is_empty()) {
+                *of_job = Some(flag.clone());
+            }
+        }
+        let source = String::from_utf8_lossy(&source).into_owned();
+        Ok(Loaded { job, submission: JobSubmission { source: Some(source), ..submission } })
+    }
+
+    async fn read(&self) -> anyhow::Result<Vec<u8>> {
+        let file = self.file.as_str();
+        let bytes = if file.starts_with("http://") || file.starts_with("https://") {
+            download(file).await?
+        } else {
+            let mut bytes = Vec::new();
+            let mut limit =
+                |input: &mut dyn std::io::Read| input.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+            let read = match file {
+                "-" => limit(&mut std::io::stdin().lock()),
+                path => std::fs::File::open(path).and_then(|mut file| limit(&mut file)),
+            };
+            read.with_context(|| format!("cannot read {file}"))?;
+            bytes
+        };
+        ensure!(
+            bytes.len() as u64 <= FILE_BYTES_MAX,
+            "job file {file} is larger than {FILE_BYTES_MAX} bytes"
+        );
+        Ok(bytes)
+    }
+
+    /// Values for the file's variables, weakest first.
+    fn given(&self) -> anyhow::Result<Vec<Variables>> {
+        let mut given = Vec::new();
+        for (name, value) in std::env::vars_os() {
+            let name = name.to_str().and_then(|name| name.strip_prefix(VARIABLE_PREFIX));
+            if let (Some(name), Some(value)) = (name, value.to_str()) {
+                given.push(Variables::Environment { name: name.to_owned(), value: value.to_owned() });
+            }
+        }
+        for file in &self.variable_files {
+            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+            given.push(Variables::File { name: file.clone(), text });
+        }
+        // One without a value is passed over (`spec/jobspec.md` §5).
+        for (name, value) in self.variables.iter().filter_map(|variable| variable.split_once('=')) {
+            given.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
+        }
+        Ok(given)
+    }
+}
+
+async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
+    let client = reqwest::Client::builder().timeout(DOWNLOAD).build()?;
+    let mut response = client.get(url).send().await.with_context(|| format!("cannot read {url}"))?;
+    let status = response.status();
+    if !status.is_success() {
+        bail!("cannot read {url}: the server answers {status}");
+    }
+    let mut bytes = Vec::new();
+    while let Some(piece) = response.chunk().await.with_context(|| format!("cannot read {url}"))? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(bytes)
+}
+
+/// The job of a file in JSON, with `{"Job": …}` around it or without.
+fn api_job(source: &[u8]) -> anyhow::Result<Job> {
+    let wrapped: JobRegisterRequest = api_types::decode::from_slice(source)?;
+    match wrapped.job {
+        Some(job) => Ok(job),
+        None => Ok(api_types::decode::from_slice(source)?),
+    }
+}
+
+/// What the API keeps of the values, for people to see; those of flags are escaped. The environment is not told.
+fn submission(variables: &[Variables]) -> JobSubmission {
+    let (mut flags, mut text) = (BTreeMap::new(), String::new());
+    for variable in variables {
+        match variable {
+            Variables::Environment { .. } => {}
+            Variables::Flag { name, value } => {
+                flags.insert(name.clone(), escaped(value));
+            }
+            Variables::File { text: file, .. } => {
+                text.push_str(file);
+                text.push('\n');
+            }
+        }
+    }
+    JobSubmission {
+        format: Some("hcl2".to_owned()),
+        variable_flags: (!flags.is_empty()).then_some(flags),
+        variables: Some(text),
+        ..JobSubmission::default()
+    }
+}

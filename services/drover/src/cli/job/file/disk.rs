@@ -1,0 +1,83 @@
+//! The files that a job file's functions read: those beside it, and whatever else paths lead to.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use jobspec::Files;
+
+/// The largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The most files that are looked at below a directory.
+const FILES_MAX: usize = 100_000;
+/// Levels of directories that are looked into.
+const DEPTH_MAX: usize = 64;
+
+/// Files by their paths from a directory.
+pub(super) struct Disk(PathBuf);
+
+impl Disk {
+    /// The files beside a job file; for one that is no file here, those where the command runs.
+    pub(super) fn beside(job_file: &str) -> Disk {
+        let is_local = job_file != "-" && !job_file.contains("://");
+        let directory = Path::new(job_file).parent().filter(|_| is_local);
+        Disk(directory.unwrap_or(Path::new("")).to_owned())
+    }
+
+    fn path(&self, path: &str) -> io::Result<PathBuf> {
+        Ok(self.0.join(self.expanded(path)?))
+    }
+}
+
+impl Files for Disk {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        fs::File::open(self.path(path)?)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > FILE_BYTES_MAX {
+            return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
+        }
+        Ok(content)
+    }
+
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        match fs::metadata(self.path(path)?) {
+            Ok(found) if found.is_file() => Ok(true),
+            Ok(_) => Err(io::Error::other("it is no regular file")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn below(&self, directory: &str) -> io::Result<Vec<String>> {
+        let root = self.path(directory)?;
+        let (mut found, mut waiting) = (Vec::new(), vec![(root.clone(), 0)]);
+        while let Some((directory, depth)) = waiting.pop() {
+            for entry in fs::read_dir(&directory)? {
+                let path = entry?.path();
+                if path.is_dir() && depth < DEPTH_MAX {
+                    waiting.push((path, depth + 1));
+                } else if path.is_file() {
+                    let from_root = path.strip_prefix(&root).unwrap_or(&path);
+                    found.push(from_root.to_string_lossy().into_owned());
+                }
+                if found.len() + waiting.len() > FILES_MAX {
+                    return Err(io::Error::other(format!("there are more than {FILES_MAX} files in it")));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn absolute(&self, path: &str) -> io::Result<String> {
+        Ok(std::path::absolute(self.path(path)?)?.to_string_lossy().into_owned())
+    }
+
+    fn expanded(&self, path: &str) -> io::Result<String> {
+        let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return Err(io::Error::other("only one's own home directory is known: ~/"));
+        }
+        let home = std::env::var("HOME").map_err(|_| io::Error::other("HOME is not set"))?;
+        Ok(format!("{home}{rest}"))
+    }
+}

@@ -1,0 +1,99 @@
+//! `drover job plan`: shows what registering a job would change, and changes nothing.
+//!
+//! Exit codes are what scripts go by (`spec/cli.md` §3): 0 if no allocation changes, 1 if some do, 255 for errors.
+
+mod show;
+
+use std::process::ExitCode;
+
+use api_types::JobRegisterRequest;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::show::Planned;
+use super::file::{JobFile, Loaded};
+use crate::cli::client::{Error, escaped};
+use crate::cli::{Session, client, flags};
+
+/// The exit code when allocations would change.
+const EXIT_CHANGES: u8 = 1;
+/// The exit code when there is no telling.
+const EXIT_ERROR: u8 = 255;
+/// The status of routes that this server does not have.
+const NOT_BUILT: u16 = 501;
+
+/// Shows what registering a job would change.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    file: JobFile,
+    /// Show what differs from the registered job.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
+        require_equals = true, default_missing_value = "true")]
+    diff: bool,
+    /// Show also what stays the same, and counts of updates that are none.
+    #[arg(long)]
+    verbose: bool,
+    /// Print the API's answer.
+    #[arg(long)]
+    json_output: bool,
+    /// For policies, which are not built.
+    #[arg(long, hide = true)]
+    policy_override: bool,
+}
+
+/// What the server is asked.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Request {
+    #[serde(flatten)]
+    job: JobRegisterRequest,
+    diff: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let outcome = plan(&session, &args).await;
+    Ok(outcome.unwrap_or_else(|error| {
+        session.output.error(&format!("{error:#}"));
+        ExitCode::from(EXIT_ERROR)
+    }))
+}
+
+async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
+    let Loaded { job, .. } = match args.file.load(&args.api).await {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            session.refuse(failure)?;
+            return Ok(ExitCode::from(EXIT_ERROR));
+        }
+    };
+    let id = job.id.clone().unwrap_or_default();
+    let job = JobRegisterRequest {
+        job: Some(job),
+        policy_override: Some(args.policy_override),
+        ..JobRegisterRequest::default()
+    };
+    let path = format!("/v1/job/{}/plan", escaped(&id));
+    let answer: Result<Value, Error> = session.client.put(&path, &Request { job, diff: args.diff }).await;
+    let answer = answer.map_err(|error| {
+        let is_missing = matches!(&error, Error::Refused { status: NOT_BUILT, .. });
+        let error = anyhow::Error::from(error);
+        if is_missing {
+            return error.context(
+                "Error during plan: the servers make no dry runs yet (PUT /v1/job/:id/plan is not built)",
+            );
+        }
+        error.context("Error during plan")
+    })?;
+    if args.json_output {
+        session.output.line(&client::indented(&answer));
+    }
+    let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
+    if !args.json_output {
+        session.output.page(&planned.page(args.diff, args.verbose));
+    }
+    Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
+}

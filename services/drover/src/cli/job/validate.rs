@@ -1,0 +1,69 @@
+//! `drover job validate`: says what is wrong with a job file, and leaves the cluster alone.
+
+mod problems;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use api_types::JobRegisterRequest;
+use serde::Deserialize;
+
+use super::file::{Failure, JobFile, as_json};
+use crate::cli::page::Page;
+use crate::cli::{Session, client, flags};
+
+/// Checks a job file and the job in it.
+///
+/// The server is asked what it thinks of the job; exits with 1 if anything is wrong. Warnings are no reason.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    file: JobFile,
+    /// Say what is wrong with the file as JSON.
+    #[arg(long)]
+    json_output: bool,
+}
+
+/// What the server answers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Validated {
+    validation_errors: Option<Vec<String>>,
+    error: Option<String>,
+    warnings: Option<String>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let loaded = match args.file.load(&args.api).await {
+        Ok(loaded) => loaded,
+        Err(Failure::Wrong(error)) if args.json_output => {
+            session.output.line(&client::indented(&as_json(&error)));
+            return Ok(ExitCode::FAILURE);
+        }
+        Err(failure) => return session.refuse(failure),
+    };
+    let request = JobRegisterRequest { job: Some(loaded.job), ..JobRegisterRequest::default() };
+    let validated: Validated =
+        session.client.put("/v1/validate/job", &request).await.context("Error validating job")?;
+    let mut page = Page::default();
+    if let Some(warnings) = validated.warnings.filter(|warnings| !warnings.is_empty()) {
+        page.bold("Job Warnings:");
+        page.line(format!("{warnings}\n"));
+    }
+    let problems = validated.validation_errors.unwrap_or_default();
+    let error = validated.error.unwrap_or_default();
+    if problems.is_empty() && error.is_empty() {
+        page.bold("Job validation successful");
+        session.output.page(&page);
+        return Ok(ExitCode::SUCCESS);
+    }
+    session.output.page(&page);
+    let problems = if problems.is_empty() { vec![error] } else { problems };
+    let lines = problems.iter().flat_map(|problem| problems::flat(problem));
+    let lines: Vec<String> = lines.map(|line| format!("* {line}")).collect();
+    session.output.error(&format!("Job validation errors:\n{}", lines.join("\n")));
+    Ok(ExitCode::FAILURE)
+}

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench toolchain servers
+.PHONY: help demo test chaos bench conformance toolchain servers
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 LOCKED := $(if $(filter true,$(CI)),--locked)
 
 help: ## Lists these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain servers ## Starts a whole cluster and runs a job on it
 	cargo build --release $(LOCKED) --package drover
@@ -23,8 +23,16 @@ test: toolchain servers ## Checks format and lints, and runs every test
 	cargo test --workspace $(LOCKED) --doc
 	cargo test --workspace $(LOCKED) --lib --bins --tests
 
+chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
+	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
+
 bench: toolchain servers ## Runs the benchmarks; ONLY=allocations runs that one
 	cargo bench --workspace $(LOCKED) --bench '$(or $(ONLY),*)'
+
+conformance: toolchain servers ## Compares the scheduler, or the HTTP API, with recorded cases; CASES=<folder or file>
+	@# Scenes of the API are played to the second of these.
+	cargo build --quiet --package tests $(LOCKED) --bin conformance --bin drover-under-test
+	cargo run --quiet --package tests $(LOCKED) --bin conformance -- '$(or $(CASES),tests/data/scheduling)'
 
 toolchain:
 	@.ci/toolchain

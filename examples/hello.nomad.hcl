@@ -6,6 +6,11 @@ job "hello" {
   group "greeters" {
     count = 2
 
+    # The default is to wait for ten seconds, in case that it does not last.
+    update {
+      min_healthy_time = "1s"
+    }
+
     network {
       port "http" {}
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::change::Change;
 use model::eval::{EvalTrigger, Evaluation};
-use model::job::{Affinity, Constraint, Job, JobSpec, NetworkResource, Operand, Port};
+use model::job::{Affinity, Constraint, Job, JobSpec, JobType, NetworkResource, Operand, Port, Spread};
 use model::{EvalId, NodeId};
 use scheduling::{Attempt, Proposal, schedule};
 use state::State;
@@ -39,6 +39,20 @@ fn main() {
             ..Affinity::default()
         }];
     });
+    let spread = |attribute: &str| Spread { attribute: attribute.into(), weight: 50, targets: Vec::new() };
+    cluster.line("1,000 placements, spread over datacenters", 1_000, "5", |spec| {
+        spec.spreads = vec![spread("${node.datacenter}")];
+    });
+    cluster.line("1,000 placements, spread over nodes", 1_000, "", |spec| {
+        spec.spreads = vec![spread("${node.unique.id}")];
+    });
+    cluster.line("1,000 placements, one a node", 1_000, "", |spec| {
+        spec.constraints = vec![constraint("", Operand::DistinctHosts, "")];
+    });
+    cluster.line("10,000 placements, one a node", 10_000, "", |spec| {
+        spec.constraints = vec![constraint("", Operand::DistinctHosts, "")];
+    });
+    cluster.line("a system job", 1, "", |spec| spec.kind = JobType::System);
     cluster.line("1,000 placements, a constraint on single nodes", 1_000, "", |spec| {
         spec.constraints = vec![constraint("${attr.unique.hostname}", Operand::NotEqual, "node-7")];
     });
@@ -139,7 +153,14 @@ impl Cluster {
     fn attempt(&mut self, job: &Job) -> Proposal {
         let id = EvalId::from_bytes(self.ids.bytes());
         let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
-        let attempt = Attempt { state: &self.state, eval: &eval, now: NOW, fruitless: 0 };
-        schedule(&attempt, &mut || self.ids.bytes()).expect("service jobs are built")
+        let attempt = Attempt {
+            state: &self.state,
+            eval: &eval,
+            now: NOW,
+            fruitless: 0,
+            rollouts: true,
+            explain: false,
+        };
+        schedule(&attempt, &mut || self.ids.bytes())
     }
 }

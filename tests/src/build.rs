@@ -52,6 +52,13 @@ impl Ids {
 #[derive(Debug, Default)]
 pub struct Log(u64);
 
+impl From<Index> for Log {
+    /// The log after an index.
+    fn from(index: Index) -> Self {
+        Self(index.0)
+    }
+}
+
 impl Log {
     /// The index that the next change set will have.
     pub fn next_index(&self) -> Index {
@@ -100,6 +107,7 @@ pub fn node(id: NodeId, number: u64) -> Node {
         addresses: vec![address],
         ..NodeNetwork::default()
     };
+    let older = NetworkResource { mode: "host".into(), device: "eth0".into(), ..NetworkResource::default() };
     let spec = NodeSpec {
         name: format!("node-{number}").into(),
         datacenter: format!("dc{}", number % 3).into(),
@@ -112,6 +120,7 @@ pub fn node(id: NodeId, number: u64) -> Node {
             memory_mb: 262_144,
             disk_mb: 1_000_000,
             node_networks: vec![network],
+            networks: vec![older],
             ..NodeResources::default()
         },
         reserved: NodeReserved { cpu_mhz: 100, memory_mb: 256, ..NodeReserved::default() },

@@ -1,18 +1,29 @@
 //! What it takes to test Drover as a whole: the harness that the tests beside it share. What one crate promises alone
 //! is tested in that crate.
 //!
-//! What tests share lives here in `src/`: objects made from few words (`build`), recorded cluster states (`recorded`),
-//! and what starts the real things, a Postgres, a `nats-server`, the services (`harness`). The tests live in `tests/`, one
-//! target for each question:
+//! What tests share lives here in `src/`: objects made from few words (`build`), recorded cluster states (`recorded`) and
+//! job files (`job_files`), the runner that compares recorded cases with what we do (`conformance`), the player of recorded
+//! conversations over HTTP (`scenes`), the schema of jobs for
+//! editors (`job_schema`), what starts the real things, a Postgres, a `nats-server`, the services (`harness`; `benched`
+//! where times are taken), and what these do to themselves (`failpoints`). The tests live in `tests/`, one target for each
+//! question:
 //!
 //! - `tidy`: do the walls stand? Who depends on whom, where SQL and subjects are written, how files open.
 //! - `conformance`: does a recorded cluster state get the plan that a correct scheduler makes?
-//! - `integration`: do real processes keep their promises while they are killed?
-//! - `simulation`: do the real cores keep them on a simulated bus, store and clock, one seed a history?
+//! - `reconciling`: does a job come to where it should be, whatever happened to it before?
+//! - `chaos`: do real processes keep their promises while any of them, PostgreSQL and NATS are killed, stopped, or refuse?
+//! - `integration`: do real processes do together what each does in its tests?
 //! - `state`: do the state's indexes and counts always say what its objects say?
 //!
-//! Of these, `simulation` is still to come. This crate may depend on every other; none depends on it.
+//! The crate `simulation` beside it asks the same of the real rules on a simulated network, database and clock. This crate
+//! may depend on every other; none depends on it.
 
+pub mod benched;
 pub mod build;
+pub mod conformance;
+pub mod failpoints;
 pub mod harness;
+pub mod job_files;
+pub mod job_schema;
 pub mod recorded;
+pub mod scenes;

@@ -1,7 +1,8 @@
 //! Recorded cluster states (`data/README.md`): reading them, and making a [`State`] of them.
 
 use std::fs;
-use std::path::Path;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use api_types::decode;
 use model::alloc::Allocation;
@@ -33,18 +34,52 @@ pub struct Case {
 /// If a file cannot be read, or is not what it should be; so does everything here.
 pub fn cases() -> impl Iterator<Item = Case> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-    let recorded = fs::read_dir(data.join("scheduling")).expect("the folder is part of the repository");
-    let mut files: Vec<_> = recorded.map(|entry| entry.expect("it can be listed").path()).collect();
+    let mut files = files_in(&data.join("scheduling"));
     files.push(data.join("made-up.jsonl"));
     files.sort();
-    files.into_iter().flat_map(|file| {
-        let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let cases = text.lines().map(|line| {
-            let json: Value = serde_json::from_str(line).expect("each line is a case");
-            Case { name: json["name"].as_str().expect("a case has a name").to_owned(), json }
-        });
-        cases.collect::<Vec<_>>()
-    })
+    files.into_iter().flat_map(|file| cases_of(&file))
+}
+
+/// The files with cases below a folder, or the one file that is named.
+pub fn files_in(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let entries = entries.map(|entry| entry.expect("it can be listed").path());
+    let mut files: Vec<PathBuf> = entries
+        .flat_map(|path| match path.is_dir() {
+            true => files_in(&path),
+            false => vec![path],
+        })
+        .filter(|file| {
+            let name = file.to_string_lossy();
+            name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The cases of a file, one a line; it may be compressed.
+pub fn cases_of(file: &Path) -> Vec<Case> {
+    let fail = |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", file.display()) };
+    let mut bytes = fs::read(file).unwrap_or_else(|error| fail(&error));
+    if file.extension().is_some_and(|extension| extension == "gz") {
+        let mut plain = Vec::new();
+        let read = flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain);
+        read.unwrap_or_else(|error| fail(&error));
+        bytes = plain;
+    }
+    let text = String::from_utf8(bytes).unwrap_or_else(|error| fail(&error));
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| {
+            let json: Value = serde_json::from_str(line).unwrap_or_else(|error| fail(&error));
+            let name = json["name"].as_str().unwrap_or("a case without a name").to_owned();
+            Case { name, json }
+        })
+        .collect()
 }
 
 impl Case {

@@ -23,10 +23,11 @@ pub fn batch(id: &str, script: &str) -> Value {
     job
 }
 
-/// A shell script that writes its process id to `pid` as a further line, and then counts in `ticks` for ever.
+/// A shell script that writes its process id to `pid` as a further line, and then a line to `ticks` again and again:
+/// for how many seconds the machine has been up.
 pub fn ticking(pid: &Path, ticks: &Path) -> String {
     let (pid, ticks) = (pid.display(), ticks.display());
-    format!("echo $$ >> {pid}; while true; do echo tick >> {ticks}; sleep 0.05; done")
+    format!("echo $$ >> {pid}; while read up idle < /proc/uptime; do echo $up >> {ticks}; sleep 0.1; done")
 }
 
 fn shell(script: &str) -> Value {

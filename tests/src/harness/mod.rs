@@ -1,20 +1,27 @@
-//! A whole Drover in real processes: a database and a nats-server of its own, each service in a process of its own, and an
-//! agent. Everything is gone when it is dropped, tasks included.
+//! A whole Drover in real processes: a database and a nats-server of its own, each service in a process of its own, and
+//! agents. Everything is gone when it is dropped, tasks included.
 
 pub mod api;
+pub mod invariants;
 pub mod jobs;
 pub mod otlp;
 pub mod processes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use bus::Bus;
+use clap::Parser as _;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use private_servers::{Nats, Postgres};
 use serde_json::Value;
+use store::Database;
 use tempfile::TempDir;
 
 use self::api::{Api, array, text};
@@ -24,19 +31,24 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a condition is looked at.
 const LOOK: Duration = Duration::from_millis(25);
 /// The control services: all but the agent.
-pub const SERVICES: [&str; 5] = ["plan-applier", "eval-broker", "node-tracker", "scheduler", "api"];
+pub const SERVICES: [&str; 6] =
+    ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 /// The one agent of a cluster.
 pub const AGENT: &str = "agent";
 /// Ports of APIs. Below those that servers and tasks are given, and below those of outgoing connections: one must stay
 /// free while its API is down.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
+/// What stands in a log before what a process writes.
+const STARTED: &str = "--- started";
 /// Lines of each process's log that a failed test shows.
 const LAST_WORDS: usize = 15;
 
-/// A running cluster: a process for each service, and an agent.
+/// A running cluster: a process for each service, or several, and agents.
 pub struct Cluster {
-    /// Its API.
+    /// Its API; the first, if there are several.
     pub api: Api,
+    /// The APIs beside it, by the names of their processes.
+    further_apis: BTreeMap<String, Api>,
     /// Its database.
     pub postgres: Postgres,
     /// Its NATS.
@@ -53,9 +65,19 @@ impl Cluster {
     /// # Panics
     /// If it does not come up.
     pub async fn start(binary: &str, environment: &[(&str, String)]) -> Self {
+        let names: Vec<&str> = SERVICES.into_iter().chain([AGENT]).collect();
+        Self::start_of(binary, environment, &names).await
+    }
+
+    /// The same with these processes ([`Self::spawn`]).
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn start_of(binary: &str, environment: &[(&str, String)], names: &[&str]) -> Self {
         let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
         let mut cluster = Self {
-            api: Api::new(format!("127.0.0.1:{}", free_port())),
+            api: Api::new(free_address()),
+            further_apis: BTreeMap::new(),
             postgres: postgres.expect("PostgreSQL starts"),
             nats: nats.expect("nats-server starts"),
             binary: binary.into(),
@@ -66,15 +88,17 @@ impl Cluster {
             processes: BTreeMap::new(),
             dir: tempfile::tempdir().expect("there is room for temporary files"),
         };
-        for name in SERVICES.into_iter().chain([AGENT]) {
-            cluster.spawn(name);
+        names.iter().for_each(|name| cluster.spawn(name));
+        let agents = names.iter().filter(|name| service_of(name) == AGENT).count();
+        if names.iter().any(|name| service_of(name) == "api") {
+            cluster
+                .until("all nodes are ready", async |cluster| {
+                    let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
+                    let is_ready = |node: &&Value| text(node, "Status") == "ready";
+                    (array(&nodes).iter().filter(is_ready).count() == agents).then_some(())
+                })
+                .await;
         }
-        cluster
-            .until("the node is ready", async |cluster| {
-                let nodes = cluster.api.try_get("/v1/nodes").await.ok()?;
-                array(&nodes).iter().any(|node| text(node, "Status") == "ready").then_some(())
-            })
-            .await;
         cluster
     }
 
@@ -83,39 +107,63 @@ impl Cluster {
     /// # Panics
     /// If there is no such program.
     pub fn spawn(&mut self, name: &str) {
-        let service = name.split('@').next().expect("a text has a first part");
+        self.spawn_with(name, &[]);
+    }
+
+    /// The same with more in its environment.
+    ///
+    /// # Panics
+    /// If there is no such program.
+    pub fn spawn_with(&mut self, name: &str, environment: &[(&str, String)]) {
+        let service = service_of(name);
         let mut command = Command::new(&self.binary);
         command.arg(service).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
         match service {
-            "api" => drop(command.args(["--http-addr", self.api.host()])),
+            "api" if name == service => drop(command.args(["--http-addr", self.api.host()])),
+            "api" => {
+                let api = self.further_apis.entry(name.to_owned());
+                let api = api.or_insert_with(|| Api::new(free_address()));
+                command.args(["--http-addr", api.host()]);
+            }
             AGENT => {
-                command.arg("--agent-data-dir").arg(self.path(name));
+                command.arg("--agent-data-dir").arg(self.path(name)).args(["--node-name", name]);
                 command.args(["--raw-exec", "--mock-driver", "--first-heartbeat-within-ms", "1"]);
             }
             _ => {}
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         let log = File::options().create(true).append(true).open(self.log(name));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log can be written"));
+        let mut log = log.expect("a log can be written");
+        writeln!(log, "{STARTED}").expect("a log can be written");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().expect("the binary is there");
         let before = self.processes.insert(name.to_owned(), child);
         assert!(before.is_none(), "{name} runs already");
     }
 
-    /// Starts a second process of a service, and waits until it is there to stand by, or to help. Answers its name.
+    /// Starts a process, and waits until it is there to stand by, or to help.
     ///
     /// # Panics
     /// If it does not come up.
-    pub async fn spawn_second(&mut self, service: &str) -> String {
-        let name = format!("{service}@2");
-        self.spawn(&name);
-        self.until("the second process has connected", async |cluster| {
-            let log = std::fs::read_to_string(cluster.log(&name)).unwrap_or_default();
-            log.contains("connected to NATS").then_some(())
+    pub async fn spawn_connected(&mut self, name: &str) {
+        self.spawn(name);
+        self.until_connected(name).await;
+    }
+
+    /// Waits until a process is there to stand by, or to help.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn until_connected(&self, name: &str) {
+        self.until(&format!("{name} has connected"), async |cluster| {
+            let log = std::fs::read_to_string(cluster.log(name)).unwrap_or_default();
+            // What the one before it wrote stands there as well.
+            let own = log.rsplit(STARTED).next().unwrap_or_default();
+            own.contains("connected to NATS").then_some(())
         })
         .await;
-        name
     }
 
     /// Kills a process without warning, and waits until it is dead.
@@ -126,6 +174,41 @@ impl Cluster {
         let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
         child.kill().expect("one's own children can be killed");
         child.wait().expect("and waited for");
+    }
+
+    /// Sends a process a signal.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn signal(&self, name: &str, signal: Signal) {
+        kill(self.pid(name), signal).expect("one's own children can be signalled");
+    }
+
+    /// Waits until a process has been stopped, by whomever.
+    ///
+    /// # Panics
+    /// If that does not happen.
+    pub async fn until_stopped(&self, name: &str) {
+        let is_stopped = async |cluster: &Self| cluster.is_stopped(name).then_some(());
+        self.until(&format!("{name} is stopped"), is_stopped).await;
+    }
+
+    /// Whether a process is stopped, by whomever.
+    ///
+    /// # Panics
+    /// If there is none of that name.
+    pub fn is_stopped(&self, name: &str) -> bool {
+        processes::is_stopped(self.pid(name))
+    }
+
+    fn pid(&self, name: &str) -> Pid {
+        let child = self.processes.get(name).unwrap_or_else(|| panic!("{name} does not run"));
+        Pid::from_raw(child.id().cast_signed())
+    }
+
+    /// All its APIs.
+    pub fn apis(&self) -> Vec<Api> {
+        std::iter::once(&self.api).chain(self.further_apis.values()).cloned().collect()
     }
 
     /// Asserts that no process has ended that nobody killed.
@@ -148,17 +231,48 @@ impl Cluster {
         self.path(&format!("{name}.log"))
     }
 
+    /// The database as services read it.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub async fn database(&self) -> Database {
+        let args = Settings::of(self).store;
+        Database::connect(&args).await.expect("the database is there")
+    }
+
+    /// A connection to its NATS.
+    ///
+    /// # Panics
+    /// If none can be had.
+    pub async fn bus(&self) -> Bus {
+        Bus::connect(&Settings::of(self).bus, "test").await.expect("nats-server is there")
+    }
+
     /// What the database answers, a line a row, columns parted by `|`.
     ///
     /// # Panics
     /// If it refuses.
     pub fn sql(&self, query: &str) -> Vec<String> {
+        self.try_sql(query).unwrap_or_else(|error| panic!("{query}: {error}"))
+    }
+
+    /// Changes a table of the database, which all that use it may make fail (a deadlock): again and again until it works.
+    ///
+    /// # Panics
+    /// If it does not come to work.
+    pub async fn alter(&self, statements: &str) {
+        self.until(statements, async |cluster| cluster.try_sql(statements).ok()).await;
+    }
+
+    fn try_sql(&self, query: &str) -> Result<Vec<String>, String> {
         let output = Command::new("psql")
             .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &self.postgres.url()])
             .output()
             .expect("psql comes with PostgreSQL");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
     }
 
     /// The allocations of a job, as the API lists them.
@@ -193,7 +307,8 @@ impl Cluster {
         until(what, async || look(self).await, || self.last_words()).await
     }
 
-    fn last_words(&self) -> String {
+    /// What each process logged last.
+    pub fn last_words(&self) -> String {
         let files = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten();
         let logs: BTreeSet<PathBuf> = files
             .map(|file| file.path())
@@ -218,6 +333,11 @@ impl Drop for Cluster {
         }
         // Tasks outlive their agent on purpose; those of a test end with it.
         processes::kill_all_of(self.dir.path());
+        if std::thread::panicking() {
+            self.dir.disable_cleanup(true);
+            // Whoever looks for the reason finds logs and allocations there.
+            let _ = writeln!(std::io::stderr(), "the cluster's files are in {}", self.dir.path().display());
+        }
     }
 }
 
@@ -239,6 +359,31 @@ pub async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>, explain: im
 /// Lets a little time pass before something that failed is tried again.
 pub async fn pause() {
     tokio::time::sleep(LOOK).await;
+}
+
+/// What services are told of the servers.
+#[derive(clap::Parser)]
+struct Settings {
+    #[command(flatten)]
+    bus: bus::Args,
+    #[command(flatten)]
+    store: store::Args,
+}
+
+impl Settings {
+    fn of(cluster: &Cluster) -> Self {
+        let (nats, database) = (cluster.nats.url(), cluster.postgres.url());
+        Self::parse_from(["test", "--nats-url", &nats, "--database-url", &database])
+    }
+}
+
+/// The sub-command of a process of that name.
+fn service_of(name: &str) -> &str {
+    name.split('@').next().expect("a text has a first part")
+}
+
+pub(crate) fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 fn free_port() -> u16 {

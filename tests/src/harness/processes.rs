@@ -31,8 +31,16 @@ pub fn kill_all_of(dir: &Path) {
 
 /// Whether a process runs; one that has ended and waits to be noticed does not.
 pub fn runs(pid: i32) -> bool {
+    state(pid).is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// Whether a process is stopped, by a signal.
+pub fn is_stopped(pid: Pid) -> bool {
+    state(pid.as_raw()) == Some('T')
+}
+
+fn state(pid: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold anything.
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    state.is_some_and(|state| state != 'Z' && state != 'X')
+    stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next())
 }

@@ -1,5 +1,7 @@
 //! Does what was recorded mean the same to us?
 
-mod json;
+mod diff;
+mod job_schema;
+mod mutations;
 mod round_trip;
 mod schedule;

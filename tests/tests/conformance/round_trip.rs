@@ -10,7 +10,7 @@ use serde_json::Value;
 use state::State;
 use tests::recorded::{Case, cases};
 
-use crate::json::without_zeros;
+use tests::conformance::json::without_zeros;
 
 #[test]
 fn every_recorded_state_comes_back_as_it_was() {

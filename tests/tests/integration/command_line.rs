@@ -21,6 +21,10 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
 
     let output = drover(&address, &["job", "run", HELLO]);
     assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("Monitoring deployment") && told.trim_end().ends_with("successful"), "{told}");
+    let listed = String::from_utf8_lossy(&drover(&address, &["deployment", "list"]).stdout).into_owned();
+    assert!(listed.contains("Deployment completed successfully"), "{listed}");
     let api = Api::new(address.strip_prefix("http://").expect("a URL").to_owned());
     let allocs = api.get("/v1/job/hello/allocations").await;
     assert_eq!(array(&allocs).len(), 2);

@@ -1,13 +1,14 @@
-//! Do real processes keep their promises while they are killed? Each test starts a cluster of its own; what it proves stands
-//! at the top of its module. How services decide is tested in their crates.
+//! Do real processes do together what each does in its tests? Each test starts a cluster of its own; what it proves stands
+//! at the top of its module. How services decide is tested in their crates; what happens when they are killed, in `chaos`.
 
 mod agent;
 mod command_line;
 mod input;
-mod kills;
 mod outage;
+mod rollouts;
 mod tables;
 mod trace;
+mod went_back;
 
 /// The binary that is tested.
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");

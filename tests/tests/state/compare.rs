@@ -8,7 +8,7 @@ use model::alloc::{Allocation, Demand, PackedAssigned};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::{Job, JobType};
-use model::node::{Node, NodeStatus};
+use model::node::{Node, NodeStatus, PortRanges};
 use model::{Index, JobKey, JobVersionKey, NodeId, Text};
 use state::{AllocRef, NodePage, NodePorts, PAGE, State, Table, View};
 
@@ -206,7 +206,7 @@ fn assert_kinds(state: &State, naive: &Naive) {
 
 /// One place of a page against the node that stands there; `None` where none is known.
 fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
-    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.reserves_ports];
+    let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.garbled_ports];
     let bits = sets.map(|set| set >> place & 1 == 1);
     let capacity = Demand {
         cpu_mhz: page.cpu_mhz[place],
@@ -223,8 +223,10 @@ fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<
     };
     let status = node.server.status;
     let (down, disconnected) = (status == NodeStatus::Down, status == NodeStatus::Disconnected);
-    let (draining, reserves_ports) = (node.server.drain.is_some(), !node.spec.reserved.ports.is_empty());
-    assert_eq!(bits, [true, node.is_ready(), down, disconnected, draining, reserves_ports], "{id}");
+    let mut lists = node.spec.reserved_port_lists();
+    let garbled = lists.any(|list| PortRanges::read(list).is_none());
+    let draining = node.server.drain.is_some();
+    assert_eq!(bits, [true, node.is_ready(), down, disconnected, draining, garbled], "{id}");
     assert_eq!((id, capacity, max_allocs), (node.id, node.spec.capacity(), node.spec.max_allocs));
     let named = [
         (state.classes(), &node.spec.computed_class),

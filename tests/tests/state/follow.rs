@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use model::Index;
 use model::change::ChangeSet;
+use model::{HistoryId, Index};
 use state::{Followed, Follower, Replica, State};
 use tests::build;
 
@@ -89,6 +89,18 @@ fn a_loaded_state_is_a_new_beginning() {
     assert!(!replica.catch_up(loaded(8)), "it is as far already");
     replica.reset(loaded(3));
     assert_eq!(told(&mut follower), ["reset 3"]);
+}
+
+#[test]
+fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
+    let replica = Replica::new(State::default());
+    let history = HistoryId::from_bytes([7; 16]);
+    assert!(replica.catch_up(State::new(history)));
+    assert_eq!(replica.snapshot().history(), history);
+    assert!(!replica.catch_up(State::new(history)), "it is as far already");
+    replica.apply(sets([1])).unwrap();
+    assert!(!replica.catch_up(State::new(HistoryId::from_bytes([8; 16]))), "only one that has nothing");
+    assert_eq!(replica.snapshot().history(), history);
 }
 
 #[test]

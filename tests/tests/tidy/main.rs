@@ -45,6 +45,14 @@ fn only_their_owner_depends_on_drivers() {
 }
 
 #[test]
+fn failpoints_are_for_tests() {
+    assert_tidy(
+        manifests::switched_on_failpoints(&members()),
+        "The binary that people run must not have them. Put the test into `tests`, whose binary has.",
+    );
+}
+
+#[test]
 fn members_opt_into_what_the_workspace_sets() {
     assert_tidy(
         manifests::missing_opt_ins(&members()),

@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("model", &[&["api-types"]]),
     ("state", &[MODEL_AND_BELOW]),
     ("wire", &[MODEL_AND_BELOW]),
+    ("planted-bugs", &[]),
     ("private-servers", &[]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
     ("bus", &[WIRE_STATE_AND_BELOW, &["telemetry", "private-servers"]]),
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("plan-applier", &[SHARED]),
     ("scheduler", &[SHARED]),
     ("drover", &[SERVICES, SHARED]),
+    ("simulation", &[SERVICES, SHARED]),
     ("tests", &[&["drover"], SERVICES, SHARED]),
 ];
 const MODEL_AND_BELOW: &[&str] = &["model", "api-types"];
@@ -40,6 +42,7 @@ const SHARED: &[&str] = &[
     "telemetry",
     "scheduling",
     "jobspec",
+    "planted-bugs",
     "private-servers",
     "wire",
     "state",
@@ -193,6 +196,16 @@ pub(crate) fn borrowed_drivers(members: &[Member]) -> Vec<String> {
     faults
 }
 
+/// Members, other than `tests`, that have `fail_point!` do something.
+pub(crate) fn switched_on_failpoints(members: &[Member]) -> Vec<String> {
+    let switches_on = |member: &&Member| {
+        let features = member.dependencies.iter().filter(|dependency| dependency.name == "fail");
+        features.flat_map(|dependency| &dependency.features).any(|feature| feature == "failpoints")
+    };
+    let others = members.iter().filter(|member| member.name != "tests");
+    others.filter(switches_on).map(|member| format!("{} switches failpoints on", member.name)).collect()
+}
+
 /// Settings of the workspace that a member does not take over.
 pub(crate) fn missing_opt_ins(members: &[Member]) -> Vec<String> {
     let mut faults = Vec::new();
@@ -335,6 +348,21 @@ fn finds_borrowed_drivers() {
             "api depends on async-nats, which is for bus alone",
             "api depends on sqlx, which is for store alone"
         ]
+    );
+}
+
+#[test]
+fn finds_failpoints_that_are_switched_on() {
+    let on = || Dependency { features: vec!["failpoints".into()], ..theirs("fail") };
+    let members = [
+        member("store").on(theirs("fail")),
+        member("bus").on(on()),
+        member("plan-applier").on(dev(on())),
+        member("tests").on(on()),
+    ];
+    assert_eq!(
+        switched_on_failpoints(&members),
+        ["bus switches failpoints on", "plan-applier switches failpoints on"]
     );
 }
 

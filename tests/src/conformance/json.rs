@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A value less its members that are null or zero, except where zero differs from nothing.
-pub(crate) fn without_zeros(value: &Value) -> Value {
+pub fn without_zeros(value: &Value) -> Value {
     strip(value, "")
 }
 

@@ -1,0 +1,236 @@
+//! Nodes that fail: how soon a dead one is noticed, and how soon what ran on a share of all nodes runs elsewhere; what
+//! heartbeats cost; and what nodes that go and come back do to a cluster.
+//!
+//! Every service is a process of its own, with a second node-tracker; PostgreSQL and NATS are private and on the same
+//! machine. An observer at the change feed takes the times. `NODES` changes the size: four allocations a node, either of
+//! jobs of ten or of one job. `ROUNDS` is how often shares fail, `SINGLE` how many nodes die alone, `SECONDS` how long is
+//! measured what heartbeats cost, and how long nodes flap. `BINARY` measures another build.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use model::alloc::ClientStatus;
+use model::node::NodeStatus;
+use model::{Index, JobKey};
+use state::State;
+use tests::benched::table::{head, line};
+use tests::benched::{Benched, processor_time};
+use tokio::time::sleep;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
+const TRACKERS: [&str; 2] = ["node-tracker", "node-tracker@2"];
+const OTHERS: [&str; 4] = ["plan-applier", "eval-broker", "scheduler", "api"];
+/// Nodes that take ten allocations each, so that half of them take all.
+const SIZE: [&str; 4] = ["--cpu", "1000", "--memory", "1000"];
+const ALLOCS_OF_NODE: u64 = 4;
+const ALLOCS_OF_JOB: u64 = 10;
+/// How long lies between nodes that die alone.
+const APART: Duration = Duration::from_millis(300);
+/// How often flapping nodes go and come back, in milliseconds.
+const PERIOD_MS: u64 = 3_000;
+/// With so many nodes a second's silence is noticed.
+const NOTICED_MAX: u64 = 1_000;
+
+/// What is measured, and how often.
+struct Sizes {
+    nodes: u64,
+    rounds: u64,
+    single: u64,
+    seconds: u64,
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("the system has threads to give").block_on(run());
+}
+
+async fn run() {
+    let [nodes, rounds, single, seconds] =
+        [("NODES", 10_000), ("ROUNDS", 3), ("SINGLE", 20), ("SECONDS", 60)].map(|(name, usual)| {
+            std::env::var(name).map_or(usual, |text| text.parse().expect("a size is a number"))
+        });
+    let sizes = Sizes { nodes, rounds, single, seconds };
+    println!("nodes: {nodes} simulated nodes, {} allocations, two node-trackers", nodes * ALLOCS_OF_NODE);
+    let mut cluster = start(nodes, &SIZE).await;
+    heartbeats(&mut cluster, &sizes).await;
+    println!("\n{}", head());
+    deaths(&mut cluster, &sizes).await;
+
+    let jobs = nodes * ALLOCS_OF_NODE / ALLOCS_OF_JOB;
+    let jobs: Vec<String> = (0..jobs).map(|number| format!("job-{number}")).collect();
+    cluster.place_all(&jobs, ALLOCS_OF_JOB).await;
+    shares(&mut cluster, &sizes, "jobs of ten", "5%", ["5000", "300"]).await;
+    shares(&mut cluster, &sizes, "jobs of ten", "50%", ["", ""]).await;
+    flapping(&mut cluster, &sizes, "defaults").await;
+    drop(cluster);
+
+    let mut cluster = start(nodes, &SIZE).await;
+    cluster.place_all(&["one".to_owned()], nodes * ALLOCS_OF_NODE).await;
+    shares(&mut cluster, &sizes, "one job", "5%", ["5000", "300"]).await;
+    drop(cluster);
+
+    let sizes = Sizes { nodes: nodes.min(NOTICED_MAX), ..sizes };
+    let settings = [("MIN_HEARTBEAT_TTL_MS", "500"), ("HEARTBEAT_GRACE_MS", "500")];
+    let unruly = ["--late-reports", "10", "--doubled-reports", "10"];
+    let mut cluster = start_with(sizes.nodes, &[&SIZE[..], &unruly].concat(), &settings).await;
+    let jobs = &jobs[..(sizes.nodes * ALLOCS_OF_NODE / ALLOCS_OF_JOB) as usize];
+    cluster.place_all(jobs, ALLOCS_OF_JOB).await;
+    let what = format!("{} nodes, noticed after a second, reports late and doubled", sizes.nodes);
+    flapping(&mut cluster, &sizes, &what).await;
+}
+
+async fn start(nodes: u64, arguments: &[&str]) -> Benched {
+    start_with(nodes, arguments, &[]).await
+}
+
+async fn start_with(nodes: u64, arguments: &[&str], settings: &[(&str, &str)]) -> Benched {
+    let mut cluster = Benched::start(BINARY, &OTHERS).await;
+    settings.iter().for_each(|(name, value)| cluster.set(&format!("DROVER_{name}"), value));
+    TRACKERS.iter().for_each(|tracker| cluster.spawn(tracker));
+    cluster.spawn_nodes_with(nodes, arguments).await;
+    cluster
+}
+
+/// What the heartbeats of nodes on which nothing happens cost.
+async fn heartbeats(cluster: &mut Benched, sizes: &Sizes) {
+    let used = |cluster: &Benched| {
+        let nats = cluster.nats.pid().map(processor_time);
+        [Some(cluster.processor_time(TRACKERS[0])), Some(cluster.processor_time(TRACKERS[1])), nats]
+    };
+    let (before, began) = (used(cluster), Instant::now());
+    sleep(Duration::from_secs(sizes.seconds)).await;
+    let (after, elapsed) = (used(cluster), began.elapsed());
+    println!("\nheartbeats, of one core (hold 5 % for all)");
+    for (number, name) in TRACKERS.into_iter().chain(["nats-server"]).enumerate() {
+        let used = after[number].zip(before[number]).map(|(after, before)| after - before);
+        let share = used.unwrap_or_default().as_secs_f64() / elapsed.as_secs_f64();
+        println!("  {name:<20} {:>6.2} %", share * 100.0);
+    }
+}
+
+/// Nodes that die alone, one after the other.
+async fn deaths(cluster: &mut Benched, sizes: &Sizes) {
+    let mut died = Vec::new();
+    for _ in 0..sizes.single {
+        died.push(cluster.befall("fail 1"));
+        sleep(APART).await;
+    }
+    let mut noticed: BTreeMap<usize, Instant> = BTreeMap::new();
+    while noticed.len() < died.len() {
+        let known = noticed.len();
+        let at = cluster.observer.until("a node is down", |state| down(state).count() > known).await;
+        for number in down(cluster.observer.state()) {
+            noticed.entry(number).or_insert(at);
+        }
+    }
+    let times = noticed.into_iter().map(|(number, at)| at - died[number]).collect();
+    println!("{}", line("a dead node is noticed after (ms)", times, "20000", "10000"));
+    recover(cluster, sizes).await;
+}
+
+/// The nodes that are down, by the numbers in their names: the first that fares well is the next to fail.
+fn down(state: &State) -> impl Iterator<Item = usize> {
+    let is_down = state.nodes().filter(|node| node.server().status == NodeStatus::Down);
+    is_down.map(|node| {
+        let number = node.spec().name.rsplit('-').next();
+        number.and_then(|number| number.parse().ok()).expect("simulated nodes have numbers")
+    })
+}
+
+async fn recover(cluster: &mut Benched, sizes: &Sizes) {
+    cluster.befall("recover");
+    cluster.until_all_ready(sizes.nodes).await;
+    cluster.observer.until("all is at rest", is_at_rest).await;
+}
+
+/// Whether nobody is waiting for anything, and all that is wanted runs, once, on nodes that are ready.
+fn is_at_rest(state: &State) -> bool {
+    state.live_evals().next().is_none() && state.jobs().all(|job| runs_once(state, &job.key()))
+}
+
+fn runs_once(state: &State, job: &JobKey) -> bool {
+    let wanted = state.job(job).map_or(0, |job| job.spec.task_groups[0].count as usize);
+    let mut live = state.allocs_of_job(job).filter(|alloc| !alloc.is_terminal());
+    let mut names = BTreeSet::new();
+    let all_run = live.all(|alloc| {
+        let is_there = alloc.node().is_some_and(|node| node.is_ready());
+        let runs = alloc.client_status() == ClientStatus::Running && is_there;
+        runs && alloc.name_index().is_some_and(|index| names.insert(index))
+    });
+    all_run && names.len() == wanted
+}
+
+/// A share of all nodes fails at once, again and again.
+async fn shares(cluster: &mut Benched, sizes: &Sizes, jobs: &str, share: &str, [hold, aim]: [&str; 2]) {
+    let (mut last_down, mut replaced, mut lost) = (Vec::new(), Vec::new(), 0);
+    let mut evals = BTreeMap::new();
+    for _ in 0..sizes.rounds {
+        let percent: u64 = share.trim_end_matches('%').parse().expect("a share is a number");
+        let failing = (sizes.nodes * percent).div_ceil(100) as usize;
+        let (before, index) = (cluster.observer.state().alloc_count(), cluster.observer.state().index());
+        let failed = cluster.befall(&format!("fail {share}"));
+        let all_down = cluster.observer.until("they are down", |state| down(state).count() == failing).await;
+        let at = cluster.observer.until("what they ran is replaced", is_replaced).await;
+        last_down.push(all_down - failed);
+        replaced.push(at.saturating_duration_since(all_down));
+        lost += cluster.observer.state().alloc_count() - before;
+        count_evals(cluster.observer.state(), index, &mut evals);
+        recover(cluster, sizes).await;
+    }
+    println!("{}", line(&format!("{share} of nodes fail, {jobs}: the last down (ms)"), last_down, "", ""));
+    println!("{}", line("  after that: all replaced", replaced, hold, aim));
+    println!("  {lost} allocations lost; evaluations: {}", listed(&evals));
+}
+
+/// Adds the evaluations that were made after an index, by why they were made.
+fn count_evals(state: &State, since: Index, evals: &mut BTreeMap<String, usize>) {
+    for eval in state.evals().filter(|eval| eval.create_index > since) {
+        *evals.entry(eval.trigger.to_string()).or_default() += 1;
+    }
+}
+
+fn listed(evals: &BTreeMap<String, usize>) -> String {
+    let each: Vec<String> = evals.iter().map(|(trigger, count)| format!("{count} {trigger}")).collect();
+    each.join(", ")
+}
+
+/// Whether nothing is left on nodes that are down, and every job has what it wants.
+fn is_replaced(state: &State) -> bool {
+    let is_down = state.nodes().filter(|node| node.server().status == NodeStatus::Down);
+    let mut left = is_down.flat_map(|node| state.allocs_of_node(node.id()));
+    let has_all = |job: &JobKey, count: u32| state.live_alloc_count(job) == count as usize;
+    state.jobs().all(|job| has_all(&job.key(), job.spec.task_groups[0].count))
+        && left.all(|alloc| alloc.is_terminal())
+}
+
+/// A twentieth of the nodes goes and comes back.
+async fn flapping(cluster: &mut Benched, sizes: &Sizes, what: &str) {
+    let state = cluster.observer.state();
+    let (index, allocs) = (state.index(), state.alloc_count());
+    let began = cluster.befall(&format!("flap 5% {PERIOD_MS}"));
+    let (mut most, mut away, mut went) = (0, 0, 0);
+    let is_over = |state: &State| {
+        let now = state.nodes().filter(|node| !node.is_ready()).count();
+        went += now.saturating_sub(away);
+        away = now;
+        let beyond = |job: &JobKey, count: u32| state.live_alloc_count(job).saturating_sub(count as usize);
+        let jobs = state.jobs().map(|job| beyond(&job.key(), job.spec.task_groups[0].count));
+        most = most.max(jobs.max().unwrap_or_default());
+        began.elapsed() >= Duration::from_secs(sizes.seconds)
+    };
+    cluster.observer.until("they have flapped", is_over).await;
+    let ended = Instant::now();
+    recover(cluster, sizes).await;
+    let state = cluster.observer.state();
+    let mut evals = BTreeMap::new();
+    count_evals(state, index, &mut evals);
+    println!("5% flap every {PERIOD_MS} ms for {} s ({what}): {went} times a node was away", sizes.seconds);
+    println!(
+        "  evaluations: {}; {} placements, at most {most} more of a job than wanted; at rest after {:.1} s, all of it \
+         running once on nodes that are ready",
+        listed(&evals),
+        state.alloc_count() - allocs,
+        ended.elapsed().as_secs_f64(),
+    );
+}

@@ -1,0 +1,235 @@
+//! The reference's own scheduler benchmark (`data/README.md`), mirrored: one attempt at a new job, from the snapshot to the
+//! plan, beside what was recorded of it, as ratios.
+//!
+//! One core, no database, no network. The times are medians; the reference's were recorded on another machine, so only the
+//! size of the ratio means something.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::change::Change;
+use model::eval::{EvalTrigger, Evaluation};
+use model::job::{
+    Constraint, EphemeralDisk, Job, JobSpec, NetworkResource, Operand, Resources, Spread, Task, TaskGroup,
+};
+use model::node::{
+    Core, Driver, Node, NodeAddress, NodeNetwork, NodeReserved, NodeResources, NodeServerSide, NodeSpec,
+    NodeStatus, Topology,
+};
+use model::{EvalId, NodeId, Text};
+use scheduling::{Attempt, Proposal, schedule};
+use state::State;
+use tests::build::{Ids, Log, NOW};
+
+/// What the reference was recorded at.
+const RECORDED: &str = include_str!("../data/benchmark.csv");
+/// Attempts for each cell.
+const TIMES: usize = 21;
+/// How many times quicker every cell must be, plain and with a spread.
+const HOLD: [f64; 2] = [50.0, 500.0];
+
+/// One cell of the recorded table.
+struct Cell {
+    nodes: u64,
+    racks: u64,
+    allocs: u32,
+    has_spread: bool,
+    recorded: Duration,
+    placed: usize,
+}
+
+fn main() {
+    println!("the reference's benchmark: one attempt at a new job\n");
+    println!(
+        "{:>6} {:>5} {:>6} {:>7} {:>7} {:>12} {:>12} {:>8} {:>6}",
+        "nodes", "racks", "allocs", "spread", "placed", "µs", "recorded µs", "ratio", "hold"
+    );
+    let mut clusters: BTreeMap<(u64, u64), State> = BTreeMap::new();
+    let mut ids = Ids::default();
+    let mut lowest = [f64::INFINITY; 2];
+    for cell in RECORDED.lines().skip(1).map(Cell::read) {
+        let state = clusters.entry((cell.nodes, cell.racks)).or_insert_with(|| cell.cluster(&mut ids));
+        let (taken, placed) = cell.measure(state, &mut ids);
+        let ratio = cell.recorded.as_secs_f64() / taken.as_secs_f64();
+        let kind = usize::from(cell.has_spread);
+        lowest[kind] = lowest[kind].min(ratio);
+        println!(
+            "{:>6} {:>5} {:>6} {:>7} {:>7} {:>12.1} {:>12.0} {ratio:>8.0} {:>6}",
+            cell.nodes,
+            cell.racks,
+            cell.allocs,
+            if cell.has_spread { "yes" } else { "no" },
+            placed,
+            taken.as_secs_f64() * 1e6,
+            cell.recorded.as_secs_f64() * 1e6,
+            HOLD[kind],
+        );
+        assert_eq!(placed, cell.placed, "as many as the reference placed");
+    }
+    println!("\nlowest ratio: {:.0} plain, {:.0} with a spread", lowest[0], lowest[1]);
+}
+
+impl Cell {
+    fn read(line: &str) -> Self {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |place: usize| fields[place].parse::<u64>().expect("the record holds whole numbers");
+        Self {
+            nodes: number(0),
+            racks: number(1),
+            allocs: number(2) as u32,
+            has_spread: fields[3] != "no",
+            recorded: Duration::from_nanos(number(4)),
+            placed: number(11) as usize,
+        }
+    }
+
+    fn cluster(&self, ids: &mut Ids) -> State {
+        let mut log = Log::default();
+        let mut state = State::default();
+        for number in 0..self.nodes {
+            let node = node(NodeId::from_bytes(ids.bytes()), number, self.racks);
+            state.apply(&log.entry(vec![Change::Node(Box::new(node))])).expect("it fits");
+        }
+        for job in [self.job(false), self.job(true)] {
+            state.apply(&log.entry(vec![Change::Job(Box::new(job))])).expect("it fits");
+        }
+        state
+    }
+
+    /// The job, less its count: the state keeps one for all cells of a cluster.
+    fn job(&self, has_spread: bool) -> Job {
+        let constraint = |left: &str, operand, right: &str| Constraint {
+            l_target: left.into(),
+            operand,
+            r_target: right.into(),
+        };
+        let racks: Vec<String> = (0..self.racks / 2).map(|rack| format!("r{rack}")).collect();
+        let consul = constraint("${attr.consul.version}", Operand::Semver, ">= 1.8.0");
+        let task = Task {
+            name: "web".into(),
+            driver: "exec".into(),
+            constraints: vec![consul.clone()],
+            resources: Resources { cpu_mhz: 6_000, memory_mb: 6_000, ..Resources::default() },
+            ..Task::default()
+        };
+        let group = TaskGroup {
+            name: "web".into(),
+            count: self.allocs,
+            constraints: vec![consul],
+            tasks: vec![task],
+            ephemeral_disk: EphemeralDisk { size_mb: 150, ..EphemeralDisk::default() },
+            ..TaskGroup::default()
+        };
+        let spread = Spread { attribute: "${meta.rack}".into(), weight: 50, targets: Vec::new() };
+        let spec = JobSpec {
+            namespace: "default".into(),
+            id: job_id(has_spread),
+            name: job_id(has_spread),
+            priority: 50,
+            datacenters: vec!["dc-1".into(), "dc-2".into()],
+            node_pool: "default".into(),
+            constraints: vec![constraint("${meta.rack}", Operand::SetContainsAny, &racks.join(","))],
+            spreads: has_spread.then_some(spread).into_iter().collect(),
+            task_groups: vec![group],
+            ..JobSpec::default()
+        };
+        Job { spec: Arc::new(spec), ..Job::default() }
+    }
+
+    fn measure(&self, state: &mut State, ids: &mut Ids) -> (Duration, usize) {
+        let mut log = Log::from(state.index());
+        let index = log.next_index();
+        let job = Job {
+            create_index: index,
+            modify_index: index,
+            job_modify_index: index,
+            ..self.job(self.has_spread)
+        };
+        let key = job.key();
+        state.apply(&log.entry(vec![Change::Job(Box::new(job))])).expect("it fits");
+        let mut placed = 0;
+        let mut taken: Vec<Duration> = (0..TIMES)
+            .map(|_| {
+                let id = EvalId::from_bytes(ids.bytes());
+                let eval = Evaluation::new(id, key.clone(), Default::default(), 50, EvalTrigger::JobRegister);
+                let attempt =
+                    Attempt { state, eval: &eval, now: NOW, fruitless: 0, rollouts: true, explain: false };
+                let begin = Instant::now();
+                let proposal: Proposal = schedule(&attempt, &mut || ids.bytes());
+                let taken = begin.elapsed();
+                placed = proposal.plan.placements.iter().map(|placements| placements.len()).sum();
+                drop(black_box(proposal));
+                taken
+            })
+            .collect();
+        taken.sort_unstable();
+        (taken[TIMES / 2], placed)
+    }
+}
+
+fn job_id(has_spread: bool) -> Text {
+    if has_spread { "spread".into() } else { "plain".into() }
+}
+
+fn node(id: NodeId, number: u64, racks: u64) -> Node {
+    let pair = |(key, value): (&str, &str)| (Text::from(key), Text::from(value));
+    let driver = Driver { detected: true, healthy: true, ..Driver::default() };
+    let address = NodeAddress {
+        family: "ipv4".into(),
+        alias: "default".into(),
+        address: "192.168.0.100".into(),
+        reserved_ports: "22".into(),
+        ..NodeAddress::default()
+    };
+    let device: Text = "eth0".into();
+    let rack = format!("r{}", number % racks);
+    let mut attributes: BTreeMap<Text, Text> = [
+        ("kernel.name", "linux"),
+        ("arch", "x86"),
+        ("nomad.version", "0.5.0"),
+        ("consul.version", "1.11.4"),
+        ("driver.exec", "1"),
+        ("driver.mock_driver", "1"),
+    ]
+    .map(pair)
+    .into();
+    let advertised = format!("192.168.{}.{}", number % 10, number % 120);
+    attributes.insert("unique.advertise.address".into(), advertised.into());
+    let core = |id| Core { id, base_mhz: 3_500, ..Core::default() };
+    let spec = NodeSpec {
+        name: format!("node-{number}").into(),
+        datacenter: if number.is_multiple_of(2) { "dc-1" } else { "dc-2" }.into(),
+        node_pool: "default".into(),
+        node_class: "linux-medium-pci".into(),
+        computed_class: format!("v1:{}{rack}", number % 2).into(),
+        attributes,
+        meta: [("rack".into(), rack.into())].into(),
+        resources: NodeResources {
+            processors: Topology { cores: (0..4).map(core).collect(), ..Topology::default() },
+            memory_mb: 32_000,
+            disk_mb: 102_400,
+            networks: vec![NetworkResource {
+                mode: "host".into(),
+                device: device.clone(),
+                cidr: "192.168.0.100/32".into(),
+                mbits: 1_000,
+                ..NetworkResource::default()
+            }],
+            node_networks: vec![NodeNetwork {
+                mode: "host".into(),
+                device,
+                addresses: vec![address],
+                ..NodeNetwork::default()
+            }],
+            ..NodeResources::default()
+        },
+        reserved: NodeReserved { cpu_mhz: 100, memory_mb: 256, disk_mb: 4_096, ..NodeReserved::default() },
+        drivers: [("exec".into(), driver.clone()), ("mock_driver".into(), driver)].into(),
+        ..NodeSpec::default()
+    };
+    let server = NodeServerSide { status: NodeStatus::Ready, ..NodeServerSide::default() };
+    Node { id, spec: Arc::new(spec), server }
+}

@@ -1,0 +1,283 @@
+//! An agent, simulated: it says what agents say and keeps tasks that run without it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::alloc::{ClientStatus, DesiredStatus, PackedTaskStates};
+use model::job::NetworkResource;
+use model::node::{Driver, LegacyCpu, NodeAddress, NodeNetwork, NodeResources, NodeSpec, NodeStatus, Secret};
+use model::{AllocId, Index, Nanos, NodeId};
+use wire::RefusalKind;
+use wire::node::{AllocReport, AskWork, Heartbeat, NodeAnswer, Register, Report, Work, WorkIndex};
+
+use crate::messages::{Body, Input, Reply, Subject, Timer};
+use crate::world::{Ctx, Disk, Process};
+
+/// What tasks can have of a node.
+pub(crate) const CPU_MHZ: u32 = 700;
+const MEMORY_MB: u32 = 10_000;
+const DISK_MB: u32 = 100_000;
+const WITHIN: Nanos = Nanos::from_secs(1);
+const SOON: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
+
+/// What survives the agent: which boot it was, and its tasks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AgentDisk {
+    boot: u32,
+    pub(crate) allocs: BTreeMap<AllocId, Task>,
+}
+
+/// An allocation of the node.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) status: ClientStatus,
+    index: WorkIndex,
+    /// The status that the servers took.
+    acknowledged: Option<ClientStatus>,
+    count: u32,
+}
+
+/// The process.
+pub(crate) struct AgentProcess {
+    node: NodeId,
+    disk: AgentDisk,
+    status: Option<NodeStatus>,
+    registering: Option<u64>,
+    beating: Option<u64>,
+    working: Option<u64>,
+    reporting: Option<(u64, Vec<(AllocId, ClientStatus)>)>,
+    /// Set until the servers have heard of all.
+    report_all: Option<Index>,
+    work_index: WorkIndex,
+    have: WorkIndex,
+    contacted: bool,
+}
+
+impl AgentProcess {
+    pub(crate) fn new(node: NodeId, mut disk: AgentDisk) -> Self {
+        disk.boot += 1;
+        for task in disk.allocs.values_mut() {
+            task.count = 0;
+        }
+        Self {
+            node,
+            disk,
+            status: None,
+            registering: None,
+            beating: None,
+            working: None,
+            reporting: None,
+            report_all: None,
+            work_index: WorkIndex::default(),
+            have: WorkIndex::default(),
+            contacted: false,
+        }
+    }
+
+    fn register(&mut self, ctx: &mut Ctx<'_>) {
+        let register = Register { id: self.node, spec: Arc::new(spec(self.node, self.disk.boot)) };
+        self.registering = Some(ctx.request(Subject::Node, Body::Register(register), WITHIN));
+    }
+
+    fn beat(&mut self, ctx: &mut Ctx<'_>) {
+        let beat = Heartbeat { id: self.node, secret: secret(), boot: self.disk.boot };
+        self.beating = Some(ctx.request(Subject::Heartbeat, Body::Heartbeat(beat), WITHIN));
+    }
+
+    fn hear(&mut self, answer: &NodeAnswer, ctx: &mut Ctx<'_>) {
+        self.status = Some(answer.status);
+        self.report_all = answer.report_all;
+        self.work_index.hear(answer.work_index);
+        ctx.timer(Nanos(i64::from(answer.ttl_ms) * Nanos::MILLISECOND.0), Timer::Beat);
+    }
+
+    fn ask_work(&mut self, ctx: &mut Ctx<'_>) {
+        if self.working.is_some() || (self.contacted && !self.work_index.is_news_to(self.have)) {
+            return;
+        }
+        let mut seen = self.work_index;
+        for task in self.disk.allocs.values() {
+            seen.hear(task.index);
+        }
+        let since = if self.contacted { self.have } else { WorkIndex::default() };
+        let ask = AskWork { id: self.node, secret: secret(), since, seen };
+        self.working = Some(ctx.request(Subject::Node, Body::AskWork(ask), WITHIN));
+    }
+
+    fn take(&mut self, work: &Work, ctx: &mut Ctx<'_>) {
+        self.contacted = true;
+        self.have.hear(work.index);
+        self.work_index.hear(work.index);
+        let is_listed = |id: &AllocId| work.allocs.iter().any(|(listed, _)| listed == id);
+        self.disk.allocs.retain(|id, _| is_listed(id));
+        for alloc in &work.changed.allocs {
+            let runs = alloc.desired_status == DesiredStatus::Run;
+            match self.disk.allocs.get_mut(&alloc.id) {
+                Some(task) => {
+                    task.index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
+                    if !runs && !task.status.is_terminal() {
+                        task.status = ClientStatus::Complete;
+                    }
+                    if alloc.client_status == ClientStatus::Unknown {
+                        task.acknowledged = None;
+                    }
+                }
+                None if alloc.client_status.is_terminal() => {}
+                None => {
+                    let status = if runs { ClientStatus::Pending } else { ClientStatus::Complete };
+                    let index = WorkIndex { index: alloc.alloc_modify_index, ..work.index };
+                    let task = Task { status, index, acknowledged: None, count: 0 };
+                    self.disk.allocs.insert(alloc.id, task);
+                    ctx.timer(SOON, Timer::Look);
+                }
+            }
+        }
+    }
+
+    /// What was begun runs by now.
+    fn look(&mut self) {
+        for task in self.disk.allocs.values_mut() {
+            if task.status == ClientStatus::Pending {
+                task.status = ClientStatus::Running;
+            }
+        }
+    }
+
+    fn report(&mut self, ctx: &mut Ctx<'_>) {
+        if self.reporting.is_some() || !self.contacted {
+            return;
+        }
+        let all_since = self.report_all;
+        let mut allocs = Vec::new();
+        let mut states = Vec::new();
+        for (id, task) in &mut self.disk.allocs {
+            let is_due = task.acknowledged != Some(task.status);
+            if is_due || (all_since.is_some() && !task.status.is_terminal()) {
+                task.count += 1;
+                states.push((*id, task.status));
+                allocs.push(AllocReport {
+                    id: *id,
+                    count: task.count,
+                    status: task.status,
+                    description: "".into(),
+                    task_states: PackedTaskStates::default(),
+                    network: None,
+                    health: None,
+                });
+            }
+        }
+        if allocs.is_empty() && all_since.is_none() {
+            return;
+        }
+        let report = Report { id: self.node, secret: secret(), boot: self.disk.boot, all_since, allocs };
+        self.reporting = Some((ctx.request(Subject::Node, Body::Report(report), WITHIN), states));
+    }
+}
+
+impl Process for AgentProcess {
+    fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
+        match input {
+            Input::Start => {
+                ctx.serve(Subject::Wake(self.node));
+                self.register(ctx);
+                ctx.timer(SOON, Timer::Look);
+                ctx.timer(SOON, Timer::Task(0));
+            }
+            Input::Timer(Timer::Beat) => {
+                if self.beating.is_none() && self.registering.is_none() {
+                    self.beat(ctx);
+                }
+            }
+            Input::Timer(Timer::Lease) => {
+                if self.registering.is_none() {
+                    self.register(ctx);
+                }
+            }
+            Input::Timer(Timer::Look) => self.look(),
+            Input::Timer(Timer::Task(_)) => ctx.timer(SOON, Timer::Task(0)),
+            Input::Timer(_) | Input::Row(..) => {}
+            Input::Asked(asked) => {
+                if let Body::Wake(index) = asked.body {
+                    self.work_index.hear(index);
+                }
+            }
+            Input::Reply(call, reply) => {
+                if self.registering == Some(call) {
+                    self.registering = None;
+                    match reply {
+                        Reply::Node(Ok(answer)) => {
+                            self.contacted = false;
+                            self.hear(&answer, ctx);
+                        }
+                        _ => ctx.timer(SOON, Timer::Lease),
+                    }
+                } else if self.beating == Some(call) {
+                    self.beating = None;
+                    match reply {
+                        Reply::Node(Ok(answer)) => self.hear(&answer, ctx),
+                        Reply::Node(Err(refusal)) if refusal.kind == RefusalKind::NotFound => {
+                            self.register(ctx);
+                        }
+                        _ => ctx.timer(SOON, Timer::Beat),
+                    }
+                } else if self.working == Some(call) {
+                    self.working = None;
+                    if let Reply::Work(Ok(work)) = reply {
+                        self.take(&work, ctx);
+                    }
+                } else if self.reporting.as_ref().is_some_and(|(known, _)| *known == call) {
+                    let (_, states) = self.reporting.take().expect("it is there");
+                    if matches!(reply, Reply::Reported(Ok(()))) {
+                        for (id, status) in states {
+                            if let Some(task) = self.disk.allocs.get_mut(&id) {
+                                task.acknowledged = Some(status);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if self.status.is_some() && self.registering.is_none() {
+            self.ask_work(ctx);
+        }
+        // Not at once again after a refusal: the look comes round.
+        if self.status.is_some() {
+            self.report(ctx);
+        }
+        ctx.world.checks.runs(self.node, self.disk.allocs.iter());
+    }
+
+    fn into_disk(self: Box<Self>) -> Disk {
+        Disk(Some(self.disk))
+    }
+}
+
+fn secret() -> Secret {
+    Secret("secret".into())
+}
+
+fn spec(id: NodeId, boot: u32) -> NodeSpec {
+    let driver = Driver { detected: true, healthy: true, ..Driver::default() };
+    let address =
+        NodeAddress { alias: "default".into(), address: "10.0.0.1".into(), ..NodeAddress::default() };
+    let network = NodeNetwork { mode: "host".into(), addresses: vec![address], ..NodeNetwork::default() };
+    let older = NetworkResource { mode: "host".into(), device: "eth0".into(), ..NetworkResource::default() };
+    NodeSpec {
+        secret_id: secret(),
+        boot,
+        name: id.to_string().into(),
+        datacenter: "dc1".into(),
+        node_pool: "default".into(),
+        attributes: [("kernel.name".into(), "linux".into())].into(),
+        resources: NodeResources {
+            cpu: LegacyCpu { cpu_mhz: CPU_MHZ, ..LegacyCpu::default() },
+            memory_mb: MEMORY_MB,
+            disk_mb: DISK_MB,
+            networks: vec![older],
+            node_networks: vec![network],
+            ..NodeResources::default()
+        },
+        drivers: [("exec".into(), driver)].into(),
+        ..NodeSpec::default()
+    }
+}

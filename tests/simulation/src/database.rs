@@ -1,0 +1,125 @@
+//! The database as the applier uses it: one row that says who may write and how far the log is, and the log. Each
+//! statement is carried out at one moment. What PostgreSQL does for real, the tests of `store` and `make chaos` try.
+
+use std::sync::Arc;
+
+use model::change::ChangeSet;
+use model::{Epoch, HistoryId, Index, Nanos, ProcessId, Timestamp};
+use state::State;
+use wire::Wire;
+use wire::command::Answer;
+use wire::feed::Head;
+
+use crate::checks::Checks;
+use crate::messages::{Row, Statement};
+
+/// How long an applier is left in peace after each write.
+const LEASE: Nanos = Nanos::from_secs(1);
+
+/// The database.
+pub(crate) struct Database {
+    head: Head,
+    lease_until: Timestamp,
+    /// The log, with the epoch that wrote each, and the state after each; the first is that before all.
+    log: Vec<(Epoch, Arc<ChangeSet>)>,
+    states: Vec<Arc<State>>,
+}
+
+impl Database {
+    pub(crate) fn new() -> Self {
+        let head = Head {
+            history: HistoryId::from_bytes([1; 16]),
+            index: Index::ZERO,
+            at: Timestamp::UNSET,
+            epoch: Epoch(0),
+            applier: ProcessId::from_bytes([0; 16]),
+        };
+        Self { head, lease_until: Timestamp::UNSET, log: Vec::new(), states: vec![Arc::default()] }
+    }
+
+    pub(crate) fn index(&self) -> Index {
+        self.head.index
+    }
+
+    /// The state at an index that was committed.
+    pub(crate) fn state(&self, index: Index) -> &Arc<State> {
+        &self.states[index.0 as usize]
+    }
+
+    /// The change set of an index.
+    pub(crate) fn set(&self, index: Index) -> Option<&Arc<ChangeSet>> {
+        self.log.get((index.0 as usize).checked_sub(1)?).map(|(_, set)| set)
+    }
+
+    /// Carries a statement out.
+    pub(crate) fn execute(&mut self, statement: Statement, now: Timestamp, checks: &mut Checks) -> Row {
+        match statement {
+            Statement::Take { process, force } => {
+                if !force && self.head.applier != process && now < self.lease_until {
+                    return Row::Held(self.head.applier);
+                }
+                self.head.epoch = Epoch(self.head.epoch.0 + 1);
+                self.head.applier = process;
+                self.lease_until = now + LEASE;
+                Row::Taken(self.head)
+            }
+            Statement::Commit { epoch, from, rows } => {
+                let may = epoch == self.head.epoch
+                    || planted_bugs::is_planted(planted_bugs::Bug::CommitsWithoutItsEpoch);
+                if !may || from != self.head.index {
+                    return Row::Deposed;
+                }
+                self.lease_until = now + LEASE;
+                for row in rows {
+                    let set = row.change_set().expect("what the applier writes can be read");
+                    self.append(epoch, set, checks);
+                }
+                Row::Done
+            }
+            Statement::FindOut { epoch, from, rows } => {
+                if epoch != self.head.epoch {
+                    return Row::Deposed;
+                }
+                self.lease_until = now + LEASE;
+                let is_there = |row: &store::LogRow| {
+                    let found = self.log.get(row.index.0 as usize - 1);
+                    found.is_some_and(|(by, set)| *by == epoch && set.request_id == row.request_id)
+                };
+                debug_assert!(rows.first().is_none_or(|row| row.index == from.next()));
+                if rows.iter().all(is_there) { Row::Done } else { Row::NotCommitted }
+            }
+            Statement::Renew(epoch) | Statement::Confirm(epoch) if epoch != self.head.epoch => Row::Deposed,
+            Statement::Renew(_) | Statement::Confirm(_) => {
+                self.lease_until = now + LEASE;
+                Row::Done
+            }
+            Statement::Load => {
+                let requests = self.log.iter().map(|(_, set)| (set.request_id, set.index, set.at)).collect();
+                Row::Loaded(self.head, Arc::clone(self.state(self.head.index)), requests)
+            }
+            Statement::Log => Row::Head(self.head),
+            Statement::AnswerAt(index) => Row::Answer(self.set(index).and_then(|set| {
+                wire::decode::<Answer>(<Answer as Wire>::KIND, <Answer as Wire>::VERSION, &set.result).ok()
+            })),
+        }
+    }
+
+    fn append(&mut self, epoch: Epoch, set: ChangeSet, checks: &mut Checks) {
+        let before = Arc::clone(&self.states[self.states.len() - 1]);
+        let mut after = State::clone(&before);
+        if set.index != before.index().next() {
+            return checks.violated(format!("index {} was committed after {}", set.index, before.index()));
+        }
+        if let Err(error) = after.apply(&set) {
+            return checks
+                .violated(format!("what was committed at index {} does not fit: {error}", set.index));
+        }
+        if self.log.last().is_some_and(|(last, _)| *last > epoch) {
+            checks.violated(format!("epoch {epoch} wrote index {} after a later one", set.index));
+        }
+        checks.committed(&before, &set, &after);
+        (self.head.index, self.head.at) = (set.index, set.at);
+        self.log.push((epoch, Arc::new(set)));
+        self.states.push(Arc::new(after));
+    }
+}

@@ -1,0 +1,217 @@
+//! A process of scheduler workers: [`Attempts`] and the real scheduler, with messages around them as in
+//! `scheduler::worker`.
+
+use std::collections::BTreeMap;
+
+use model::eval::Evaluation;
+use model::job::JobType;
+use model::{Index, Nanos};
+use scheduler::attempt::{Attempts, End, Next, Why};
+use scheduling::{Attempt, Proposal, schedule};
+use wire::broker::{Delivery, Dequeue, HandOut, HandOutAction, SCHEDULER_VERSION};
+use wire::command::{Command, SubmitPlan};
+
+use crate::commands::Commands;
+use crate::feed::{Feed, Learned};
+use crate::messages::{Body, Input, Reply, Subject, Timer};
+use crate::world::{Ctx, Disk, Process};
+
+/// How many evaluations are worked on at once.
+const TASKS_MAX: usize = 2;
+const POLL: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
+const POLL_WITHIN: Nanos = Nanos(1500 * Nanos::MILLISECOND.0);
+const RETRY: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
+const INDEX_WAIT: Nanos = Nanos::from_secs(5);
+const PLAN_WITHIN: Nanos = Nanos::from_secs(10);
+const BROKER_WITHIN: Nanos = Nanos::from_secs(1);
+/// How long scheduling takes: longer than for real, so that much happens meanwhile.
+const THINKS: (i64, i64) = (100_000, 400_000_000);
+
+/// The process.
+pub(crate) struct WorkerProcess {
+    feed: Feed,
+    commands: Commands<u64>,
+    polling: Option<u64>,
+    tasks: BTreeMap<u64, Task>,
+    renewals: BTreeMap<u64, u64>,
+}
+
+struct Task {
+    delivery: Delivery,
+    attempts: Attempts,
+    phase: Phase,
+}
+
+enum Phase {
+    Waits { at_least: Index, fruitless: u8, until: Nanos },
+    Thinks(Option<Box<Proposal>>),
+    Submitted,
+}
+
+impl WorkerProcess {
+    pub(crate) fn new() -> Self {
+        Self {
+            feed: Feed::new(),
+            commands: Commands::new(),
+            polling: None,
+            tasks: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+        }
+    }
+
+    fn poll(&mut self, ctx: &mut Ctx<'_>) {
+        if self.polling.is_some() || self.tasks.len() >= TASKS_MAX || self.feed.index().is_none() {
+            return;
+        }
+        let dequeue = Dequeue {
+            kinds: JobType::ALL.to_vec(),
+            max: u16::try_from(TASKS_MAX - self.tasks.len()).unwrap_or(1),
+            timeout_ms: u32::try_from(POLL.0 / Nanos::MILLISECOND.0).unwrap_or_default(),
+            scheduler_version: SCHEDULER_VERSION,
+        };
+        self.polling = Some(ctx.request(Subject::Dequeue, Body::Dequeue(dequeue), POLL_WITHIN));
+    }
+
+    fn take(&mut self, delivery: Delivery, ctx: &mut Ctx<'_>) {
+        let number = ctx.number();
+        let attempts = Attempts::new(delivery.wait_index);
+        let next = attempts.attempt();
+        self.tasks.insert(number, Task { delivery, attempts, phase: Phase::Submitted });
+        ctx.timer(renew_every(delivery), Timer::Renew(number));
+        self.next(number, next, ctx);
+    }
+
+    fn next(&mut self, number: u64, next: Next, ctx: &mut Ctx<'_>) {
+        match next {
+            Next::Schedule { at_least, fruitless } => {
+                if let Some(task) = self.tasks.get_mut(&number) {
+                    task.phase = Phase::Waits { at_least, fruitless, until: ctx.world.now + INDEX_WAIT };
+                    ctx.timer(INDEX_WAIT, Timer::Task(number));
+                }
+                self.look(number, ctx);
+            }
+            Next::End(end) => self.end(number, &end, ctx),
+        }
+    }
+
+    /// Schedules as soon as the replica is far enough.
+    fn look(&mut self, number: u64, ctx: &mut Ctx<'_>) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Phase::Waits { at_least, fruitless, until } = task.phase else { return };
+        let Some(state) = self.feed.state(ctx.world).cloned() else { return };
+        if state.index() < at_least {
+            if ctx.world.now >= until {
+                self.end(number, &End::GivenBack(Why::Behind(at_least)), ctx);
+            }
+            return;
+        }
+        let Some(eval) = state.eval(task.delivery.eval_id).filter(|eval| !eval.status.is_terminal()) else {
+            return self.end(number, &End::Finished, ctx);
+        };
+        let eval: Evaluation = Evaluation::clone(eval);
+        let now = ctx.wall().max(state.at()).max(eval.wait_until);
+        // There is no deployment watcher here.
+        let attempt = Attempt { state: &state, eval: &eval, now, fruitless, rollouts: false, explain: false };
+        task.phase = Phase::Thinks(Some(Box::new(schedule(&attempt, &mut || ctx.id()))));
+        let delay = ctx.world.between(THINKS);
+        ctx.timer(delay, Timer::Task(number));
+    }
+
+    fn submit(&mut self, number: u64, ctx: &mut Ctx<'_>) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Phase::Thinks(proposal) = &mut task.phase else { return };
+        let Some(proposal) = proposal.take() else { return };
+        task.phase = Phase::Submitted;
+        let Proposal { plan, outcome } = *proposal;
+        let submit = SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION };
+        self.commands.send(Command::SubmitPlan(Box::new(submit)), number, PLAN_WITHIN, ctx);
+    }
+
+    fn end(&mut self, number: u64, end: &End, ctx: &mut Ctx<'_>) {
+        let Some(task) = self.tasks.remove(&number) else { return };
+        match end {
+            End::Finished => {}
+            End::GivenBack(_) => {
+                tell(task.delivery, HandOutAction::GiveBack, ctx);
+            }
+            End::Failed(_) => {
+                tell(task.delivery, HandOutAction::Fail, ctx);
+            }
+        }
+        self.poll(ctx);
+    }
+
+    fn learned(&mut self, learned: &Learned, ctx: &mut Ctx<'_>) {
+        if matches!(learned, Learned::Nothing) {
+            return;
+        }
+        let all: Vec<u64> = self.tasks.keys().copied().collect();
+        all.into_iter().for_each(|number| self.look(number, ctx));
+        self.poll(ctx);
+    }
+}
+
+fn tell(delivery: Delivery, action: HandOutAction, ctx: &mut Ctx<'_>) -> u64 {
+    let hand_out = HandOut { eval_id: delivery.eval_id, token: delivery.token, action };
+    ctx.request(Subject::HandOut, Body::HandOut(hand_out), BROKER_WITHIN)
+}
+
+fn renew_every(delivery: Delivery) -> Nanos {
+    Nanos(i64::from(delivery.lease_ms) * Nanos::MILLISECOND.0 / 4)
+}
+
+impl Process for WorkerProcess {
+    fn handle(&mut self, input: Input, ctx: &mut Ctx<'_>) {
+        match input {
+            Input::Start => self.feed.start(ctx),
+            Input::Timer(Timer::Again(id)) => self.commands.again(id, ctx),
+            Input::Timer(Timer::Look) => self.poll(ctx),
+            Input::Timer(Timer::Task(number)) => {
+                self.submit(number, ctx);
+                self.look(number, ctx);
+            }
+            Input::Timer(Timer::Renew(number)) => {
+                if let Some(task) = self.tasks.get(&number) {
+                    let delivery = task.delivery;
+                    self.renewals.insert(tell(delivery, HandOutAction::Renew, ctx), number);
+                    ctx.timer(renew_every(delivery), Timer::Renew(number));
+                }
+            }
+            Input::Timer(_) => {}
+            Input::Asked(asked) => {
+                let learned = self.feed.hear(&asked.body, ctx);
+                self.learned(&learned, ctx);
+            }
+            Input::Reply(call, reply) => {
+                if self.polling == Some(call) {
+                    self.polling = None;
+                    if let Reply::Dequeued(deliveries) = reply {
+                        deliveries.into_iter().for_each(|delivery| self.take(delivery, ctx));
+                        self.poll(ctx);
+                    } else {
+                        ctx.timer(RETRY, Timer::Look);
+                    }
+                } else if let Some(number) = self.renewals.remove(&call) {
+                    if matches!(reply, Reply::HandOut(false)) {
+                        // What was submitted is on its way nevertheless.
+                        self.tasks.remove(&number);
+                        self.poll(ctx);
+                    }
+                } else if let Some((number, answer)) = self.commands.replied(call, &reply, ctx)
+                    && let Some(task) = self.tasks.get_mut(&number)
+                {
+                    let next = task.attempts.answered(&answer);
+                    self.next(number, next, ctx);
+                }
+            }
+            Input::Row(call, row) => {
+                let learned = self.feed.read_row(call, &row, ctx);
+                self.learned(&learned, ctx);
+            }
+        }
+    }
+
+    fn into_disk(self: Box<Self>) -> Disk {
+        Disk::default()
+    }
+}

@@ -1,0 +1,102 @@
+//! Plays many histories. `SEEDS=100000` plays so many, `SEED=7` that one alone; `BUG=LosesWakeUps` plants that bug alone.
+#![allow(clippy::print_stdout, reason = "figures are what a long run is for")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use simulation::{Bug, Report, plant, play};
+
+/// How many histories the test plays.
+const SEEDS: u64 = 10_000;
+/// How many histories may pass before a planted bug is found.
+const BUG_SEEDS_MAX: u64 = 10_000;
+/// The most failures that are shown.
+const SHOWN_MAX: usize = 10;
+
+/// A number from the environment.
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")))
+}
+
+/// Does a piece of work for each number on every core, until one of them says that it is enough.
+fn on_every_core(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> bool + Sync) {
+    let (next, end) = (AtomicU64::new(numbers.start), AtomicU64::new(numbers.end));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= end.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if work(number) {
+                        end.store(0, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_history_holds() {
+    let seeds = match setting("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..setting("SEEDS").unwrap_or(SEEDS),
+    };
+    let begun = telemetry::clock::monotonic();
+    let reports = std::sync::Mutex::new(Vec::new());
+    on_every_core(seeds, |seed| {
+        let report = play(seed);
+        let is_bad = report.violation.is_some();
+        let mut reports = reports.lock().expect("nobody panics with it");
+        reports.push((seed, report));
+        is_bad && reports.iter().filter(|(_, report)| report.violation.is_some()).count() >= SHOWN_MAX
+    });
+    let reports = reports.into_inner().expect("nobody panics with it");
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(|(_, report)| of(report)).sum::<u64>();
+    println!(
+        "{} histories, {} commits, {} steps, at rest after at most {}, in {:.1} s",
+        reports.len(),
+        sum(|report| report.commits),
+        sum(|report| report.steps),
+        reports.iter().map(|(_, report)| report.rest_after).max().unwrap_or_default(),
+        begun.elapsed().as_secs_f64(),
+    );
+    let bad: Vec<String> = reports
+        .iter()
+        .filter_map(|(seed, report)| Some(format!("SEED={seed}: {}", report.violation.as_ref()?)))
+        .collect();
+    assert!(bad.is_empty(), "histories that do not hold:\n{}", bad.join("\n"));
+}
+
+#[test]
+fn a_seed_is_one_history() {
+    for seed in 0..20 {
+        assert_eq!(play(seed), play(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let mut missed = Vec::new();
+    let only = std::env::var("BUG").ok();
+    let wanted = |bug: &&Bug| only.as_ref().is_none_or(|only| format!("{bug:?}") == *only);
+    let seeds_max = setting("SEEDS").unwrap_or(BUG_SEEDS_MAX);
+    for bug in Bug::ALL.iter().filter(wanted) {
+        let found = std::sync::Mutex::new(None);
+        on_every_core(0..seeds_max, |seed| {
+            plant(Some(*bug));
+            let report = play(seed);
+            plant(None);
+            let Some(violation) = report.violation else { return false };
+            found.lock().expect("nobody panics with it").get_or_insert((seed, violation));
+            true
+        });
+        match found.into_inner().expect("nobody panics with it") {
+            Some((seed, violation)) => println!("{bug:?}: seed {seed}: {violation}"),
+            None => missed.push(bug),
+        }
+    }
+    assert!(missed.is_empty(), "nobody notices {missed:?}");
+}

@@ -1,0 +1,84 @@
+//! `make conformance`: runs recorded cases and prints what differs. Cases of the scheduler are decided in this process;
+//! scenes of the HTTP API are played to agents, which are the binary `drover-under-test` beside this one.
+#![allow(clippy::print_stdout, reason = "that is what it is for")]
+
+use std::collections::BTreeMap;
+use std::panic::catch_unwind;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tests::conformance::{FREED, Verdict, check};
+use tests::recorded::{Case, cases_of, files_in};
+use tests::scenes::{self, Scene, scenes_in};
+
+fn main() -> ExitCode {
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    if paths.is_empty() {
+        println!("usage: conformance <folder or file>...");
+        return ExitCode::FAILURE;
+    }
+    let scenes: Vec<Scene> = paths.iter().flat_map(|path| scenes_in(Path::new(path))).collect();
+    let (passed, all) = if scenes.is_empty() { decide(&paths) } else { replay(&scenes) };
+    println!("passed {passed} of {all}");
+    if passed == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Plays scenes. Those that came upon something that is not built are listed apart, and count neither way.
+fn replay(scenes: &[Scene]) -> (usize, usize) {
+    let binary =
+        std::env::current_exe().expect("a process knows its program").with_file_name("drover-under-test");
+    let (mut passed, mut failed, mut not_built) = (0, 0, BTreeMap::new());
+    let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
+    runtime.block_on(scenes::replay(&binary, scenes, |scene, verdict| match verdict {
+        scenes::Verdict::Passed => passed += 1,
+        scenes::Verdict::NotBuilt(what) => drop(not_built.insert(scene.name.clone(), what)),
+        scenes::Verdict::Failed(reason) => {
+            failed += 1;
+            println!("{} failed\n    {reason}", scene.name);
+        }
+    }));
+    for (name, what) in &not_built {
+        println!("{name} waits for something: {}", what.lines().collect::<Vec<_>>().join(" "));
+    }
+    println!("{} scenes wait for what is not built", not_built.len());
+    (passed, passed + failed)
+}
+
+/// Runs cases of the scheduler.
+fn decide(paths: &[String]) -> (usize, usize) {
+    let files = paths.iter().flat_map(|path| files_in(Path::new(path)));
+    let cases: Vec<Case> = files.flat_map(|file| cases_of(&file)).collect();
+    let (mut passed, mut quirks, mut others) = (0, Vec::new(), 0);
+    for case in &cases {
+        if case.eval().is_none() {
+            others += 1;
+            continue;
+        }
+        let about = case.json["about"].as_str().unwrap_or_default();
+        match catch_unwind(|| check(case)) {
+            Ok(Verdict::Passed) => passed += 1,
+            Ok(failed @ Verdict::Failed(_)) => println!("{} ({about}) {failed}", case.name),
+            Err(_) => println!("{} ({about}) failed\n    the scheduler panicked", case.name),
+        }
+        if let Some(rules) = case.json["quirk"].as_str() {
+            quirks.push((rules, &case.name));
+        }
+    }
+    quirks.sort_unstable();
+    for freed in FREED {
+        let mut named = quirks.iter().filter(|(rules, _)| rules.split(',').any(|rule| rule == freed.rule));
+        if let Some((_, first)) = named.next() {
+            let what = if freed.nodes { "nodes, victims" } else { "" };
+            println!(
+                "{}: {} cases, {first} first; free: {what} {}",
+                freed.rule,
+                1 + named.count(),
+                freed.members.join(", ")
+            );
+        }
+    }
+    if others > 0 {
+        println!("{others} lines without an evaluation were passed over");
+    }
+    (passed, cases.len() - others)
+}

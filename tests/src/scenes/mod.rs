@@ -1,0 +1,74 @@
+//! Recorded scenes of HTTP (`data/README.md`): conversations with the reference, replayed against a running Drover, and
+//! what in its answers is not as recorded. `pattern` says what fits an answer, `http` sends requests as they stand,
+//! `play` goes through a scene's steps, and `stage` starts the agents that scenes want.
+
+mod http;
+mod pattern;
+mod play;
+mod stage;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::recorded::{cases_of, files_in};
+
+pub use stage::replay;
+
+/// A list of requests with the answers that are wanted.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// `<topic>/<name>`.
+    pub name: String,
+    json: Value,
+}
+
+/// What became of a scene.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every answer was the wanted one.
+    Passed,
+    /// It came upon something that is not built, and says so.
+    NotBuilt(String),
+    /// An answer was another one.
+    Failed(String),
+}
+
+/// The scenes of a file or folder; lines that are none are left out.
+///
+/// # Panics
+/// If a file cannot be read.
+pub fn scenes_in(path: &Path) -> Vec<Scene> {
+    let lines = files_in(path).into_iter().flat_map(|file| cases_of(&file));
+    lines
+        .filter_map(|line| {
+            let name = line.json["scene"].as_str()?.to_owned();
+            Some(Scene { name, json: line.json })
+        })
+        .collect()
+}
+
+impl Scene {
+    /// What the agent must be like: scenes that want the same may be played to one agent, in any order, unless they want
+    /// it to have seen nothing else.
+    fn stage(&self) -> String {
+        let needs = &self.json["needs"];
+        match needs["fresh"].as_bool() {
+            Some(true) => self.name.clone(),
+            Some(false) | None => format!("{} {}", needs["acl"], needs["config"]),
+        }
+    }
+
+    fn needs_acl(&self) -> bool {
+        self.json["needs"]["acl"] == true
+    }
+
+    /// What the agent's configuration says beside the usual.
+    fn config(&self) -> &Value {
+        &self.json["needs"]["config"]
+    }
+
+    fn steps(&self) -> &[Value] {
+        self.json["steps"].as_array().map_or(&[], Vec::as_slice)
+    }
+}

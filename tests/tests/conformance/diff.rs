@@ -1,0 +1,110 @@
+//! Does a change of a job read as it was recorded? The dry runs of `data/http/plan.jsonl` that ask for a diff.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use model::diff::{annotate, diff};
+use model::eval::DesiredUpdates;
+use model::{RegistrationDefaults, Text, canonicalise_for_registration};
+use serde_json::Value;
+
+/// Scenes with a difference of ours, and why.
+const DIFFERENT: [(&str, &str); 3] = [
+    ("plan/group-fields, 22", "no constraints are added to jobs for what their tasks imply (N-17.6)"),
+    ("plan/task-fields, 42", "no constraints are added to jobs for what their tasks imply (N-17.6)"),
+    ("plan/task-fields, 45", "logs that stay switched on do not start a task anew (R-10.23)"),
+];
+
+#[test]
+fn recorded_changes_read_as_they_did() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/http/plan.jsonl");
+    let text = std::fs::read_to_string(file).expect("the file is part of the repository");
+    let (mut seen, mut faults) = (0, Vec::new());
+    for line in text.lines() {
+        let scene: Value = serde_json::from_str(line).expect("each line is a scene");
+        let mut registered: BTreeMap<String, api_types::Job> = BTreeMap::new();
+        for step in scene["steps"].as_array().into_iter().flatten() {
+            let asks = step["do"].as_str().unwrap_or_default();
+            if let Some(job) = stopped(asks).and_then(|id| registered.get_mut(id)) {
+                job.stop = Some(true);
+            }
+            let Some(job) = step["body"]["Job"].as_object().map(|_| read(&step["body"]["Job"])) else {
+                continue;
+            };
+            let id = job.id.clone().unwrap_or_default();
+            if asks == "PUT /v1/jobs" && step["want"]["status"] == 200 {
+                registered.insert(id, job);
+                continue;
+            }
+            let wanted = &step["want"]["json"];
+            if !asks.ends_with("/plan") || wanted["Diff"].is_null() {
+                continue;
+            }
+            seen += 1;
+            let mut found = diff(registered.get(&id), Some(&job));
+            annotate(&mut found, &updates(&wanted["Annotations"]["DesiredTGUpdates"]));
+            let got = plain(&serde_json::to_value(found).expect("a diff is JSON"));
+            let expected = plain(&wanted["Diff"]);
+            let name = format!("{}, {seen}", scene["scene"].as_str().unwrap_or_default());
+            let is_known = DIFFERENT.iter().any(|(scene, _)| *scene == name);
+            if (expected != got) != is_known {
+                faults.push(format!("{name}:\n  expected {expected}\n  found    {got}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {seen}\n{}", faults.len(), faults.join("\n"));
+    assert!(seen > 50, "only {seen} diffs were compared");
+}
+
+/// The job that a request stops.
+fn stopped(asks: &str) -> Option<&str> {
+    asks.strip_prefix("DELETE /v1/job/")?.split('?').next()
+}
+
+fn read(json: &Value) -> api_types::Job {
+    let mut job: api_types::Job =
+        api_types::decode::from_slice(json.to_string().as_bytes()).expect("a recorded job is one");
+    let defaults = RegistrationDefaults { priority: 50, node_pool: "default" };
+    job.namespace.get_or_insert_with(|| "default".to_owned());
+    job.region.get_or_insert_with(|| "global".to_owned());
+    canonicalise_for_registration(&mut job, defaults);
+    let spec = model::job::Job::from_api(job).expect("a recorded job makes sense");
+    api_types::Job { stop: Some(spec.spec.stop), ..spec.to_api() }
+}
+
+fn updates(groups: &Value) -> BTreeMap<Text, DesiredUpdates> {
+    let groups = groups.as_object().into_iter().flatten();
+    groups
+        .map(|(group, counts)| {
+            let count = |what: &str| counts[what].as_u64().unwrap_or(0);
+            let updates = DesiredUpdates {
+                ignore: count("Ignore"),
+                place: count("Place"),
+                migrate: count("Migrate"),
+                stop: count("Stop"),
+                in_place_update: count("InPlaceUpdate"),
+                destructive_update: count("DestructiveUpdate"),
+                canary: count("Canary"),
+                ..DesiredUpdates::default()
+            };
+            (group.as_str().into(), updates)
+        })
+        .collect()
+}
+
+/// Without what says nothing, and in an order that depends on nothing; marks of the records are left out.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter().filter(|(_, value)| !value.is_null());
+            members.map(|(name, value)| (name.clone(), plain(value))).collect()
+        }
+        Value::Array(items) => {
+            let is_mark = |item: &&Value| !item.as_str().is_some_and(|text| text.starts_with('<'));
+            let mut items: Vec<Value> = items.iter().filter(is_mark).map(plain).collect();
+            items.sort_by_key(Value::to_string);
+            items.into()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}

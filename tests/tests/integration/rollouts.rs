@@ -1,0 +1,128 @@
+//! Does a new version of a service take over unaided, one allocation at a time? Does one that fails stop, and say so? Does
+//! a node that may not get work get none, and is what nobody needs any more forgotten?
+
+use serde_json::{Value, json};
+use tests::harness::api::{array, text};
+use tests::harness::{Cluster, jobs};
+
+use crate::BINARY;
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Five tasks that pretend to run, replaced one at a time; healthy when they have run for a moment.
+fn five(id: &str) -> Value {
+    let mut job = jobs::pretending(id, 5);
+    let group = &mut job["Job"]["TaskGroups"][0];
+    group["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
+    group["ReschedulePolicy"] = json!({ "Attempts": 0, "Unlimited": false });
+    group["Update"] = json!({
+        "MaxParallel": 1,
+        "HealthCheck": "task_states",
+        "MinHealthyTime": SECOND / 5,
+        "HealthyDeadline": 20 * SECOND,
+        "ProgressDeadline": 60 * SECOND,
+    });
+    job
+}
+
+/// Waits until the deployment of a version of a job is over.
+async fn until_deployed(cluster: &Cluster, job: &str, version: u64) -> Value {
+    cluster
+        .until(&format!("version {version} of {job} is deployed, or not"), async |cluster| {
+            let latest = cluster.api.try_get(&format!("/v1/job/{job}/deployment")).await.ok()?;
+            let is_over = matches!(text(&latest, "Status"), "successful" | "failed");
+            (latest["JobVersion"] == version && is_over).then_some(latest)
+        })
+        .await
+}
+
+/// The allocations of a version of a job, the oldest first.
+async fn of_version(cluster: &Cluster, job: &str, version: u64) -> Vec<Value> {
+    let mut allocs = cluster.allocs(job).await;
+    allocs.retain(|alloc| alloc["JobVersion"] == version);
+    allocs.sort_by_key(|alloc| alloc["CreateIndex"].as_u64());
+    allocs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_version_takes_over_one_at_a_time_and_one_that_fails_stops() {
+    let mut cluster = Cluster::start(BINARY, &[]).await;
+    let mut job = five("web");
+    cluster.api.put("/v1/jobs", &job).await;
+    let first = until_deployed(&cluster, "web", 0).await;
+    assert_eq!(text(&first, "StatusDescription"), "Deployment completed successfully");
+    assert_eq!(first["TaskGroups"]["group"]["HealthyAllocs"], 5);
+
+    let task = |job: &mut Value, key: &str, value: Value| {
+        job["Job"]["TaskGroups"][0]["Tasks"][0][key] = value;
+    };
+    task(&mut job, "Env", json!({ "VERSION": "1" }));
+    cluster.api.put("/v1/jobs", &job).await;
+    let second = until_deployed(&cluster, "web", 1).await;
+    assert_eq!(text(&second, "Status"), "successful", "{second}");
+    let allocs = of_version(&cluster, "web", 1).await;
+    assert_eq!(allocs.len(), 5);
+    for pair in allocs.windows(2) {
+        let healthy_at = pair[0]["DeploymentStatus"]["ModifyIndex"].as_u64();
+        assert!(healthy_at.is_some() && healthy_at < pair[1]["CreateIndex"].as_u64(), "{pair:#?}");
+    }
+    assert_eq!(cluster.api.get("/v1/job/web").await["Stable"], true);
+
+    task(&mut job, "Config", json!({ "run_for": "10ms", "exit_code": 1 }));
+    cluster.api.put("/v1/jobs", &job).await;
+    let third = until_deployed(&cluster, "web", 2).await;
+    assert_eq!(text(&third, "Status"), "failed");
+    assert_eq!(text(&third, "StatusDescription"), "Failed due to unhealthy allocations");
+    cluster
+        .until("schedulers are done with the job", async |cluster| {
+            let evals = cluster.api.try_get("/v1/job/web/evaluations").await.ok()?;
+            array(&evals).iter().all(|eval| text(eval, "Status") != "pending").then_some(())
+        })
+        .await;
+    assert_eq!(of_version(&cluster, "web", 2).await.len(), 1, "it went no further");
+    let running =
+        cluster.allocs("web").await.into_iter().filter(|alloc| text(alloc, "ClientStatus") == "running");
+    assert_eq!(running.count(), 4, "the version before goes on");
+    assert_eq!(array(&cluster.api.get("/v1/job/web/deployments").await).len(), 3);
+    let of_third = format!("/v1/deployment/allocations/{}", text(&third, "ID"));
+    assert_eq!(array(&cluster.api.get(&of_third).await).len(), 1);
+    cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_eligibility_gets_no_work_and_garbage_goes() {
+    let mut cluster = Cluster::start(BINARY, &[]).await;
+    let nodes = cluster.api.get("/v1/nodes").await;
+    let node = format!("/v1/node/{}", text(&array(&nodes)[0], "ID"));
+    let set = async |eligibility: &str| {
+        cluster.api.put(&format!("{node}/eligibility"), &json!({ "Eligibility": eligibility })).await
+    };
+    set("ineligible").await;
+    cluster.api.put("/v1/jobs", &jobs::pretending("late", 1)).await;
+    cluster
+        .until("the job waits for a node", async |cluster| {
+            let evals = cluster.api.try_get("/v1/job/late/evaluations").await.ok()?;
+            array(&evals).iter().any(|eval| text(eval, "Status") == "blocked").then_some(())
+        })
+        .await;
+    set("eligible").await;
+    cluster.until_alloc("late", "running").await;
+    let events = cluster.api.get(&node).await["Events"].clone();
+    let said = |words: &str| array(&events).iter().any(|event| text(event, "Message") == words);
+    assert!(
+        said("Node marked as ineligible for scheduling") && said("Node marked as eligible for scheduling")
+    );
+
+    cluster.api.delete("/v1/job/late").await;
+    cluster.until_alloc("late", "complete").await;
+    cluster
+        .until("nothing of the job is left", async |cluster| {
+            let (status, _) = cluster.api.send(reqwest::Method::PUT, "/v1/system/gc", "").await;
+            assert_eq!(status, 200);
+            let (status, _) = cluster.api.send(reqwest::Method::GET, "/v1/job/late", "").await;
+            (status == 404 && cluster.sql("select id from allocs union select id from evals").is_empty())
+                .then_some(())
+        })
+        .await;
+    cluster.assert_alive();
+}

@@ -1,5 +1,6 @@
 //! Keeps the object tables behind the log (design §4, *Projection*), for as long as this applier is active.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +58,15 @@ impl Projection {
         self.end.cancel();
     }
 
+    /// Adds change sets that came meanwhile, and moves the state on to the last of them.
+    fn append_to(&self, sets: &mut Vec<Arc<ChangeSet>>, after: &mut State) {
+        let backlog = std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(newest) = backlog.after {
+            sets.extend(backlog.sets);
+            *after = newest;
+        }
+    }
+
     /// Waits for change sets, and takes all that there are.
     async fn take(&self) -> (Vec<Arc<ChangeSet>>, State) {
         loop {
@@ -72,60 +82,75 @@ impl Projection {
 
 async fn run(projection: Arc<Projection>, database: Database, projector: Projector, at: Snapshot) {
     let end = projection.end.clone();
+    let tables = Tables { projection, database, projector };
     let work = async {
-        let sets = loop {
-            match behind(&database, &projector, at.index()).await {
+        let mut at = State::clone(&at);
+        let mut sets = loop {
+            match tables.behind(at.index()).await {
                 Ok(sets) => break sets,
                 Err(error) => wait_after(error).await?,
             }
         };
-        while let Err(error) = projector.project(&sets, &at).await {
-            wait_after(error).await?;
-        }
         loop {
-            let (mut sets, mut after) = projection.take().await;
-            while let Err(error) = projector.project(&sets, &after).await {
-                wait_after(error).await?;
-                // What came meanwhile goes along: the newest state is all that counts.
-                let mut backlog = projection.backlog.lock().unwrap_or_else(PoisonError::into_inner);
-                sets.append(&mut backlog.sets);
-                after = backlog.after.take().unwrap_or(after);
-            }
+            let after = tables.bring_to(sets, at).await?;
             measure::projected(after.index(), after.at());
+            (sets, at) = tables.projection.take().await;
         }
     };
     tokio::select! {
         ended = work => {
-            let ended: Result<(), Error> = ended;
-            if let Err(error) = ended {
-                tracing::info!(error = telemetry::chain(&error), "projection goes over to another applier");
-            }
+            let ended: Result<Infallible, Error> = ended;
+            let Err(error) = ended;
+            tracing::info!(error = telemetry::chain(&error), "projection goes over to another applier");
         }
         () = end.cancelled() => {}
     }
 }
 
-/// The change sets from where the tables are to `head`.
-async fn behind(
-    database: &Database,
-    projector: &Projector,
-    head: Index,
-) -> Result<Vec<Arc<ChangeSet>>, Error> {
-    let mut reached = projector.projected().await?;
-    let mut sets = Vec::new();
-    while reached < head {
-        match database.changes_after(reached, PAGE_BYTES).await? {
-            Tail::Page { rows, .. } if !rows.is_empty() => {
-                for row in rows.iter().filter(|row| row.index <= head) {
-                    sets.push(Arc::new(row.change_set()?));
+/// The object tables, and what they lag behind.
+struct Tables {
+    projection: Arc<Projection>,
+    database: Database,
+    projector: Projector,
+}
+
+impl Tables {
+    /// Brings the tables to the last of `sets`, at which the state is `after`, or to a later one. Returns the state that
+    /// they are at.
+    async fn bring_to(&self, mut sets: Vec<Arc<ChangeSet>>, mut after: State) -> Result<State, Error> {
+        while let Err(error) = self.projector.project(&sets, &after).await {
+            let is_gap = matches!(error, Error::Gap { .. });
+            wait_after(error).await?;
+            // What came meanwhile goes along: the newest state is all that counts.
+            self.projection.append_to(&mut sets, &mut after);
+            if is_gap {
+                // The database crashed, and with it went projections that it had not made durable. The log has it all.
+                match self.behind(after.index()).await {
+                    Ok(all) => sets = all,
+                    Err(error) => wait_after(error).await?,
                 }
-                reached = rows[rows.len() - 1].index;
             }
-            Tail::Page { .. } => break,
-            Tail::Trimmed => return Err(Error::Gap { after: reached }),
         }
+        Ok(after)
     }
-    Ok(sets)
+
+    /// The change sets from where the tables are to `head`.
+    async fn behind(&self, head: Index) -> Result<Vec<Arc<ChangeSet>>, Error> {
+        let mut reached = self.projector.projected().await?;
+        let mut sets = Vec::new();
+        while reached < head {
+            match self.database.changes_after(reached, PAGE_BYTES).await? {
+                Tail::Page { rows, .. } if !rows.is_empty() => {
+                    for row in rows.iter().filter(|row| row.index <= head) {
+                        sets.push(Arc::new(row.change_set()?));
+                    }
+                    reached = rows[rows.len() - 1].index;
+                }
+                Tail::Page { .. } | Tail::Trimmed => return Err(Error::Gap { after: reached }),
+            }
+        }
+        Ok(sets)
+    }
 }
 
 /// Waits after an error that may pass; hands back one that will not.

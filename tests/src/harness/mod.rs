@@ -264,6 +264,16 @@ impl Cluster {
         self.until(statements, async |cluster| cluster.try_sql(statements).ok()).await;
     }
 
+    /// Waits until the tables have what is committed by now.
+    ///
+    /// # Panics
+    /// If they do not come to have it.
+    pub async fn until_projected(&self) {
+        let head = self.sql("select index from head");
+        let has = format!("select projected_index >= {} from projection", head[0]);
+        self.until("the tables follow", async |cluster| (cluster.sql(&has) == ["t"]).then_some(())).await;
+    }
+
     fn try_sql(&self, query: &str) -> Result<Vec<String>, String> {
         let output = Command::new("psql")
             .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &self.postgres.url()])

@@ -167,7 +167,7 @@ impl Lineup<'_> {
             .await;
         let held_up = begun.elapsed();
         self.more(&witness).await;
-        self.until_projected().await;
+        self.cluster.until_projected().await;
 
         self.cluster.signal(&self.stopped, Signal::SIGCONT);
         self.more(&witness).await;
@@ -184,15 +184,6 @@ impl Lineup<'_> {
     async fn more(&self, witness: &Witness) {
         let enough = witness.answers() + ANSWERS;
         self.cluster.until("more is answered", async |_| (witness.answers() >= enough).then_some(())).await;
-    }
-
-    /// Waits until the tables have what is committed by now, although somebody is stopped.
-    async fn until_projected(&self) {
-        let head = self.cluster.sql("select index from head");
-        let has = format!("select projected_index >= {} from projection", head[0]);
-        self.cluster
-            .until("the tables follow", async |cluster| (cluster.sql(&has) == ["t"]).then_some(()))
-            .await;
     }
 
     /// Stops the applier while the database does what it was told, and says so to nobody who listens.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tests::harness::api::{array, text};
-use tests::harness::{Cluster, jobs};
+use tests::harness::{Cluster, invariants, jobs};
 
 use crate::BINARY;
 
@@ -41,6 +41,42 @@ async fn sql_and_the_api_agree() {
         .await;
     assert_eq!(statuses(cluster.api.get("/v1/allocations").await), wanted);
     cluster.assert_alive();
+}
+
+/// Commits to the log are durable; the tables' are not, so that a crash of the database takes the last of them away.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_a_crash_threw_back_follow_again() {
+    let mut cluster = Cluster::start(BINARY, &[]).await;
+    cluster.api.put("/v1/jobs", &jobs::pretending("before", 1)).await;
+    cluster.until_alloc("before", "running").await;
+    cluster.until_projected().await;
+    cluster.alter(&for_each_table("create table past.%1$I as table public.%1$I")).await;
+
+    cluster.api.put("/v1/jobs", &jobs::pretending("lost", 1)).await;
+    cluster.until_alloc("lost", "running").await;
+    cluster.until_projected().await;
+    let throw_back = "truncate public.%1$I; insert into public.%1$I select * from past.%1$I";
+    cluster.alter(&for_each_table(throw_back)).await;
+
+    cluster.api.put("/v1/jobs", &jobs::pretending("after", 1)).await;
+    cluster.until_projected().await;
+    cluster.alter("drop schema past cascade").await;
+    invariants::assert_rebuilt(&cluster).await;
+    assert_eq!(cluster.sql("select count(*) from jobs where job_id in ('before', 'lost', 'after')"), ["3"]);
+    cluster.assert_alive();
+}
+
+/// Does something with each object table, and with the row that says how far they are, in one transaction.
+fn for_each_table(what: &str) -> String {
+    format!(
+        "do $$ declare name text; begin
+            create schema if not exists past;
+            lock table projection in access exclusive mode;
+            for name in select tablename from pg_tables where schemaname = 'public'
+                and tablename not like 'changes%' and tablename not in ('head', '_sqlx_migrations')
+            loop execute format('{what}', name); end loop;
+        end $$"
+    )
 }
 
 fn statuses(allocs: serde_json::Value) -> BTreeMap<String, usize> {

@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Runs scheduler workers
     Scheduler(Service<scheduler::Args>),
     /// Writes the cluster's state; one is active, others stand by
-    PlanApplier(Infra),
+    PlanApplier(Service<plan_applier::Args>),
     /// Keeps track of nodes and hands agents their work; one is active, others stand by
     NodeTracker(Service<node_tracker::Args>),
     /// Watches how new versions of jobs take over; one is active, others stand by

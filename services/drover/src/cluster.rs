@@ -38,9 +38,10 @@ pub(crate) struct Setup {
     pub(crate) is_advertised: bool,
 }
 
-/// Everything but the agent. The plan applier has no settings of its own.
+/// Everything but the agent.
 pub(crate) struct Servers {
     pub(crate) api: api::Args,
+    pub(crate) plan_applier: plan_applier::Args,
     pub(crate) eval_broker: eval_broker::Args,
     pub(crate) node_tracker: node_tracker::Args,
     pub(crate) deployment_watcher: deployment_watcher::Args,
@@ -104,7 +105,9 @@ async fn everything(
     let cluster = process.connect(&nats, "servers").await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
-    process.start("plan-applier", plan_applier::run(database.clone(), bus(), replica(), id, end.clone()));
+    let applier =
+        plan_applier::run(servers.plan_applier, database.clone(), bus(), replica(), id, end.clone());
+    process.start("plan-applier", applier);
     process.follow(&cluster, &database).await?;
 
     let broker = eval_broker::run(servers.eval_broker, bus(), replica(), id, end.clone());

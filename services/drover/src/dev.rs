@@ -25,6 +25,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     api: api::Args,
     #[command(flatten)]
+    plan_applier: plan_applier::Args,
+    #[command(flatten)]
     eval_broker: eval_broker::Args,
     #[command(flatten)]
     node_tracker: node_tracker::Args,
@@ -38,9 +40,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
-    let Args { api, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
+    let Args { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
     let agent = Some(agent_args(&dir));
-    let servers = Some(Servers { api, eval_broker, node_tracker, deployment_watcher, scheduler });
+    let servers =
+        Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
     let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false };
     cluster::run(process, setup).await
 }

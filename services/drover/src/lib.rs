@@ -107,8 +107,8 @@ fn run(command: Command) -> ExitCode {
         Command::Scheduler(args) => process::run("scheduler", args.infra.telemetry.clone(), |process| {
             services::scheduler(process, args)
         }),
-        Command::PlanApplier(infra) => process::run("plan-applier", infra.telemetry.clone(), |process| {
-            services::plan_applier(process, infra)
+        Command::PlanApplier(args) => process::run("plan-applier", args.infra.telemetry.clone(), |process| {
+            services::plan_applier(process, args)
         }),
         Command::Agent(args) => agent_command::main(*args),
         Command::Dev(args) => process::run("dev", args.telemetry.clone(), |process| dev::run(process, args)),

@@ -2,14 +2,18 @@
 
 use bus::Bus;
 
-use crate::args::{Infra, Service};
+use crate::args::Service;
 use crate::process::Process;
 
 /// The one writer; it makes the schema that the feed waits for.
-pub(crate) async fn plan_applier(mut process: Process, infra: Infra) -> anyhow::Result<()> {
+pub(crate) async fn plan_applier(
+    mut process: Process,
+    args: Service<plan_applier::Args>,
+) -> anyhow::Result<()> {
+    let Service { infra, own } = args;
     let cluster = process.connect(&infra.bus, "plan-applier").await?;
     let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
-    let run = plan_applier::run(infra.store.clone(), bus, replica, process.id, process.stop.clone());
+    let run = plan_applier::run(own, infra.store.clone(), bus, replica, process.id, process.stop.clone());
     process.start("plan-applier", run);
     process.follow(&cluster, &infra.store).await?;
     process.wait().await

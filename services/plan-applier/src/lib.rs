@@ -21,6 +21,7 @@ mod standby;
 mod trimming;
 
 pub use crate::batch::{Incoming, Reply};
+pub use crate::garbage::Args;
 pub use crate::remembered::Remembered;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) struct Surroundings {
     pub(crate) replica: Arc<Replica>,
     pub(crate) database: Database,
     pub(crate) writer: Writer,
+    pub(crate) garbage: Args,
     pub(crate) process: ProcessId,
     pub(crate) stop: CancellationToken,
 }
@@ -50,6 +52,7 @@ pub(crate) struct Surroundings {
 /// # Errors
 /// If the database cannot be reached at the start.
 pub async fn run(
+    args: Args,
     store: store::Args,
     bus: Bus,
     replica: Arc<Replica>,
@@ -59,7 +62,7 @@ pub async fn run(
     let writer = Writer::connect(&store).await?;
     writer.migrate().await?;
     let database = Database::connect(&store).await?;
-    let around = Surroundings { bus, replica, database, writer, process, stop };
+    let around = Surroundings { bus, replica, database, writer, garbage: args, process, stop };
     // On threads of its own, wherever the caller is: judging takes milliseconds. What is under way is never dropped.
     match tokio::spawn(take_turns(around)).await {
         Ok(ended) => ended,

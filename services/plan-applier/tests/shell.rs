@@ -27,12 +27,15 @@ struct Cli {
     bus: bus::Args,
     #[command(flatten)]
     store: store::Args,
+    #[command(flatten)]
+    args: plan_applier::Args,
 }
 
 /// A database and a connection, and appliers on them.
 struct World {
     nats: Nats,
-    args: store::Args,
+    args: plan_applier::Args,
+    store: store::Args,
     bus: Bus,
 }
 
@@ -47,9 +50,9 @@ impl World {
         let nats = Nats::temporary().await.unwrap();
         let database = Postgres::shared().await.unwrap().new_database().await.unwrap();
         let flags = ["test", "--nats-url", &nats.url(), "--database-url", &database];
-        let Cli { bus, store } = Cli::parse_from(flags);
+        let Cli { bus, store, args } = Cli::parse_from(flags);
         let bus = Bus::connect(&bus, "test").await.unwrap();
-        Self { nats, args: store, bus }
+        Self { nats, args, store, bus }
     }
 
     async fn applier(&self, number: u8) -> Applier {
@@ -63,12 +66,13 @@ impl World {
         let replica = Arc::new(Replica::new(state));
         let stop = CancellationToken::new();
         let process = ProcessId::from_bytes([number; 16]);
-        let run = plan_applier::run(self.args.clone(), bus, Arc::clone(&replica), process, stop.clone());
+        let (args, store) = (self.args.clone(), self.store.clone());
+        let run = plan_applier::run(args, store, bus, Arc::clone(&replica), process, stop.clone());
         Applier { replica, stop, running: tokio::spawn(run) }
     }
 
     async fn database(&self) -> Database {
-        Database::connect(&self.args).await.unwrap()
+        Database::connect(&self.store).await.unwrap()
     }
 
     async fn done(&self, command: &Command) -> wire::command::Done {
@@ -229,7 +233,7 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
     first.running.await.unwrap().unwrap();
 
     // Hours later; the first look ends the part, the second takes it away.
-    let writer = Writer::connect(&world.args).await.unwrap();
+    let writer = Writer::connect(&world.store).await.unwrap();
     writer.take(ProcessId::from_bytes([9; 16]), true).await.unwrap();
     for hours in [1, 2] {
         writer.look_after_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
@@ -244,7 +248,7 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_full_turns_away_what_can_wait() {
     let mut world = World::new().await;
-    world.args.log_max_mb = 1;
+    world.store.log_max_mb = 1;
     let _applier = world.applier(1).await;
     let mut large = job("large");
     let Command::RegisterJob(register) = &mut large else { unreachable!("it registers a job") };

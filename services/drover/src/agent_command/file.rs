@@ -43,6 +43,12 @@ pub(crate) struct Server {
     pub(crate) job_default_priority: Option<u16>,
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
+    pub(crate) job_gc_interval: Option<Millis>,
+    pub(crate) job_gc_threshold: Option<Millis>,
+    pub(crate) eval_gc_threshold: Option<Millis>,
+    pub(crate) batch_eval_gc_threshold: Option<Millis>,
+    pub(crate) deployment_gc_threshold: Option<Millis>,
+    pub(crate) node_gc_threshold: Option<Millis>,
 }
 
 /// The block `client`.
@@ -140,21 +146,15 @@ const SERVER_NO_MEANING: [&str; 26] = [
     "update_service",
     "upgrade_version",
 ];
-const SERVER_NOT_BUILT: [&str; 18] = [
+const SERVER_NOT_BUILT: [&str; 12] = [
     "acl_token_gc_threshold",
-    "batch_eval_gc_threshold",
     "csi_plugin_gc_threshold",
     "csi_volume_claim_gc_threshold",
     "default_scheduler_config",
-    "deployment_gc_threshold",
     "deployment_query_rate_limit",
-    "eval_gc_threshold",
-    "job_gc_interval",
-    "job_gc_threshold",
     "job_max_source_size",
     "job_tracked_versions",
     "license_path",
-    "node_gc_threshold",
     "oidc_issuer",
     "root_key_gc_interval",
     "root_key_rotation_threshold",
@@ -267,6 +267,12 @@ impl Server {
             "job_default_priority" => reader.set(&mut self.job_default_priority, entry),
             "job_max_priority" => reader.set(&mut self.job_max_priority, entry),
             "job_max_count" => reader.set(&mut self.job_max_count, entry),
+            "job_gc_interval" => reader.set(&mut self.job_gc_interval, entry),
+            "job_gc_threshold" => reader.set(&mut self.job_gc_threshold, entry),
+            "eval_gc_threshold" => reader.set(&mut self.eval_gc_threshold, entry),
+            "batch_eval_gc_threshold" => reader.set(&mut self.batch_eval_gc_threshold, entry),
+            "deployment_gc_threshold" => reader.set(&mut self.deployment_gc_threshold, entry),
+            "node_gc_threshold" => reader.set(&mut self.node_gc_threshold, entry),
             key => reader.other(entry, key, &SERVER_NO_MEANING, &SERVER_NOT_BUILT),
         }
     }

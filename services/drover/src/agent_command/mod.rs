@@ -144,12 +144,14 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let server = &settings.server;
     let mut servers = Servers {
         api: Parsed::of(&[]),
+        plan_applier: Parsed::of(&[]),
         eval_broker: Parsed::of(&[]),
         node_tracker: Parsed::of(&[]),
         deployment_watcher: Parsed::of(&[]),
         scheduler: Parsed::of(&[]),
     };
-    let Servers { api, eval_broker: _, node_tracker, deployment_watcher: _, scheduler } = &mut servers;
+    let Servers { api, plan_applier, eval_broker: _, node_tracker, deployment_watcher: _, scheduler } =
+        &mut servers;
     let ip = settings.http_addr.or(settings.bind_addr).unwrap_or(api.http_addr.ip());
     api.http_addr = SocketAddr::new(ip, settings.http_port.unwrap_or(api.http_addr.port()));
     replace(&mut api.server_name, &settings.name);
@@ -165,6 +167,14 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut node_tracker.max_heartbeats_per_second, &server.max_heartbeats_per_second);
     ensure!(node_tracker.min_heartbeat_ttl_ms > 0, "min_heartbeat_ttl must not be 0");
     ensure!(node_tracker.max_heartbeats_per_second > 0, "max_heartbeats_per_second must not be 0");
+    let seconds = |span: &Option<file::Millis>| span.map(|span| span.0.div_ceil(1_000));
+    replace(&mut plan_applier.gc_interval_secs, &seconds(&server.job_gc_interval));
+    replace(&mut plan_applier.job_gc_threshold_secs, &seconds(&server.job_gc_threshold));
+    replace(&mut plan_applier.eval_gc_threshold_secs, &seconds(&server.eval_gc_threshold));
+    replace(&mut plan_applier.batch_eval_gc_threshold_secs, &seconds(&server.batch_eval_gc_threshold));
+    replace(&mut plan_applier.deployment_gc_threshold_secs, &seconds(&server.deployment_gc_threshold));
+    replace(&mut plan_applier.node_gc_threshold_secs, &seconds(&server.node_gc_threshold));
+    ensure!(plan_applier.gc_interval_secs > 0, "job_gc_interval must not be 0");
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
@@ -248,6 +258,20 @@ mod tests {
         assert_eq!((agent.node_name.as_deref(), agent.node_class.as_str()), (Some("n"), "c"));
         assert_eq!(agent.dynamic_ports, PortRange { first: 25_000, last: 32_000 });
         assert!(agent.raw_exec);
+    }
+
+    #[test]
+    fn a_server_is_told_how_long_garbage_stays() {
+        let setup = read(
+            "data_dir = \"/d\"\nserver {\n enabled = true\n job_gc_interval = \"30s\"\n\
+             eval_gc_threshold = \"1500ms\"\n node_gc_threshold = \"48h\"\n}\n",
+        )
+        .unwrap();
+        let garbage = setup.servers.unwrap().plan_applier;
+        let seconds =
+            (garbage.gc_interval_secs, garbage.eval_gc_threshold_secs, garbage.node_gc_threshold_secs);
+        assert_eq!(seconds, (30, 2, 172_800));
+        assert_eq!(garbage.job_gc_threshold_secs, 14_400, "where the file says nothing");
     }
 
     #[test]

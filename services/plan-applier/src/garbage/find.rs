@@ -11,22 +11,15 @@ use super::rules;
 /// How old something must be to be forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ages {
-    jobs: Nanos,
-    evals: Nanos,
+    pub(super) jobs: Nanos,
+    pub(super) evals: Nanos,
     /// Evaluations of work that is done once.
-    batch_evals: Nanos,
-    deployments: Nanos,
-    nodes: Nanos,
+    pub(super) batch_evals: Nanos,
+    pub(super) deployments: Nanos,
+    pub(super) nodes: Nanos,
 }
 
 impl Ages {
-    pub(crate) const DEFAULT: Self = Self {
-        jobs: Nanos::from_hours(4),
-        evals: Nanos::from_hours(1),
-        batch_evals: Nanos::from_hours(24),
-        deployments: Nanos::from_hours(1),
-        nodes: Nanos::from_hours(24),
-    };
     /// Whatever its age, as somebody asked.
     pub(crate) const FORCED: Self = {
         let age = Nanos::MILLISECOND;

@@ -2,6 +2,7 @@
 //! finds goes through the same queue as every other command, one slice after the other, so that nobody waits for more
 //! than one. There are no evaluations for it, unlike.
 
+mod args;
 pub(crate) mod find;
 pub(crate) mod rules;
 
@@ -12,11 +13,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::Subject;
 use wire::command::{Command, ForceGarbage, GarbageBegun};
 
+pub use self::args::Args;
 use self::find::{Ages, find};
 use crate::Surroundings;
 
-/// How often garbage is looked for.
-const EVERY: Duration = Duration::from_secs(5 * 60);
 /// How long one slice is tried.
 const SLICE_WITHIN: Duration = Duration::from_secs(30);
 
@@ -42,7 +42,7 @@ impl Collection {
 async fn collect_again_and_again(around: Surroundings, mut forces: Requests) {
     loop {
         let ages = tokio::select! {
-            () = tokio::time::sleep(EVERY) => Ages::DEFAULT,
+            () = tokio::time::sleep(around.garbage.interval()) => around.garbage.ages(),
             force = forces.next() => {
                 let Some(force) = force else { return };
                 // One that cannot be read has been refused.

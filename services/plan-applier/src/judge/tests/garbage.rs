@@ -1,5 +1,6 @@
 //! What nobody needs any more, and what looks like it.
 
+use clap::Parser as _;
 use model::alloc::ClientStatus;
 use model::change::{Cause, Change};
 use model::job::{JobSpec, JobStatus, JobType, ReschedulePolicy};
@@ -9,6 +10,7 @@ use wire::RefusalKind;
 use wire::command::{CollectGarbage, Command, DeregisterJob, GARBAGE_SLICE_MAX, Garbage, RegisterJob};
 
 use super::scene::{Scene, job_spec, registration, service};
+use crate::garbage::Args;
 use crate::garbage::find::{Ages, find};
 
 const DAY: Nanos = Nanos::from_hours(24);
@@ -30,6 +32,20 @@ fn collect(scene: &mut Scene, ages: Ages) {
 fn force(scene: &mut Scene) {
     scene.wait(Nanos::from_mins(2));
     collect(scene, Ages::FORCED);
+}
+
+/// What the settings say that are given, and the usual of the others.
+fn ages_of(flags: &[&str]) -> Ages {
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+    Cli::parse_from(["test"].iter().chain(flags)).args.ages()
+}
+
+fn ages() -> Ages {
+    ages_of(&[])
 }
 
 fn placed(scene: &mut Scene, spec: JobSpec) -> (NodeId, JobKey, AllocId) {
@@ -84,13 +100,28 @@ fn nothing_goes_before_its_time() {
     stop(&mut scene, &job);
     end(&mut scene, node, &job, alloc);
     scene.wait(Nanos::from_mins(59));
-    collect(&mut scene, Ages::DEFAULT);
+    collect(&mut scene, ages());
     assert_eq!(left(&scene, &job), (2, 1, true));
     scene.wait(Nanos::from_mins(2));
-    collect(&mut scene, Ages::DEFAULT);
+    collect(&mut scene, ages());
     assert_eq!(left(&scene, &job), (0, 0, true), "jobs stay for four hours");
     scene.wait(Nanos::from_hours(3));
-    collect(&mut scene, Ages::DEFAULT);
+    collect(&mut scene, ages());
+    assert_eq!(left(&scene, &job), (0, 0, false));
+}
+
+#[test]
+fn garbage_goes_when_the_settings_say_so() {
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    stop(&mut scene, &job);
+    end(&mut scene, node, &job, alloc);
+    scene.wait(Nanos::from_mins(1));
+    collect(&mut scene, ages_of(&["--job-gc-threshold-secs", "61"]));
+    assert_eq!(left(&scene, &job), (2, 1, true));
+    collect(&mut scene, ages_of(&["--eval-gc-threshold-secs", "0"]));
+    assert_eq!(left(&scene, &job), (0, 0, true));
+    collect(&mut scene, ages_of(&["--job-gc-threshold-secs", "60"]));
     assert_eq!(left(&scene, &job), (0, 0, false));
 }
 
@@ -151,7 +182,7 @@ fn batch_jobs_that_are_done_go() {
     let (node, job, alloc) = placed(&mut scene, job_spec("once", JobType::Batch));
     scene.report(node, &[alloc], ClientStatus::Complete);
     scene.wait(DAY);
-    collect(&mut scene, Ages::DEFAULT);
+    collect(&mut scene, ages());
     assert_eq!(left(&scene, &job), (0, 0, false));
 }
 
@@ -199,7 +230,7 @@ fn nodes_that_are_gone_go() {
     scene.missed(&[node]);
     end(&mut scene, node, &job, alloc);
     scene.wait(DAY);
-    collect(&mut scene, Ages::DEFAULT);
+    collect(&mut scene, ages());
     assert!(scene.state.node(node).is_none());
 }
 

@@ -11,6 +11,7 @@ use telemetry::clock;
 use tokio::sync::mpsc;
 use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
 
+use crate::measure;
 use crate::watcher::{Settings, Watcher};
 
 /// How long one command is repeated before what is to be written is found anew.
@@ -65,6 +66,7 @@ pub(crate) async fn write(
         let written = match bus.command(&Command::UpdateDeployments(write), WRITE_WITHIN).await {
             Ok(done) => Some(done.index),
             Err(error) => {
+                measure::not_written();
                 let error = telemetry::chain(&error);
                 tracing::warn!(error, "cannot write down what became of deployments");
                 None
@@ -79,6 +81,7 @@ pub(crate) async fn write(
 /// Tells operators what they may want to know.
 fn tell(finding: &DeploymentFinding) {
     let DeploymentFinding { id, step } = finding;
+    measure::found(step);
     match step {
         DeploymentStep::FailUnhealthy { allocs } => {
             let unhealthy = allocs.len();
@@ -104,6 +107,7 @@ impl DeploymentWatcher {
     /// After anything has happened: has written what is to be, and sees to the next moment at which something is due.
     fn carry_on(&mut self, ctx: &mut Context<Self>) {
         let now = clock::now();
+        measure::watched(self.watcher.watched());
         if let Some(write) = self.watcher.next_write(self.epoch, now) {
             // There is room: the core asks for one at a time.
             if self.writes.try_send(write).is_err() {

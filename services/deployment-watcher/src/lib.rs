@@ -6,6 +6,7 @@
 //! Promotion, pauses and the way back to an older version are not built yet.
 
 mod actor;
+mod measure;
 mod rollout;
 #[cfg(test)]
 mod scene;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bus::WriteTurn;
 use model::change::Change;
 use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp};
 use state::{Snapshot, State, Step};
@@ -15,8 +16,6 @@ use crate::rollout::{Look, look};
 
 /// The most deployments that one command speaks of.
 const FINDINGS_MAX: usize = 256;
-/// How long a command that failed waits before what is then to be written is tried.
-const WRITE_RETRY_DELAY: Nanos = Nanos::SECOND;
 /// How long something that was found, and passed over by the applier, waits until it is said again.
 const REPEAT_AFTER: Nanos = Nanos::SECOND;
 
@@ -35,18 +34,7 @@ pub(crate) struct Watcher {
     state: Snapshot,
     /// When deployments are to be looked at: something happened to them, or should have by then.
     due: BTreeMap<DeploymentId, Timestamp>,
-    writing: Writing,
-}
-
-/// Whether a command may be sent: one at a time, so that nothing is written twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writing {
-    /// From this moment on.
-    From(Timestamp),
-    /// One is under way.
-    UnderWay,
-    /// One was carried out, and what it did comes with the feed at this index.
-    Expected(Index),
+    turn: WriteTurn,
 }
 
 impl Watcher {
@@ -54,15 +42,13 @@ impl Watcher {
     pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
         let due = active.map(|deployment| (deployment.id, now)).collect();
-        Self { settings, state, due, writing: Writing::From(Timestamp::UNSET) }
+        Self { settings, state, due, turn: WriteTurn::default() }
     }
 
     /// Moves along by one change set.
     pub(crate) fn step(&mut self, step: &Step, now: Timestamp) {
         self.state = step.after.clone();
-        if matches!(self.writing, Writing::Expected(index) if self.state.index() >= index) {
-            self.writing = Writing::From(Timestamp::UNSET);
-        }
+        self.turn.saw(self.state.index());
         let due = self.at_least_the_clusters(now) + self.settings.gather;
         let mut touched = BTreeSet::new();
         step.set.changes.iter().for_each(|change| touch(&self.state, change, &mut touched));
@@ -81,17 +67,22 @@ impl Watcher {
         *planned = due.min(*planned);
     }
 
+    /// How many deployments are to be looked at, now or later.
+    pub(crate) fn watched(&self) -> usize {
+        self.due.len()
+    }
+
     /// When [`Self::next_write`] next has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        let Writing::From(moment) = self.writing else { return None };
-        self.due.values().min().map(|due| moment.max(*due))
+        let (from, due) = (self.turn.from()?, self.due.values().min()?);
+        Some(from.max(*due))
     }
 
     /// Looks at what is due: what is to be written down now, if anything. Until [`Self::written`] or
     /// [`Self::not_written`] is called, nothing else is.
     pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateDeployments> {
         let now = self.at_least_the_clusters(now);
-        if !matches!(self.writing, Writing::From(moment) if moment <= now) {
+        if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
         let due: Vec<DeploymentId> =
@@ -113,22 +104,18 @@ impl Watcher {
         if findings.is_empty() {
             return None;
         }
-        self.writing = Writing::UnderWay;
+        self.turn.begin();
         Some(UpdateDeployments { epoch, findings })
     }
 
     /// The command was carried out at `index`.
     pub(crate) fn written(&mut self, index: Index) {
-        self.writing = if self.state.index() >= index {
-            Writing::From(Timestamp::UNSET)
-        } else {
-            Writing::Expected(index)
-        };
+        self.turn.written(index, self.state.index());
     }
 
     /// Whether the command was carried out is not known, or it was not.
     pub(crate) fn not_written(&mut self, now: Timestamp) {
-        self.writing = Writing::From(self.at_least_the_clusters(now) + WRITE_RETRY_DELAY);
+        self.turn.not_written(self.at_least_the_clusters(now));
     }
 
     /// A watcher whose clock is a little behind must not find something *not yet due* that the cluster knows to be.

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use bus::WriteTurn;
 use model::change::{Change, Unblocked};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::JobType;
@@ -22,8 +23,6 @@ use crate::queue::{EvalQueue, Finished, Settings};
 
 /// The most evaluations that one command writes down.
 pub(crate) const WRITE_BATCH_MAX: usize = 728;
-/// How long a command that failed waits before what is then to be written is tried.
-const WRITE_RETRY_DELAY: Nanos = Nanos::SECOND;
 /// How often records of room gained that nobody needs any more are looked for.
 const FORGET_EVERY: Nanos = Nanos::from_mins(5);
 /// The shortest and the longest time that what follows an evaluation that was given up waits.
@@ -38,19 +37,8 @@ pub struct Broker {
     paused: bool,
     queue: EvalQueue,
     blocked: BlockedEvals,
-    writing: Writing,
+    turn: WriteTurn,
     forget_at: Timestamp,
-}
-
-/// Whether a command may be sent: one at a time, so that nothing is written twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writing {
-    /// From this moment on.
-    From(Timestamp),
-    /// One is under way.
-    UnderWay,
-    /// One was carried out, and what it did comes with the feed at this index.
-    Expected(Index),
 }
 
 impl Broker {
@@ -61,7 +49,7 @@ impl Broker {
             paused: is_paused(&state),
             queue: EvalQueue::new(settings),
             blocked: BlockedEvals::new(state.unblocked()),
-            writing: Writing::From(Timestamp::UNSET),
+            turn: WriteTurn::default(),
             forget_at: now + FORGET_EVERY,
             state,
         };
@@ -72,12 +60,10 @@ impl Broker {
     /// Moves along by one change set. Returns what schedulers finished.
     pub fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
         self.state = Arc::clone(&step.after);
-        if matches!(self.writing, Writing::Expected(index) if self.state.index() >= index) {
-            self.writing = Writing::From(Timestamp::UNSET);
-        }
+        self.turn.saw(self.state.index());
         if is_paused(&self.state) != self.paused {
-            let writing = self.writing;
-            *self = Self { writing, ..Self::restore(self.settings, Arc::clone(&step.after), now) };
+            let turn = self.turn;
+            *self = Self { turn, ..Self::restore(self.settings, Arc::clone(&step.after), now) };
             return Vec::new();
         }
         if self.paused {
@@ -137,11 +123,8 @@ impl Broker {
 
     /// When [`Self::handle_timeout`] next has something to do.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let write = match self.writing {
-            Writing::From(moment) if self.has_to_write() => Some(moment),
-            Writing::From(moment) => Some(moment.max(self.forget_at)),
-            Writing::UnderWay | Writing::Expected(_) => None,
-        };
+        let write =
+            self.turn.from().map(|from| if self.has_to_write() { from } else { from.max(self.forget_at) });
         [self.queue.poll_timeout(), self.blocked.poll_timeout(), write].into_iter().flatten().min()
     }
 
@@ -159,8 +142,7 @@ impl Broker {
     /// else is.
     pub fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
         let now = self.at_least_the_clusters(now);
-        let Writing::From(moment) = self.writing else { return None };
-        if now < moment {
+        if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
         let mut write =
@@ -175,22 +157,18 @@ impl Broker {
         if write.updates.is_empty() && write.forget_unblocked_before.is_none() {
             return None;
         }
-        self.writing = Writing::UnderWay;
+        self.turn.begin();
         Some(write)
     }
 
     /// The command was carried out at `index`.
     pub fn written(&mut self, index: Index) {
-        self.writing = if self.state.index() >= index {
-            Writing::From(Timestamp::UNSET)
-        } else {
-            Writing::Expected(index)
-        };
+        self.turn.written(index, self.state.index());
     }
 
     /// Whether the command was carried out is not known, or it was not.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.writing = Writing::From(self.at_least_the_clusters(now) + WRITE_RETRY_DELAY);
+        self.turn.not_written(self.at_least_the_clusters(now));
     }
 
     pub(crate) fn queue(&self) -> &EvalQueue {

@@ -17,6 +17,7 @@ pub mod lease;
 mod publisher;
 mod returned;
 mod serve;
+mod turn;
 
 pub use args::{Address, Args};
 pub use call::RequestError;
@@ -26,3 +27,4 @@ pub use contact::Contact;
 pub use publisher::Publisher;
 pub use returned::{Answers, Returned};
 pub use serve::{Request, Requests};
+pub use turn::WriteTurn;

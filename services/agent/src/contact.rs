@@ -49,6 +49,8 @@ pub(crate) struct Contact {
     pub(crate) standing: watch::Sender<Standing>,
     /// Called when others find out that the servers do not know the node.
     pub(crate) unknown: Arc<Notify>,
+    /// Called when the servers have heard of all allocations: the next heartbeat may make the node ready (N-3.3).
+    pub(crate) all_reported: Arc<Notify>,
     /// The first heartbeat comes within this time.
     pub(crate) first_within: Duration,
 }
@@ -109,6 +111,7 @@ impl Contact {
                     continue;
                 }
                 () = self.unknown.notified() => return Again::Register,
+                () = self.all_reported.notified() => {}
             }
             match self.heartbeat().await {
                 Ok(answer) => {

@@ -10,7 +10,7 @@ use bus::{Bus, RequestError};
 use model::{AllocId, Index};
 use telemetry::metrics::{Counter, counter};
 use telemetry::{chain, clock};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::Subject;
 use wire::node::{AllocReport, Report, Reported};
@@ -42,6 +42,7 @@ pub(crate) struct Reporter {
     context: Arc<Context>,
     identity: Identity,
     reports: Reports,
+    all_reported: Arc<Notify>,
     queue: VecDeque<Report>,
     ticks: u32,
     not_before: Option<Instant>,
@@ -50,13 +51,20 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter that knows what the servers have taken.
-    pub(crate) fn new(bus: Bus, context: Arc<Context>, identity: Identity, reports: Reports) -> Self {
+    /// A reporter that knows what the servers have taken, and calls `all_reported` whenever that is all they asked for.
+    pub(crate) fn new(
+        bus: Bus,
+        context: Arc<Context>,
+        identity: Identity,
+        reports: Reports,
+        all_reported: Arc<Notify>,
+    ) -> Self {
         Self {
             bus,
             context,
             identity,
             reports,
+            all_reported,
             queue: VecDeque::new(),
             ticks: 0,
             not_before: None,
@@ -144,6 +152,9 @@ impl Reporter {
         let error = match answer {
             Ok(Reported { .. }) => {
                 self.ticks = 0;
+                if report.all_since.is_some() {
+                    self.all_reported.notify_one();
+                }
                 if std::mem::take(&mut self.is_failing) {
                     tracing::info!("the servers hear again how allocations fare");
                 }

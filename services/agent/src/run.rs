@@ -122,7 +122,14 @@ async fn work(
         }
     };
     if let Some(bus) = connected {
-        let reporter = Reporter::new(bus.clone(), Arc::clone(&context), identity.clone(), reports);
+        let all_reported = Arc::new(Notify::new());
+        let reporter = Reporter::new(
+            bus.clone(),
+            Arc::clone(&context),
+            identity.clone(),
+            reports,
+            Arc::clone(&all_reported),
+        );
         services.spawn(reporter.run(inbox, standing.subscribe()));
         let wakes = bus.serve(Subject::AgentWake(identity.node).to_string()).await?;
         services.spawn(Follow::listen(wakes, standing.clone()));
@@ -138,6 +145,7 @@ async fn work(
             spec: spec.subscribe(),
             standing: standing.clone(),
             unknown: Arc::clone(&unknown),
+            all_reported,
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());

@@ -215,7 +215,10 @@ impl Agent {
                 }
                 () = maybe_sleep(due) => {}
             }
-            self.report(report_all.take()).await;
+            if self.report(report_all.take()).await {
+                // As agents do: this one makes it ready.
+                next_beat = clock::monotonic();
+            }
         }
     }
 
@@ -241,11 +244,12 @@ impl Agent {
         }
     }
 
-    /// Reports what has become due; all of it if `all_since` is set.
-    async fn report(&mut self, all_since: Option<Index>) {
-        let allocs = self.node.due(clock::now(), all_since.is_some());
-        if allocs.is_empty() && all_since.is_none() {
-            return;
+    /// Reports what has become due; all of it if `all_since` is set. Whether the servers have heard of all.
+    async fn report(&mut self, all_since: Option<Index>) -> bool {
+        let is_of_all = all_since.is_some();
+        let allocs = self.node.due(clock::now(), is_of_all);
+        if allocs.is_empty() && !is_of_all {
+            return false;
         }
         self.reporting = allocs.iter().map(|alloc| alloc.id).collect();
         let boot = self.register.spec.boot;
@@ -263,6 +267,7 @@ impl Agent {
         if !arrived {
             self.node.again(&reported, clock::now() + Nanos::SECOND);
         }
+        arrived && is_of_all
     }
 
     /// Has a report arrive late. Nobody waits for it, and nothing holds it up.

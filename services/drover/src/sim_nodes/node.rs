@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
-use model::{AllocId, Nanos, Text, Timestamp};
+use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
 use wire::node::{AllocReport, Work, WorkAlloc, WorkAllocs, WorkIndex};
 
 /// A node's allocations.
@@ -25,6 +25,8 @@ struct SimAlloc {
     tasks: Vec<Text>,
     known_at: Timestamp,
     status: ClientStatus,
+    /// The deployment that it is part of, and when it has been healthy there for as long as it is to be.
+    health: Option<(DeploymentId, Timestamp)>,
     reports: u32,
 }
 
@@ -94,7 +96,12 @@ impl SimNode {
         if ended(alloc.client_status) {
             return;
         }
+        let Some((common, job)) = work.shared(alloc) else { return };
+        let group = job.spec.task_groups.iter().find(|group| group.name == common.task_group);
         let runs = alloc.desired_status == DesiredStatus::Run;
+        let deployment = common.deployment_id.filter(|_| runs && alloc.healthy.is_none());
+        let update = group.and_then(|group| group.update.as_ref());
+        let health = |runs_at: Timestamp| Some((deployment?, runs_at + update?.min_healthy_time));
         if let Some(known) = self.allocs.get_mut(&alloc.id) {
             if !runs && !ended(known.status) {
                 known.status = ClientStatus::Complete;
@@ -102,14 +109,19 @@ impl SimNode {
             } else if alloc.client_status == ClientStatus::Unknown {
                 self.due.insert((now, alloc.id));
             }
+            if deployment != known.health.map(|(deployment, _)| deployment) {
+                known.health = health(now.max(known.known_at + self.start));
+                self.due.extend(known.health.map(|(_, at)| (at, alloc.id)));
+            }
             return;
         }
-        let Some((common, job)) = work.shared(alloc) else { return };
-        let group = job.spec.task_groups.iter().find(|group| group.name == common.task_group);
         let tasks = group.into_iter().flat_map(|group| &group.tasks).map(|task| task.name.clone()).collect();
         let status = if runs { ClientStatus::Running } else { ClientStatus::Complete };
-        self.allocs.insert(alloc.id, SimAlloc { tasks, known_at: now, status, reports: 0 });
-        self.due.insert((if runs { now + self.start } else { now }, alloc.id));
+        let begins_or_ends = if runs { now + self.start } else { now };
+        let health = health(begins_or_ends);
+        self.due.insert((begins_or_ends, alloc.id));
+        self.due.extend(health.map(|(_, at)| (at, alloc.id)));
+        self.allocs.insert(alloc.id, SimAlloc { tasks, known_at: now, status, health, reports: 0 });
     }
 
     /// When there is next something to report.
@@ -164,7 +176,7 @@ impl SimAlloc {
             description: if running { "Tasks are running" } else { "All tasks have completed" }.into(),
             task_states: PackedTaskStates::pack(&states.collect::<Vec<_>>()),
             network: None,
-            health: None,
+            health: self.health.filter(|(_, at)| running && *at <= now).map(|(_, at)| (true, at)),
         }
     }
 }
@@ -174,7 +186,7 @@ mod tests {
     use std::sync::Arc;
 
     use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, DesiredTransition, PackedAssigned};
-    use model::job::{Job, JobSpec, Task, TaskGroup};
+    use model::job::{Job, JobSpec, Task, TaskGroup, UpdateStrategy};
     use model::{EvalId, HistoryId, Index};
     use wire::node::WorkCommon;
 
@@ -205,7 +217,8 @@ mod tests {
     fn told(allocs: &[(u8, (DesiredStatus, ClientStatus))], more: bool) -> WorkAllocs {
         let task = |name: &str| Task { name: name.into(), ..Task::default() };
         let tasks = vec![task("web"), task("log")];
-        let group = TaskGroup { name: "group".into(), tasks, ..TaskGroup::default() };
+        let update = UpdateStrategy { min_healthy_time: Nanos::from_secs(5), ..UpdateStrategy::default() };
+        let group = TaskGroup { name: "group".into(), update: Some(update), tasks, ..TaskGroup::default() };
         let spec = Arc::new(JobSpec { task_groups: vec![group], ..JobSpec::default() });
         let job = Job { spec, ..Job::default() };
         let common = AllocCommon {
@@ -279,6 +292,32 @@ mod tests {
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Complete)]);
         node.take(&work(7, &[1, 2], told(&[(1, STOP)], false)), after(3_000));
         assert_eq!(reported(&mut node, after(3_000)), []);
+    }
+
+    #[test]
+    fn one_of_a_deployment_is_healthy_once_it_has_run_long_enough() {
+        let mut node = sim_node();
+        let mut told = told(&[(1, RUN)], false);
+        let common = Arc::make_mut(&mut told.commons[0].common);
+        common.deployment_id = Some(DeploymentId::from_bytes([1; 16]));
+        node.take(&work(5, &[1], told.clone()), NOW);
+        node.reached(at(1, 5));
+        let health = |node: &mut SimNode, millis| {
+            let reports = node.due(after(millis), false);
+            reports.into_iter().map(|report| report.health).collect::<Vec<_>>()
+        };
+        assert_eq!(health(&mut node, 1_000), [None]);
+        assert_eq!(node.poll_timeout(), Some(after(6_000)));
+        assert_eq!(health(&mut node, 6_000), [Some((true, after(6_000)))]);
+
+        // The next deployment keeps it as it is.
+        let common = Arc::make_mut(&mut told.commons[0].common);
+        common.deployment_id = Some(DeploymentId::from_bytes([2; 16]));
+        node.take(&work(6, &[1], told.clone()), after(20_000));
+        assert_eq!(health(&mut node, 25_000), [Some((true, after(25_000)))]);
+        told.allocs[0].healthy = Some(true);
+        node.take(&work(7, &[1], told), after(30_000));
+        assert_eq!(node.poll_timeout(), None);
     }
 
     #[test]

@@ -21,9 +21,10 @@ use state::UnblockKey;
 use records::Records;
 pub(crate) use wanted::{Wanted, WantedBy};
 
-/// How often evaluations are looked at again that wait because their plans were refused too often: no room that
-/// is gained would wake them.
-const RETRY_EVERY: Nanos = Nanos::from_secs(60);
+/// How often evaluations are looked at again that wait because their plans were refused too often: no room that is gained
+/// would wake them. waits a minute; but those that lost the races for the last room after many nodes failed are to
+/// be placed soon, and one that loses again costs some milliseconds.
+const RETRY_EVERY: Nanos = Nanos::from_secs(2);
 
 /// Evaluations that wait for room, at most one for each job, and for each node of a system job.
 #[derive(Debug)]

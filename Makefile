@@ -29,7 +29,7 @@ chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= c
 bench: toolchain servers ## Runs the benchmarks; ONLY=allocations runs that one
 	cargo bench --workspace $(LOCKED) --bench '$(or $(ONLY),*)'
 
-conformance: toolchain servers ## Compares the scheduler, or the HTTP API, with recorded cases; CASES=<folder or file>
+conformance: toolchain servers ## Compares the scheduler, job files or the HTTP API with recorded cases; CASES=<folder or file>
 	@# Scenes of the API are played to the second of these.
 	cargo build --quiet --package tests $(LOCKED) --bin conformance --bin drover-under-test
 	cargo run --quiet --package tests $(LOCKED) --bin conformance -- '$(or $(CASES),tests/data/scheduling)'

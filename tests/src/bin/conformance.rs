@@ -1,5 +1,5 @@
-//! `make conformance`: runs recorded cases and prints what differs. Cases of the scheduler are decided in this process;
-//! scenes of the HTTP API are played to agents, which are the binary `drover-under-test` beside this one.
+//! `make conformance`: runs recorded cases and prints what differs. Cases of the scheduler are decided and job files read
+//! in this process; scenes of the HTTP API are played to agents, which are the binary `drover-under-test` beside this one.
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tests::conformance::{FREED, Verdict, check};
+use tests::job_files;
 use tests::recorded::{Case, cases_of, files_in};
 use tests::scenes::{self, Scene, scenes_in};
 
@@ -17,10 +18,29 @@ fn main() -> ExitCode {
         println!("usage: conformance <folder or file>...");
         return ExitCode::FAILURE;
     }
+    if let [path] = &paths[..]
+        && let Some(cases) = job_files::cases_in(Path::new(path))
+    {
+        return read(&cases);
+    }
     let scenes: Vec<Scene> = paths.iter().flat_map(|path| scenes_in(Path::new(path))).collect();
     let (passed, all) = if scenes.is_empty() { decide(&paths) } else { replay(&scenes) };
     println!("passed {passed} of {all}");
     if passed == all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Reads job files.
+fn read(cases: &Path) -> ExitCode {
+    match job_files::compare(cases) {
+        Ok(report) => {
+            println!("{report}");
+            if report.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            println!("cannot read {}: {error}", cases.display());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Plays scenes. Those that came upon something that is not built are listed apart, and count neither way.

@@ -9,6 +9,11 @@ pub fn pretending(id: &str, count: usize) -> Value {
     job(id, "service", count, &json!({ "Driver": "mock_driver", "Config": { "run_for": "1h" } }))
 }
 
+/// A job of this type, on every node that there is, whose tasks only pretend to run so long.
+pub fn on_every_node(id: &str, kind: &str, run_for: &str) -> Value {
+    job(id, kind, 1, &json!({ "Driver": "mock_driver", "Config": { "run_for": run_for } }))
+}
+
 /// A service that is a shell script.
 pub fn service(id: &str, script: &str) -> Value {
     job(id, "service", 1, &shell(script))

@@ -19,10 +19,16 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     let mut dev = Dev::start();
     let (dir, address) = (dev.dir.path().to_owned(), dev.address.clone());
 
+    let planned = drover(&address, &["job", "plan", HELLO]);
+    let page = String::from_utf8_lossy(&planned.stdout);
+    assert_eq!(planned.status.code(), Some(1), "allocations would change: {planned:?}");
+    assert!(page.contains("Job: \"hello\"") && page.contains("All tasks successfully allocated"), "{page}");
+
     let output = drover(&address, &["job", "run", HELLO]);
     assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(told.contains("Monitoring deployment") && told.trim_end().ends_with("successful"), "{told}");
+    assert_eq!(drover(&address, &["job", "plan", HELLO]).status.code(), Some(0), "nothing would change");
     let listed = String::from_utf8_lossy(&drover(&address, &["deployment", "list"]).stdout).into_owned();
     assert!(listed.contains("Deployment completed successfully"), "{listed}");
     let api = Api::new(address.strip_prefix("http://").expect("a URL").to_owned());

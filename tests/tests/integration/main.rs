@@ -3,6 +3,7 @@
 
 mod agent;
 mod command_line;
+mod everywhere;
 mod input;
 mod outage;
 mod rollouts;

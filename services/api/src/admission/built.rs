@@ -1,8 +1,7 @@
 //! What a job may ask for that is not built yet. A job that would hang, or run otherwise than it says, is refused with
 //! every such thing named; this list shrinks until it is gone.
 
-use api_types::{Constraint, Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
-use model::job::{JobType, Operand};
+use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::text::quoted;
 
 use super::fields::{flag, items, number, text};
@@ -11,13 +10,9 @@ use super::problems::Problems;
 /// What of a job, with its defaults filled in, is not built.
 pub(crate) fn missing(job: &Job) -> Problems {
     let mut missing = Problems::default();
-    if let Ok(kind @ (JobType::System | JobType::SysBatch)) = text(&job.r#type).parse() {
-        missing.add(format!("jobs of type {kind} are not built yet"));
-    }
     missing.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");
     missing.add_if(job.parameterized_job.is_some(), || "parameterized jobs are not built yet");
     missing.add_if(job.multiregion.is_some(), || "multiregion jobs are not built yet");
-    missing.append(constraints(&job.constraints));
     for group in items(&job.task_groups) {
         missing.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }
@@ -25,7 +20,7 @@ pub(crate) fn missing(job: &Job) -> Problems {
 }
 
 fn group(group: &TaskGroup) -> Problems {
-    let mut missing = constraints(&group.constraints);
+    let mut missing = Problems::default();
     missing.add_if(
         group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()),
         || "volumes are not built yet",
@@ -43,7 +38,7 @@ fn group(group: &TaskGroup) -> Problems {
 }
 
 fn task(task: &Task) -> Problems {
-    let mut missing = constraints(&task.constraints);
+    let mut missing = Problems::default();
     let mut add = |asked: bool, what: &str| missing.add_if(asked, || format!("{what} not built yet"));
     add(!items(&task.templates).is_empty(), "templates are");
     add(!items(&task.artifacts).is_empty(), "artifacts are");
@@ -76,42 +71,6 @@ fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
         missing.add_if(!matches!(mode, "" | "host" | "none"), || {
             format!("network mode {} is not built yet", quoted(mode))
         });
-    }
-    missing
-}
-
-fn constraints(list: &Option<Vec<Constraint>>) -> Problems {
-    let mut missing = Problems::default();
-    for constraint in items(list) {
-        let built = match text(&constraint.operand).parse() {
-            Ok(
-                Operand::Equal
-                | Operand::DoubleEqual
-                | Operand::Is
-                | Operand::NotEqual
-                | Operand::Not
-                | Operand::Regexp,
-            ) => true,
-            Ok(
-                Operand::Less
-                | Operand::LessOrEqual
-                | Operand::Greater
-                | Operand::GreaterOrEqual
-                | Operand::IsSet
-                | Operand::IsNotSet
-                | Operand::Version
-                | Operand::Semver
-                | Operand::SetContains
-                | Operand::SetContainsAll
-                | Operand::SetContainsAny
-                | Operand::DistinctHosts
-                | Operand::DistinctProperty,
-            ) => false,
-            // Validation says so.
-            Err(_) => true,
-        };
-        missing
-            .add_if(!built, || format!("constraint operand {} is not built yet", text(&constraint.operand)));
     }
     missing
 }

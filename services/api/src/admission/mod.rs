@@ -2,10 +2,11 @@
 //!
 //! Pure: a job, a snapshot and the server's rules in; a specification or the reasons against it out. What depends on the
 //! state is judged again by the applier, at the command's own index; here it is asked early, for the reasons people get.
-//! Not here yet: constraints and identities that other blocks imply (N-17.6), and Connect, Consul and Vault.
+//! Not here yet: Connect, Consul and Vault, and what comes of identities.
 
 mod built;
 mod fields;
+mod implied;
 mod problems;
 #[cfg(test)]
 mod tests;
@@ -77,7 +78,7 @@ pub(crate) struct Invalid {
     in_cluster: bool,
 }
 
-/// Fills in what a job leaves out (N-17.3, N-18). Region and namespace are the request's, settled before.
+/// Fills in what a job leaves out, and what that implies (N-17.3, N-17.6, N-18). Region and namespace are the request's, settled before.
 pub(crate) fn settle(job: &mut Job, rules: &Rules) {
     // A job that was read and is sent back carries what only the servers say.
     job.parent_id = None;
@@ -90,6 +91,7 @@ pub(crate) fn settle(job: &mut Job, rules: &Rules) {
     let defaults =
         RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: DEFAULT_NODE_POOL };
     canonicalise_for_registration(job, defaults);
+    implied::constrain(job);
 }
 
 /// The warnings about a job as it was sent.

@@ -5,6 +5,7 @@ use model::Index;
 use model::change::Change;
 use model::cluster::{Namespace, SchedulerConfig};
 use serde::Deserialize;
+use serde_json::json;
 use state::State;
 
 use super::*;
@@ -88,19 +89,33 @@ fn status(text: &str) -> u16 {
 fn what_is_not_built_is_refused_by_name() {
     let state = state_of(Vec::new());
     let text = |text: &str| judged(job(text), &state).1.unwrap_or_default();
-    let system = text(r#"{"ID": "a", "Type": "system", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
-    assert!(system.contains("jobs of type system are not built yet"), "{system}");
     let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
     assert!(text(periodic).contains("periodic jobs are not built yet"));
     let nested = text(
         r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{"Mode": "bridge"}], "Tasks": [
-            {"Name": "t", "Driver": "raw_exec", "Resources": {"Cores": 1},
-             "Constraints": [{"LTarget": "${attr.x}", "RTarget": "1", "Operand": ">"}]}]}]}"#,
+            {"Name": "t", "Driver": "raw_exec", "Resources": {"Cores": 1}}]}]}"#,
     );
-    for named in ["network mode \"bridge\"", "reserved cores", "constraint operand >"] {
+    for named in ["network mode \"bridge\"", "reserved cores"] {
         assert!(nested.contains(named), "{nested}");
     }
     assert_eq!(status(periodic), 501);
+}
+
+#[test]
+fn signals_ask_for_nodes_that_know_them() {
+    let task = |name: &str, signal: &str| json!({ "Name": name, "Driver": "raw_exec", "KillSignal": signal });
+    let tasks = [task("a", "SIGTERM"), task("b", "SIGHUP"), task("c", "SIGTERM"), task("d", "")];
+    let groups = json!([{ "Name": "g", "Tasks": tasks }, { "Name": "h", "Tasks": [task("t", "")] }]);
+    let mut job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
+    settle(&mut job, &RULES);
+    let once = job.clone();
+    settle(&mut job, &RULES);
+    assert_eq!(job, once, "what a job implies it says the next time");
+    let [with, without] = items(&job.task_groups) else { panic!("two groups") };
+    let [implied] = items(&with.constraints) else { panic!("{:?}", with.constraints) };
+    assert_eq!((text(&implied.l_target), text(&implied.r_target)), ("${attr.os.signals}", "SIGHUP,SIGTERM"));
+    assert_eq!(text(&implied.operand), "set_contains");
+    assert_eq!(items(&without.constraints), []);
 }
 
 #[test]

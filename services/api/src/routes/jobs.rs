@@ -126,7 +126,7 @@ pub(crate) async fn register_job(
 }
 
 /// The job of a request, in the region and namespace that the request means (http-api §3).
-fn requested(
+pub(super) fn requested(
     api: &Api,
     query: &Query,
     job: Option<Job>,

@@ -18,6 +18,7 @@ mod namespaces;
 mod node_pools;
 mod nodes;
 mod operator;
+mod plan;
 mod search;
 pub(crate) mod shapes;
 mod table;

@@ -5,7 +5,7 @@
 
 use super::{
     Handler, acl, agent, allocations, client, deployments, evaluations, events, job, jobs, metrics,
-    namespaces, node_pools, nodes, operator, search,
+    namespaces, node_pools, nodes, operator, plan, search,
 };
 
 /// A route.
@@ -99,7 +99,7 @@ static ROUTES: &[Route] = &[
     get("/v1/job/:id/allocations", waits!(job::allocations)),
     get("/v1/job/:id/evaluations", waits!(job::evaluations)),
     not_built("/v1/job/:id/periodic/force"),
-    not_built("/v1/job/:id/plan"),
+    put("/v1/job/:id/plan", waits!(plan::plan)),
     any("/v1/job/:id/summary", waits!(job::summary)),
     not_built("/v1/job/:id/dispatch"),
     not_built("/v1/job/:id/dispatch/payload"),

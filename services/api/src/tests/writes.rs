@@ -34,6 +34,42 @@ async fn a_registration_is_a_command_and_reads_see_it() {
 }
 
 #[actix_web::test]
+async fn a_dry_run_says_what_would_come_of_a_registration_and_writes_nothing() {
+    let house = House::with(Vec::new()).await;
+    let new = house.put("/v1/job/web/plan", &JOB.replacen('{', r#"{"Diff": true, "#, 1)).await;
+    assert_eq!(new.header("x-nomad-index"), "0");
+    let new = new.json();
+    assert_eq!((&new["JobModifyIndex"], &new["Diff"]["Type"]), (&json!(0), &json!("Added")));
+    assert_eq!(new["Annotations"]["DesiredTGUpdates"]["g"]["Place"], 2);
+    assert_eq!(new["FailedTGAllocs"]["g"]["CoalescedFailures"], 1, "there is no node");
+    assert_eq!(new["CreatedEvals"][0]["Status"], "blocked");
+    assert!(house.applier.commands.lock().unwrap().is_empty());
+
+    house.put("/v1/jobs", JOB).await;
+    let fewer = JOB.replace(r#""Count": 2"#, r#""Count": 1"#);
+    let fewer = house.put("/v1/job/web/plan", &fewer.replacen('{', r#"{"Diff": true, "#, 1)).await.json();
+    assert_eq!(fewer["JobModifyIndex"], 3);
+    assert_eq!(
+        fewer["Diff"]["TaskGroups"][0]["Fields"],
+        json!([{ "Type": "Edited", "Name": "Count", "Old": "2", "New": "1", "Annotations": ["forces destroy"] }])
+    );
+    let without = house.put("/v1/job/web/plan", JOB).await.json();
+    assert_eq!(without["Diff"], json!(null));
+    assert_eq!(house.applier.commands.lock().unwrap().len(), 1, "only the registration");
+
+    for (path, body, status, text) in [
+        ("/v1/job/web/plan", "{}", 400, "Job must be specified"),
+        ("/v1/job/web/plan", r#"{"Job": {}}"#, 400, "Job must have a valid ID"),
+        ("/v1/job/other/plan", JOB, 400, "Job ID does not match"),
+        ("/v1/job/a%20b/plan", r#"{"Job": {"ID": "a b"}}"#, 500, "2 errors occurred:"),
+    ] {
+        let got = house.put(path, body).await;
+        let error = got.error();
+        assert!(error.0 == status && error.1.contains(text), "{path} {body}: {error:?}");
+    }
+}
+
+#[actix_web::test]
 async fn a_registrations_options_travel_along() {
     let house = House::with(Vec::new()).await;
     let body = JOB.replacen(

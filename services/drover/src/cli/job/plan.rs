@@ -12,15 +12,13 @@ use serde_json::Value;
 
 use self::show::Planned;
 use super::file::{JobFile, Loaded};
-use crate::cli::client::{Error, escaped};
+use crate::cli::client::escaped;
 use crate::cli::{Session, client, flags};
 
 /// The exit code when allocations would change.
 const EXIT_CHANGES: u8 = 1;
 /// The exit code when there is no telling.
 const EXIT_ERROR: u8 = 255;
-/// The status of routes that this server does not have.
-const NOT_BUILT: u16 = 501;
 
 /// Shows what registering a job would change.
 #[derive(Debug, clap::Args)]
@@ -77,17 +75,8 @@ async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
         ..JobRegisterRequest::default()
     };
     let path = format!("/v1/job/{}/plan", escaped(&id));
-    let answer: Result<Value, Error> = session.client.put(&path, &Request { job, diff: args.diff }).await;
-    let answer = answer.map_err(|error| {
-        let is_missing = matches!(&error, Error::Refused { status: NOT_BUILT, .. });
-        let error = anyhow::Error::from(error);
-        if is_missing {
-            return error.context(
-                "Error during plan: the servers make no dry runs yet (PUT /v1/job/:id/plan is not built)",
-            );
-        }
-        error.context("Error during plan")
-    })?;
+    let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: args.diff }).await;
+    let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
     if args.json_output {
         session.output.line(&client::indented(&answer));
     }

@@ -1,0 +1,96 @@
+//! What registering a job would bring about (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the scheduler's
+//! core runs here, on a copy of the state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::web;
+use api_types::{AllocMetric, Evaluation, JobDiff, PlanAnnotations};
+use model::job::{Job, JobSpec};
+use model::{Index, Timestamp};
+use scheduling::DryRun;
+use serde::{Deserialize, Serialize};
+use state::State;
+use telemetry::clock;
+
+use super::Request;
+use super::jobs::requested;
+use crate::Api;
+use crate::admission;
+use crate::frame::{Answer, Error, decode};
+
+/// The body of a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct PlanRequest {
+    job: Option<api_types::Job>,
+    diff: Option<bool>,
+    region: Option<String>,
+    namespace: Option<String>,
+}
+
+/// What is answered (http-api A.9).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Planned {
+    annotations: PlanAnnotations,
+    #[serde(rename = "FailedTGAllocs")]
+    failed_tg_allocs: Option<BTreeMap<String, AllocMetric>>,
+    job_modify_index: u64,
+    created_evals: Option<Vec<Evaluation>>,
+    diff: Option<JobDiff>,
+    /// Of periodic jobs, which are refused: they are not built yet.
+    next_periodic_launch: Option<String>,
+    warnings: String,
+    index: u64,
+}
+
+/// Tries out a registration.
+pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let PlanRequest { job, diff, region, namespace } = decode(&request.body, &api.limits)?;
+    match job.as_ref().map(|job| job.id.as_deref().unwrap_or_default()) {
+        None => return Err(Error::bad_request("Job must be specified")),
+        Some("") => return Err(Error::bad_request("Job must have a valid ID")),
+        Some(id) if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
+        Some(_) => {}
+    }
+    let mut job = requested(api, &request.query, job, region, namespace)?;
+    let state = api.fresh(false).await?;
+    let warnings = admission::warnings(&job, &state).to_string();
+    admission::settle(&mut job, &api.rules);
+    let spec = admission::admit(&job, &state, &api.rules)?;
+    let with_diff = diff.unwrap_or_default();
+    // Large jobs on many nodes take milliseconds, which other requests must not wait for.
+    let planned = web::block(move || try_out(&state, &spec, with_diff, warnings)).await;
+    let planned = planned.map_err(|error| Error::failed(error.to_string()))?;
+    let index = Index(planned.index);
+    Ok(Answer::written(&planned, index))
+}
+
+fn try_out(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
+    let now: Timestamp = clock::now().max(state.at());
+    let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
+    let diff = with_diff.then(|| diff(&run, spec));
+    let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;
+    let failed = failed_groups.iter().map(|(group, metric)| (group.to_string(), metric.to_api()));
+    let created = creates.iter().map(model::eval::Evaluation::to_api);
+    Planned {
+        annotations: annotations.to_api(),
+        failed_tg_allocs: (!failed_groups.is_empty()).then(|| failed.collect()),
+        job_modify_index: job_modify_index.0,
+        created_evals: (!creates.is_empty()).then(|| created.collect()),
+        diff,
+        next_periodic_launch: None,
+        warnings,
+        index: job_modify_index.0,
+    }
+}
+
+/// How the job differs from the one that there is, and what comes of that.
+fn diff(run: &DryRun, spec: &Arc<JobSpec>) -> JobDiff {
+    let before = run.existing.as_ref().map(|job| job.to_api());
+    let after = Job { spec: Arc::clone(spec), ..Job::default() }.to_api();
+    let mut diff = model::diff::diff(before.as_ref(), Some(&after));
+    model::diff::annotate(&mut diff, &run.annotations.desired_updates);
+    diff
+}

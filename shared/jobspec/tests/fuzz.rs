@@ -1,7 +1,7 @@
 //! Files that nobody would write: recorded ones cut up and put together anew, and expressions grown at random. Whatever
 //! it is, it is read or refused, soon, and in bounded memory.
 //!
-//! A few seconds each run; `JOBSPEC_FUZZ_SECS` says how many otherwise.
+//! Half a minute each; `JOBSPEC_FUZZ_SECS` says how long otherwise.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 #![allow(clippy::disallowed_methods, reason = "a test that looks for hangs looks at the clock")]
 
@@ -13,8 +13,8 @@ use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 use jobspec::{Options, Variables, format, lint, parse};
 
-/// How long each target runs, unless something else is said.
-const SECS_DEFAULT: u64 = 8;
+/// How long each of the two targets runs, unless something else is said: a minute of the machine in all.
+const SECS_DEFAULT: u64 = 30;
 /// The longest that one file may take, in a build without optimisation on a machine that is busy.
 const LIMIT: Duration = Duration::from_secs(20);
 /// The most memory that the process may have taken in the end.

@@ -189,18 +189,18 @@ impl Against {
     /// What a request asks for; `None` if for no comparison.
     fn read(query: &Query) -> Result<Option<Self>, Error> {
         let diffs = query.flag("diffs", false)?;
-        Ok(match (query.text("diff_version"), query.text("diff_tag")) {
-            ("", "") if diffs => Some(Self::Previous),
-            ("", "") => None,
-            ("", tag) => Some(Self::Tag(tag.to_owned())),
+        let against = match (query.text("diff_version"), query.text("diff_tag")) {
+            ("", "") => Self::Previous,
+            ("", tag) => Self::Tag(tag.to_owned()),
             (version, _) => {
                 let version = version.parse().map_err(|_| {
                     let version = model::text::quoted(version);
                     Error::bad_request(format!("strconv.ParseUint: parsing {version}: invalid syntax"))
                 })?;
-                Some(Self::Version(version))
+                Self::Version(version)
             }
-        })
+        };
+        Ok(diffs.then_some(against))
     }
 
     /// The comparisons of versions, of which the newest comes first.

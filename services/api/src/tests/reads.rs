@@ -252,12 +252,13 @@ async fn versions_are_compared_if_wanted() {
     let diffs =
         async |query: &str| house.get(&format!("/v1/job/a/versions{query}")).await.json()["Diffs"].clone();
     assert_eq!(diffs("").await, serde_json::Value::Null);
+    assert_eq!(diffs("?diff_version=0").await, serde_json::Value::Null, "none were asked for");
     let pairs = diffs("?diffs=true").await;
     assert_eq!(pairs.as_array().unwrap().len(), 2);
     assert_eq!((&pairs[0]["Fields"][0]["Old"], &pairs[0]["Fields"][0]["New"]), (&"60".into(), &"70".into()));
-    let against = diffs("?diff_version=0").await;
+    let against = diffs("?diffs=true&diff_version=0").await;
     assert_eq!(against[0]["Fields"][0]["Old"], "50");
-    assert_eq!(house.get("/v1/job/a/versions?diff_version=9").await.error().0, 500);
+    assert_eq!(house.get("/v1/job/a/versions?diffs=true&diff_version=9").await.error().0, 500);
     assert_eq!(house.get("/v1/job/a/versions?diff_version=x").await.error().0, 400);
     assert_eq!(house.get("/v1/job/a/actions").await.text, "[]");
 }

@@ -2,8 +2,8 @@
 //! publishes and answers (design §§1, 4 to 6).
 //!
 //! [`judge`] decides, without I/O, what a command does, and [`applier`] what is written and said when; [`active`] is the
-//! loop around them, for as long as this process is the active applier, and [`standby`] what it does before. How commits reach the disk is `store`'s business, how
-//! messages travel `bus`'s.
+//! loop around them, for as long as this process is the active applier, and [`standby`] what it does before. How commits
+//! reach the disk is `store`'s business, how messages travel `bus`'s.
 
 mod active;
 pub mod applier;

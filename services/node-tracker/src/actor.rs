@@ -39,15 +39,15 @@ pub(crate) struct NodeTracker {
 #[rtype(result = "()")]
 struct Moved(Followed);
 
-/// A node was heard of. The answer is how long it may wait until its next heartbeat.
+/// Nodes were heard of. The answer is how long each may wait until its next heartbeat, in their order.
 #[derive(Message)]
-#[rtype(result = "Nanos")]
-pub(crate) struct Beat(pub(crate) NodeId);
+#[rtype(result = "Vec<Nanos>")]
+pub(crate) struct Beats(pub(crate) Vec<NodeId>);
 
-/// A node gave a sign of life to the active process, which is another.
+/// Nodes gave a sign of life to the active process, which is another.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Overheard(pub(crate) NodeId);
+pub(crate) struct Overheard(pub(crate) Vec<NodeId>);
 
 /// This process is the active one from this state on, and tells of nodes that are missed here.
 #[derive(Message)]
@@ -214,20 +214,24 @@ impl Handler<Moved> for NodeTracker {
     }
 }
 
-impl Handler<Beat> for NodeTracker {
-    type Result = actix::MessageResult<Beat>;
+impl Handler<Beats> for NodeTracker {
+    type Result = actix::MessageResult<Beats>;
 
-    fn handle(&mut self, Beat(node): Beat, _: &mut Self::Context) -> Self::Result {
-        measure::beat();
-        actix::MessageResult(self.heartbeats.beat(node, clock::now(), rand::random()))
+    fn handle(&mut self, Beats(nodes): Beats, _: &mut Self::Context) -> Self::Result {
+        measure::beats(nodes.len());
+        let now = clock::now();
+        let ttl = |node| self.heartbeats.beat(node, now, rand::random());
+        actix::MessageResult(nodes.into_iter().map(ttl).collect())
     }
 }
 
 impl Handler<Overheard> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, Overheard(node): Overheard, _: &mut Self::Context) {
-        self.heartbeats.overhear(node, clock::now());
+    fn handle(&mut self, Overheard(nodes): Overheard, _: &mut Self::Context) {
+        measure::overheard(nodes.len());
+        let now = clock::now();
+        nodes.into_iter().for_each(|node| self.heartbeats.overhear(node, now));
     }
 }
 

@@ -16,6 +16,7 @@ mod wake;
 pub mod work;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Addr};
 use anyhow::Context as _;
@@ -79,6 +80,9 @@ impl Args {
     }
 }
 
+/// Heartbeats within so long are looked at together: with ten thousand nodes two come each millisecond.
+const HEARTBEATS_PAUSE: Duration = Duration::from_millis(20);
+
 /// What cannot be done without a connection.
 const SERVING: &str = "cannot serve agents";
 
@@ -100,7 +104,8 @@ pub async fn run(
     let (active, whether_active) = watch::channel(None);
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
     let mut tasks = JoinSet::new();
-    let heartbeats = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.context(SERVING)?;
+    let heartbeats = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_PAUSE).await;
+    let heartbeats = heartbeats.context(SERVING)?;
     tasks.spawn(listen::hear(heartbeats, whether_active, standby));
     tasks.spawn(actor::follow(replica.follow(), timers.clone()));
     tasks.spawn(actor::follow_connection(bus.reconnections(), timers.clone()));
@@ -138,7 +143,7 @@ async fn be_active(
 
     let gather = Gather::start(bus, epoch, &mut tasks);
     let (replica, timers) = (Arc::clone(replica), timers.clone());
-    let server = Server { bus: bus.clone(), replica, epoch, timers, gather };
+    let server = Server::new(bus.clone(), replica, epoch, timers, gather);
     active.send_replace(Some(server.clone()));
     let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(SERVING)?;
     let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(SERVING)?;

@@ -4,33 +4,31 @@ use std::sync::Arc;
 
 use actix::Addr;
 use bus::{Request, Requests};
-use state::Replica;
-use tokio::sync::{Semaphore, watch};
+use model::NodeId;
+use state::{Replica, Snapshot};
+use tokio::sync::watch;
 use wire::Subject;
 use wire::node::Heartbeat;
 
 use crate::actor::{NodeTracker, Overheard};
-use crate::measure;
-use crate::serve::{REQUESTS_MAX, Server};
+use crate::serve::Server;
 
-/// Passes each heartbeat on to the server, which there is while this process is the active one.
+/// Passes heartbeats on to the server, which there is while this process is the active one.
 pub(crate) async fn hear(
     mut heartbeats: Requests,
     active: watch::Receiver<Option<Server>>,
     standby: Standby,
 ) {
-    let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
-    while let Some(request) = heartbeats.next().await {
+    loop {
+        let requests = heartbeats.next_many().await;
+        if requests.is_empty() {
+            return;
+        }
         let server = active.borrow().clone();
-        let Some(server) = server else {
-            standby.overhear(&request).await;
-            continue;
-        };
-        let permit = Arc::clone(&under_way).acquire_owned().await;
-        tokio::spawn(async move {
-            server.heartbeat(request).await;
-            drop(permit);
-        });
+        match server {
+            Some(server) => server.heartbeats(requests).await,
+            None => standby.overhear(&requests).await,
+        }
     }
 }
 
@@ -41,15 +39,18 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// Notes that a node is there. What is wrong with a message the active process says.
-    async fn overhear(&self, request: &Request) {
-        let Ok(Heartbeat { id, secret, boot }) = request.body() else { return };
+    /// Notes which nodes are there. What is wrong with a message the active process says.
+    async fn overhear(&self, requests: &[Request]) {
         let snapshot = self.replica.snapshot();
-        let node = snapshot.node(id).filter(|_| Subject::node_of(request.subject()) == Some(id));
-        if node.is_some_and(|node| node.spec().secret_id == secret && node.spec().boot == boot) {
-            measure::overheard();
-            // Without an actor the service ends.
-            let _ = self.timers.send(Overheard(id)).await;
-        }
+        let nodes = requests.iter().filter_map(|request| sender(request, &snapshot)).collect();
+        // Without an actor the service ends.
+        let _ = self.timers.send(Overheard(nodes)).await;
     }
+}
+
+/// The node that a heartbeat is from, if it proves to be it.
+fn sender(request: &Request, snapshot: &Snapshot) -> Option<NodeId> {
+    let Heartbeat { id, secret, boot } = request.body().ok()?;
+    let node = snapshot.node(id).filter(|_| Subject::node_of(request.subject()) == Some(id))?;
+    (node.spec().secret_id == secret && node.spec().boot == boot).then_some(id)
 }

@@ -15,14 +15,14 @@ pub(crate) fn timers(count: usize) {
     TIMERS.set(count as f64);
 }
 
-/// A node was heard of.
-pub(crate) fn beat() {
-    BEATS.add(1);
+/// Nodes were heard of.
+pub(crate) fn beats(count: usize) {
+    BEATS.add(count as u64);
 }
 
-/// A node was heard of, and answered by another process.
-pub(crate) fn overheard() {
-    OVERHEARD.add(1);
+/// Nodes were heard of, and answered by another process.
+pub(crate) fn overheard(count: usize) {
+    OVERHEARD.add(count as u64);
 }
 
 /// Nodes were missed.

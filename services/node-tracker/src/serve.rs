@@ -7,7 +7,7 @@ use actix::Addr;
 use bus::{Bus, CommandError, Request, Requests};
 use model::node::{NodeStatus, Secret};
 use model::{Epoch, Index, Nanos, NodeId};
-use state::{Replica, Snapshot};
+use state::{NodeRef, Replica, Snapshot};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 use wire::command::{Command, NodeReport, RegisterNode};
@@ -16,12 +16,14 @@ use wire::node::{
 };
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
-use crate::actor::{Beat, NodeTracker};
+use crate::actor::{Beats, NodeTracker};
 use crate::gather::Gather;
 use crate::{measure, work};
 
 /// The most requests of one kind that are looked at at once.
-pub(crate) const REQUESTS_MAX: usize = 1024;
+const REQUESTS_MAX: usize = 1024;
+/// The most nodes that wait to become ready at once; while more ask, no heartbeat is looked at.
+const ASKING_TO_BE_READY_MAX: usize = 16_384;
 /// The most allocations that one report may be about.
 const REPORT_ALLOCS_MAX: usize = 10_000;
 /// The most allocations that may be asked for at once.
@@ -34,14 +36,26 @@ const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// What it takes to answer agents.
 #[derive(Clone)]
 pub(crate) struct Server {
-    pub(crate) bus: Bus,
-    pub(crate) replica: Arc<Replica>,
-    pub(crate) epoch: Epoch,
-    pub(crate) timers: Addr<NodeTracker>,
-    pub(crate) gather: Gather,
+    bus: Bus,
+    replica: Arc<Replica>,
+    epoch: Epoch,
+    timers: Addr<NodeTracker>,
+    gather: Gather,
+    asking_to_be_ready: Arc<Semaphore>,
 }
 
 impl Server {
+    pub(crate) fn new(
+        bus: Bus,
+        replica: Arc<Replica>,
+        epoch: Epoch,
+        timers: Addr<NodeTracker>,
+        gather: Gather,
+    ) -> Self {
+        let asking_to_be_ready = Arc::new(Semaphore::new(ASKING_TO_BE_READY_MAX));
+        Self { bus, replica, epoch, timers, gather, asking_to_be_ready }
+    }
+
     /// Answers every request in a task of its own.
     pub(crate) async fn each<F>(self, mut requests: Requests, answer: impl Fn(Self, Request) -> F)
     where
@@ -75,50 +89,64 @@ impl Server {
         answer_or_refuse(request, answer).await;
     }
 
-    /// A node is there, and asks to be ready (N-3).
-    pub(crate) async fn heartbeat(self, request: Request) {
-        let Some((request, beat)) = read(request, |beat: &Heartbeat| beat.id).await else { return };
-        let answer = self.beat(&beat).await;
-        answer_or_refuse(request, answer).await;
+    /// Nodes are there, and those that are not ready ask to be (N-3). Only these take a command, and wait for it.
+    pub(crate) async fn heartbeats(&self, requests: Vec<Request>) {
+        let snapshot = self.replica.snapshot();
+        let (mut ready, mut nodes) = (Vec::new(), Vec::new());
+        for request in requests {
+            let Some((request, beat)) = read(request, |beat: &Heartbeat| beat.id).await else { continue };
+            match known(&snapshot, beat.id, &beat.secret, Some(beat.boot)) {
+                Ok(NodeStatus::Ready) => {
+                    ready.push(request);
+                    nodes.push(beat.id);
+                }
+                Ok(NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected) => {
+                    let permit = Arc::clone(&self.asking_to_be_ready).acquire_owned().await;
+                    let server = self.clone();
+                    tokio::spawn(async move {
+                        answer_or_refuse(request, server.to_be_ready(beat.id).await).await;
+                        drop(permit);
+                    });
+                }
+                Err(refusal) => answer_or_refuse::<NodeAnswer>(request, Err(refusal)).await,
+            }
+        }
+        if nodes.is_empty() {
+            return;
+        }
+        let ttls = self.timers.send(Beats(nodes.clone())).await;
+        for (at, (request, id)) in ready.into_iter().zip(nodes).enumerate() {
+            let answer = match &ttls {
+                Ok(ttls) => {
+                    snapshot.node(id).ok_or_else(unknown).map(|node| stands(node, &snapshot, ttls[at]))
+                }
+                Err(error) => Err(unavailable(error.to_string())),
+            };
+            answer_or_refuse(request, answer).await;
+        }
     }
 
-    async fn beat(&self, beat: &Heartbeat) -> Result<NodeAnswer, Refusal> {
-        let snapshot = self.replica.snapshot();
-        let status = known(&snapshot, beat.id, &beat.secret, Some(beat.boot))?;
-        let index = match status {
-            NodeStatus::Ready => snapshot.index(),
-            NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected => {
-                match self.gather.heard(beat.id).await {
-                    // It was forgotten meanwhile.
-                    Err(refusal) if refusal.kind == RefusalKind::NotReady => return Err(unknown()),
-                    told => told?,
-                }
-            }
-        };
-        self.node_answer(beat.id, index).await
+    async fn to_be_ready(&self, id: NodeId) -> Result<NodeAnswer, Refusal> {
+        match self.gather.heard(id).await {
+            Ok(index) => self.node_answer(id, index).await,
+            // It was forgotten meanwhile.
+            Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(unknown()),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// How a node stands at an index, with a new time for its next heartbeat unless it is down (N-3.12).
     async fn node_answer(&self, id: NodeId, index: Index) -> Result<NodeAnswer, Refusal> {
         let snapshot = self.seen(index).await?;
         let node = snapshot.node(id).ok_or_else(unknown)?;
-        let server = node.server();
-        let ttl = match server.status {
+        let ttl = match node.server().status {
             NodeStatus::Down => Nanos::SECOND,
             NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Disconnected => {
-                self.timers.send(Beat(id)).await.map_err(|error| unavailable(error.to_string()))?
+                let ttls = self.timers.send(Beats(vec![id])).await;
+                ttls.map_err(|error| unavailable(error.to_string()))?[0]
             }
         };
-        let missed = server.last_missed_heartbeat_index;
-        // Also of one that was forgotten and comes back with its allocations: then the index is 0.
-        let waits = server.status == NodeStatus::Initializing
-            && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
-        Ok(NodeAnswer {
-            status: server.status,
-            ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
-            work_index: WorkIndex { history: snapshot.history(), index: node.work_index() },
-            report_all: waits.then_some(missed),
-        })
+        Ok(stands(node, &snapshot, ttl))
     }
 
     /// A node asks for its work (N-6), or for the rest of it.
@@ -212,6 +240,21 @@ impl Server {
     async fn seen(&self, index: Index) -> Result<Snapshot, Refusal> {
         let seen = tokio::time::timeout(SEEN_WITHIN, self.replica.wait_for(index)).await;
         seen.map_err(|_| unavailable(format!("index {index} has not arrived here yet")))
+    }
+}
+
+/// What a node is told of itself.
+fn stands(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeAnswer {
+    let server = node.server();
+    let missed = server.last_missed_heartbeat_index;
+    // Also of one that was forgotten and comes back with its allocations: then the index is 0.
+    let waits = server.status == NodeStatus::Initializing
+        && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
+    NodeAnswer {
+        status: server.status,
+        ttl_ms: u32::try_from(ttl.0 / Nanos::MILLISECOND.0).unwrap_or(u32::MAX),
+        work_index: WorkIndex { history: snapshot.history(), index: node.work_index() },
+        report_all: waits.then_some(missed),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Message, Subscriber};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use model::{RequestId, TraceContext};
 use telemetry::clock;
 use telemetry::metrics::{self, Counter};
@@ -55,7 +55,23 @@ impl Bus {
     /// # Errors
     /// If it is no subject.
     pub async fn serve(&self, subject: impl Into<String>) -> Result<Requests, Error> {
-        let subject = subject.into();
+        self.serve_pausing(subject.into(), None).await
+    }
+
+    /// The same for small messages that come thick and fast and are in no hurry: after each look at what has come there is
+    /// none for so long, and [`Requests::next_many`] then has it all. Waking threads costs more than reading a message.
+    ///
+    /// # Errors
+    /// If it is no subject.
+    pub async fn serve_gathered(
+        &self,
+        subject: impl Into<String>,
+        pause: Duration,
+    ) -> Result<Requests, Error> {
+        self.serve_pausing(subject.into(), Some(pause)).await
+    }
+
+    async fn serve_pausing(&self, subject: String, pause: Option<Duration>) -> Result<Requests, Error> {
         let subscriber = self.client().subscribe(subject.clone()).await;
         let subscriber =
             subscriber.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
@@ -63,22 +79,40 @@ impl Bus {
         let _ = self.flush().await;
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let served = Arc::new(Served { subject, unreadable_logged: Mutex::new(None) });
-        tokio::spawn(sort(self.clone(), subscriber, sender, Arc::clone(&served)));
+        let sorter = Sorter { bus: self.clone(), queue: sender, served: Arc::clone(&served) };
+        tokio::spawn(sorter.run(subscriber, pause));
         Ok(Requests { queue, served })
     }
 }
 
 /// Moves messages from the subscription to the queue, which notes when each came.
-async fn sort(bus: Bus, mut subscriber: Subscriber, queue: mpsc::Sender<Request>, served: Arc<Served>) {
-    loop {
-        let message = tokio::select! {
-            message = subscriber.next() => message,
-            () = queue.closed() => return,
-        };
-        let Some(message) = message else { return };
-        let request = Request::new(bus.clone(), Arc::clone(&served), message);
-        if queue.try_send(request).is_err() {
-            DROPPED.add_with(1, &[("subject", &served.subject)]);
+struct Sorter {
+    bus: Bus,
+    queue: mpsc::Sender<Request>,
+    served: Arc<Served>,
+}
+
+impl Sorter {
+    async fn run(self, mut subscriber: Subscriber, pause: Option<Duration>) {
+        loop {
+            let message = tokio::select! {
+                message = subscriber.next() => message,
+                () = self.queue.closed() => return,
+            };
+            let Some(message) = message else { return };
+            self.take(message);
+            let Some(pause) = pause else { continue };
+            while let Some(message) = subscriber.next().now_or_never().flatten() {
+                self.take(message);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn take(&self, message: Message) {
+        let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
+        if self.queue.try_send(request).is_err() {
+            DROPPED.add_with(1, &[("subject", &self.served.subject)]);
         }
     }
 }
@@ -89,11 +123,31 @@ impl Requests {
     pub async fn next(&mut self) -> Option<Request> {
         loop {
             let request = self.queue.recv().await?;
-            if !request.remaining().is_zero() {
+            if self.is_waited_for(&request) {
                 return Some(request);
             }
+        }
+    }
+
+    /// All messages that have come and whose senders still wait, at least one; none when the connection has ended for
+    /// good. May be cancelled without losing anything.
+    pub async fn next_many(&mut self) -> Vec<Request> {
+        loop {
+            let mut requests = Vec::new();
+            let came = self.queue.recv_many(&mut requests, QUEUE_MAX).await;
+            requests.retain(|request| self.is_waited_for(request));
+            if came == 0 || !requests.is_empty() {
+                return requests;
+            }
+        }
+    }
+
+    fn is_waited_for(&self, request: &Request) -> bool {
+        let is_expired = request.remaining().is_zero();
+        if is_expired {
             EXPIRED.add_with(1, &[("subject", &self.served.subject)]);
         }
+        !is_expired
     }
 }
 

@@ -294,7 +294,7 @@ pub struct FailDeployment {
 }
 
 /// The most objects that one [`CollectGarbage`] names: a slice that holds nobody up.
-pub const GARBAGE_SLICE_MAX: usize = 2_000;
+pub const GARBAGE_SLICE_MAX: usize = 500;
 
 /// Forgets what nobody needs any more. Whatever is needed again meanwhile is passed over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

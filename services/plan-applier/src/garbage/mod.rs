@@ -9,6 +9,7 @@ pub(crate) mod rules;
 use std::time::Duration;
 
 use bus::Requests;
+use telemetry::clock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::Subject;
 use wire::command::{Command, ForceGarbage, GarbageBegun};
@@ -19,6 +20,11 @@ use crate::Surroundings;
 
 /// How long one slice is tried.
 const SLICE_WITHIN: Duration = Duration::from_secs(30);
+/// How many times as long as a slice took everybody else has before the next one: whatever forgetting costs, in commits,
+/// tables and replicas, most of the machine goes on with its work.
+const PAUSE_TIMES: u32 = 3;
+/// The longest such pause.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Garbage is collected until this is dropped.
 #[derive(Debug)]
@@ -58,17 +64,20 @@ async fn collect_again_and_again(around: Surroundings, mut forces: Requests) {
 /// Collects what there is now. What a failure leaves is found again the next time.
 async fn collect(around: &Surroundings, ages: Ages) {
     let state = around.replica.snapshot();
-    let now = telemetry::clock::now().max(state.at());
+    let now = clock::now().max(state.at());
     // A look at a million allocations takes a while.
     let found = tokio::task::spawn_blocking(move || find(&state, ages, now));
     let found = found.await.expect("looking for garbage does not panic");
     let slices = found.len();
     for garbage in found {
         let command = Command::CollectGarbage(garbage);
+        let began = clock::monotonic();
         if let Err(error) = around.bus.command(&command, SLICE_WITHIN).await {
             tracing::warn!(error = telemetry::chain(&error), "cannot collect all garbage");
             return;
         }
+        let took = clock::monotonic().saturating_duration_since(began);
+        tokio::time::sleep((took * PAUSE_TIMES).min(PAUSE_MAX)).await;
     }
     if slices > 0 {
         tracing::info!(slices, "garbage was collected");

@@ -9,6 +9,7 @@ use model::change::ChangeSet;
 use state::{Snapshot, State};
 use store::{Database, Error, Projector, Tail};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Surroundings, measure};
@@ -17,6 +18,9 @@ use crate::{Surroundings, measure};
 const RETRY: Duration = Duration::from_millis(500);
 /// Bytes of the log read at once by an applier that finds the tables behind.
 const PAGE_BYTES: usize = 8 << 20;
+/// How often it looks, without new change sets, whether the tables are still where it brought them: a database that
+/// crashes loses what it had not made durable.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Change sets that are committed and not in the tables yet.
 #[derive(Debug, Default)]
@@ -94,7 +98,7 @@ async fn run(projection: Arc<Projection>, database: Database, projector: Project
         loop {
             let after = tables.bring_to(sets, at).await?;
             measure::projected(after.index(), after.at());
-            (sets, at) = tables.projection.take().await;
+            (sets, at) = tables.next(after).await?;
         }
     };
     tokio::select! {
@@ -132,6 +136,28 @@ impl Tables {
             }
         }
         Ok(after)
+    }
+
+    /// Waits for something to bring to the tables, which are at `reached`, and takes it: change sets, and the state after
+    /// them.
+    async fn next(&self, reached: State) -> Result<(Vec<Arc<ChangeSet>>, State), Error> {
+        loop {
+            if let Ok(taken) = timeout(LOOK_EVERY, self.projection.take()).await {
+                return Ok(taken);
+            }
+            match self.behind(reached.index()).await {
+                Ok(lost) if lost.is_empty() => {}
+                Ok(lost) => {
+                    tracing::warn!(
+                        reached = reached.index().0,
+                        lost = lost.len(),
+                        "the database lost what was in the tables; filling them again from the log"
+                    );
+                    return Ok((lost, reached));
+                }
+                Err(error) => wait_after(error).await?,
+            }
+        }
     }
 
     /// The change sets from where the tables are to `head`.

@@ -43,6 +43,8 @@ pub(crate) struct Reporter {
     identity: Identity,
     reports: Reports,
     all_reported: Arc<Notify>,
+    /// What was asked for when that was called last: whoever asks for the same again is not hurried.
+    all_reported_since: Option<Index>,
     queue: VecDeque<Report>,
     ticks: u32,
     not_before: Option<Instant>,
@@ -65,6 +67,7 @@ impl Reporter {
             identity,
             reports,
             all_reported,
+            all_reported_since: None,
             queue: VecDeque::new(),
             ticks: 0,
             not_before: None,
@@ -152,7 +155,8 @@ impl Reporter {
         let error = match answer {
             Ok(Reported { .. }) => {
                 self.ticks = 0;
-                if report.all_since.is_some() {
+                if report.all_since.is_some() && report.all_since != self.all_reported_since {
+                    self.all_reported_since = report.all_since;
                     self.all_reported.notify_one();
                 }
                 if std::mem::take(&mut self.is_failing) {

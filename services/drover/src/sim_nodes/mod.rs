@@ -189,6 +189,7 @@ impl Agent {
         // The first heartbeat makes it ready, and is due at once.
         let mut next_beat = clock::monotonic();
         let mut report_all = None;
+        let mut all_reported = None;
         loop {
             let due = self.node.poll_timeout().map(until);
             tokio::select! {
@@ -215,8 +216,10 @@ impl Agent {
                 }
                 () = maybe_sleep(due) => {}
             }
-            if self.report(report_all.take()).await {
-                // As agents do: this one makes it ready.
+            let asked = report_all.take();
+            if self.report(asked).await && all_reported != asked {
+                // As agents do, once for each time of asking: this one makes it ready.
+                all_reported = asked;
                 next_beat = clock::monotonic();
             }
         }

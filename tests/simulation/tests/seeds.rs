@@ -9,6 +9,8 @@ use simulation::{Bug, Report, plant, play};
 const SEEDS: u64 = 10_000;
 /// How many histories may pass before a planted bug is found.
 const BUG_SEEDS_MAX: u64 = 10_000;
+/// Progress is told whenever so many more are played.
+const PROGRESS_EVERY: usize = 5_000;
 /// The most failures that are shown.
 const SHOWN_MAX: usize = 10;
 
@@ -46,11 +48,15 @@ fn every_history_holds() {
     };
     let begun = telemetry::clock::monotonic();
     let reports = std::sync::Mutex::new(Vec::new());
+    let count = usize::try_from(seeds.end - seeds.start).expect("so many fit into memory");
     on_every_core(seeds, |seed| {
         let report = play(seed);
         let is_bad = report.violation.is_some();
         let mut reports = reports.lock().expect("nobody panics with it");
         reports.push((seed, report));
+        if reports.len().is_multiple_of(PROGRESS_EVERY) {
+            println!("{} of {count} histories, {:.0} s", reports.len(), begun.elapsed().as_secs_f64());
+        }
         is_bad && reports.iter().filter(|(_, report)| report.violation.is_some()).count() >= SHOWN_MAX
     });
     let reports = reports.into_inner().expect("nobody panics with it");

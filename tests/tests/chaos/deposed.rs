@@ -116,9 +116,9 @@ impl Lineup<'_> {
         let witness = Witness::start(self.cluster).await;
         let point = match stop {
             Stop::Outside | Stop::Reading | Stop::InCommit => None,
-            Stop::At(step @ ("take.done" | "take-over.caught-up")) | Stop::AfterLoss(step) => {
-                Some(Failpoint::stop(step, 1))
-            }
+            // Who takes over at the first attempt comes by these steps but once.
+            Stop::At(step @ ("take.raised" | "take.done" | "take-over.caught-up"))
+            | Stop::AfterLoss(step) => Some(Failpoint::stop(step, 1)),
             Stop::At(step) | Stop::StandingBy(step) => {
                 Some(Failpoint::stop(step, chance.random_range(1..=4)))
             }

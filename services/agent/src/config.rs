@@ -42,7 +42,8 @@ pub struct Args {
     /// The address of an API that can reach the node, as the node shows it.
     #[arg(long = "node-http-address", env = "DROVER_NODE_HTTP_ADDRESS", default_value = "127.0.0.1:4646")]
     pub http_addr: String,
-    /// The interface whose address tasks get; that of the default route if not given.
+    /// The interface whose address tasks get; that of the default route if not given (with `drover dev` and without
+    /// addresses for others, the loopback interface).
     #[arg(long = "network-interface", env = "DROVER_NETWORK_INTERFACE")]
     pub network_interface: Option<String>,
     /// Compute of the node in MHz, in place of what it finds out.

@@ -35,4 +35,5 @@ mod until;
 mod work;
 
 pub use config::{Args, Pair, PortRange};
+pub use fingerprint::LOOPBACK;
 pub use run::{node_id, run, run_connecting};

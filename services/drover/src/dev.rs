@@ -41,7 +41,9 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
     let Args { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
-    let agent = Some(agent_args(&dir));
+    // Where nobody else can reach the cluster, its tasks need no address for others.
+    let network_interface = api.http_addr.ip().is_loopback().then(|| agent::LOOPBACK.to_owned());
+    let agent = Some(agent::Args { network_interface, ..agent_args(&dir) });
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
     let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false };

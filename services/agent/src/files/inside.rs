@@ -33,8 +33,8 @@ impl Inside {
         Ok(Self { root: File::open(&path)?, path })
     }
 
-    /// Opens what is at a path, for looking at it.
-    pub(super) fn at(&self, path: &str) -> Result<Entry, Refusal> {
+    /// Opens what is at a path, for looking at it. If there is nothing, `action` is what could not be done.
+    pub(super) fn at(&self, path: &str, action: &str) -> Result<Entry, Refusal> {
         let relative = relative(path)?;
         if let Some(refusal) = guarded(&relative, path) {
             return Err(refusal);
@@ -48,7 +48,7 @@ impl Inside {
             if matches!(errno, Errno::EXDEV | Errno::ELOOP) {
                 invalid("Path escapes the alloc directory")
             } else if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
-                not_found(format!("stat {}: no such file or directory", quoted(path)))
+                not_found(format!("{action} {}: no such file or directory", quoted(path)))
             } else {
                 broken(path, &errno.into())
             }
@@ -65,7 +65,7 @@ impl Inside {
 
     /// Opens a file for reading.
     pub(super) fn file(&self, path: &str) -> Result<File, Refusal> {
-        let file = self.at(path)?.file;
+        let file = self.at(path, "stat")?.file;
         let kind = file.metadata().map_err(|error| broken(path, &error))?.file_type();
         if kind.is_dir() {
             return Err(invalid(format!("file {} is a directory", quoted(path))));

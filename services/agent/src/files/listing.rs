@@ -18,7 +18,7 @@ const SNIFFED_BYTES: u64 = 512;
 
 /// A directory's entries behind a name, as many as one answer takes. What vanishes meanwhile is left out.
 pub(super) fn list(inside: &Inside, path: &str, after: Option<&Text>) -> Result<FileList, Refusal> {
-    let dir = inside.at(path)?;
+    let dir = inside.at(path, "open")?;
     if !dir.file.metadata().map_err(|error| broken(path, &error))?.is_dir() {
         return Err(invalid(format!("file {} is not a directory", quoted(path))));
     }
@@ -36,7 +36,7 @@ pub(super) fn list(inside: &Inside, path: &str, after: Option<&Text>) -> Result<
 
 /// What is at a path.
 pub(super) fn stat(inside: &Inside, path: &str) -> Result<FileInfo, Refusal> {
-    let entry = inside.at(path)?;
+    let entry = inside.at(path, "stat")?;
     let metadata = entry.file.metadata().map_err(|error| broken(path, &error))?;
     let name = Path::new(path).file_name().map_or_else(|| "/".into(), |name| name.to_string_lossy());
     let mut info = info(&name, &metadata);

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::driver::Drivers;
 use crate::identity::Identity;
 use network::HostNetwork;
+pub use network::LOOPBACK;
 
 /// The version of the reference whose behaviour the agent has; what jobs' constraints on agents compare with.
 const COMPATIBLE_VERSION: &str = "2.0.6";

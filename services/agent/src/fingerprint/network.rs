@@ -12,8 +12,8 @@ use sysinfo::{NetworkData, Networks};
 const SPEED_MBITS: u32 = 1_000;
 /// Where the kernel shows its routes.
 const ROUTES: &str = "/proc/net/route";
-/// The interface of a machine without any network.
-const LOOPBACK: &str = "lo";
+/// The interface that reaches nothing but this machine.
+pub const LOOPBACK: &str = "lo";
 
 /// The host's network.
 #[derive(Debug, Clone, PartialEq, Eq)]

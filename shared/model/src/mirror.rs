@@ -41,16 +41,22 @@ pub(crate) fn write_unless_zero<A, M: Member<A> + Default + PartialEq>(member: &
     if *member == M::default() { None } else { member.write() }
 }
 
+/// Writes a member that objects have even where there is nothing in it.
+pub(crate) fn write_even_empty<A: Default, M: Member<A>>(member: &M) -> Option<A> {
+    Some(member.write().unwrap_or_default())
+}
+
 /// Implements [`Mirror`] for a struct of the domain and one of `api_types`.
 ///
 /// `omit_empty` in front is for the API's objects that leave out zeros. The first list holds the members that both
 /// sides call the same, `renamed` those that the domain calls otherwise, `unread` those that it has no use for, each
-/// with what `to_api` writes there.
+/// with what `to_api` writes there, `even_empty` those that are there even with nothing in them.
 macro_rules! mirror {
     (
         @write $write:expr, $ours:ident = $theirs:ident { $( $member:ident : $name:literal ),* $(,)? }
         $( renamed { $( $to:ident = $from:ident : $renamed:literal ),+ $(,)? } )?
         $( unread { $( $unread:ident = $written:expr ),+ $(,)? } )?
+        $( even_empty { $( $even_empty:ident : $present:literal ),+ $(,)? } )?
     ) => {
         impl $crate::mirror::Mirror for $ours {
             type Api = api_types::$theirs;
@@ -58,10 +64,13 @@ macro_rules! mirror {
             fn from_api(api: Self::Api) -> Result<Self, $crate::invalid::Invalid> {
                 use $crate::invalid::At as _;
                 use $crate::mirror::Member;
-                let api_types::$theirs { $($member,)* $($($from,)+)? $($($unread: _,)+)? } = api;
+                let api_types::$theirs {
+                    $($member,)* $($($from,)+)? $($($unread: _,)+)? $($($even_empty,)+)?
+                } = api;
                 Ok(Self {
                     $( $member: Member::read($member).at($name)?, )*
                     $( $( $to: Member::read($from).at($renamed)?, )+ )?
+                    $( $( $even_empty: Member::read($even_empty).at($present)?, )+ )?
                 })
             }
 
@@ -70,6 +79,7 @@ macro_rules! mirror {
                     $( $member: $write(&self.$member), )*
                     $( $( $from: $write(&self.$to), )+ )?
                     $( $( $unread: $written, )+ )?
+                    $( $( $even_empty: $crate::mirror::write_even_empty(&self.$even_empty), )+ )?
                 }
             }
         }

@@ -52,7 +52,7 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     }
     let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
     let (learned, created) = match wanted {
-        None => (stop_job(context, &groups, &mut stops), Vec::new()),
+        None => (stop_job(attempt, context, &groups, &mut stops), Vec::new()),
         Some(job) => place_job(attempt, context, job, groups, &mut rollout, &mut plan, &mut stops, new_id)?,
     };
     plan.stops = stops.into_stops();
@@ -95,8 +95,18 @@ fn allocs_by_group<'a>(attempt: &Attempt<'a>, job: Option<&'a Job>) -> Vec<Alloc
 }
 
 ///
-fn stop_job<'a>(context: Context<'a>, groups: &[Allocs<'a>], stops: &mut StopDraft) -> Learned {
+fn stop_job<'a>(
+    attempt: &Attempt<'_>,
+    context: Context<'a>,
+    groups: &[Allocs<'a>],
+    stops: &mut StopDraft,
+) -> Learned {
     let mut learned = Learned::default();
+    // A job that was not purged has its groups yet, and none of them waits for room.
+    for group in attempt.state.job(&attempt.eval.job).into_iter().flat_map(|job| &job.spec.task_groups) {
+        learned.queued.insert(group.name.clone(), 0);
+        learned.wanted.insert(group.name.clone(), 0);
+    }
     for group in groups {
         let plan = stop_all(context, &group.allocs);
         plan.stops.iter().for_each(|stop| stops.add(stop, None, None));

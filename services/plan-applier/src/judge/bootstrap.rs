@@ -8,8 +8,6 @@ use state::State;
 pub(super) const DEFAULT: &str = "default";
 /// The node pool that every node is in (N-28.4).
 pub(super) const ALL_NODES: &str = "all";
-/// The reference's limit of nodes looked at, which is kept and shown.
-const NODE_LIMIT: u64 = 100;
 
 /// What a state lacks of that; `None` where there is nothing. The shell commits it before the first command.
 pub fn bootstrap(state: &State) -> Option<Vec<Change>> {
@@ -40,7 +38,6 @@ pub fn bootstrap(state: &State) -> Option<Vec<Change>> {
         changes.push(Change::SchedulerConfig(SchedulerConfig {
             algorithm: Some(SchedulerAlgorithm::Binpack),
             preemption: Preemption { system: true, ..Preemption::default() },
-            node_limit: NODE_LIMIT,
             create_index: index,
             modify_index: index,
             ..SchedulerConfig::default()

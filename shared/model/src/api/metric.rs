@@ -15,7 +15,6 @@ mirror! {
         nodes_filtered: "NodesFiltered",
         nodes_in_pool: "NodesInPool",
         node_pool: "NodePool",
-        nodes_available: "NodesAvailable",
         class_filtered: "ClassFiltered",
         constraint_filtered: "ConstraintFiltered",
         nodes_exhausted: "NodesExhausted",
@@ -28,6 +27,7 @@ mirror! {
     }
     renamed { scores = score_meta_data: "ScoreMetaData" }
     unread { scores = None }
+    even_empty { nodes_available: "NodesAvailable" }
 }
 
 impl Mirror for TaskShortage {

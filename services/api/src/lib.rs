@@ -10,6 +10,7 @@ mod events;
 mod files;
 mod filter;
 mod frame;
+mod regexp;
 mod routes;
 #[cfg(test)]
 mod scene;

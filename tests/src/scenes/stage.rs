@@ -71,7 +71,7 @@ impl Agent {
             "bind_addr": address,
             "ports": { "http": port },
             "server": { "enabled": true },
-            "client": { "enabled": true },
+            "client": { "enabled": true, "network_interface": "lo" },
             "plugin": { "raw_exec": { "config": { "enabled": true } } },
         });
         let files = [("usual.json", &usual), ("scene.json", config)];

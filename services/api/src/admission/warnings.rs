@@ -10,9 +10,6 @@ use super::problems::Warnings;
 pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     let groups = items(&job.task_groups);
-    if groups.iter().any(|group| group.scaling.is_some()) {
-        warnings.add("scaling block: stored, but there are no scaling endpoints until they are built");
-    }
     if job.periodic.as_ref().is_some_and(|periodic| !text(&periodic.spec).is_empty()) {
         warnings.add("cron is deprecated and may be removed in a future release. Use crons instead");
     }
@@ -59,7 +56,8 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
     }
     let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
-    if group.count.is_some_and(|count| count > 0 && parallel > count) {
+    // Where there is only one, every update replaces all there are.
+    if group.count.is_some_and(|count| count > 1 && parallel > count) {
         warnings.add("Update max parallel count is greater than task group count. A destructive change would result in the simultaneous replacement of all allocations.");
     }
     let services = items(&group.services);

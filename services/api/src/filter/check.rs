@@ -1,13 +1,14 @@
 //! From what was written to what can be asked: selectors get what they lead to, values the type that they are compared
 //! with, regular expressions are made. Whatever is wrong with an expression is found here or earlier.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde::de::DeserializeOwned;
 
 use super::eval::{Filter, Literal, Node, Root, Selector, Test};
 use super::parse::{Bind, Expr, Operator};
 use super::shape::{Kind, Step, follow};
 use super::{Problem, REGEX_BYTES_MAX, REGEXES_MAX};
+use crate::regexp;
 
 /// Makes a filter for objects that the API shows as `T`.
 ///
@@ -139,9 +140,8 @@ impl Checker {
         if self.regexes > REGEXES_MAX {
             return Err(problem(format!("more than {REGEXES_MAX} regular expressions")));
         }
-        let built =
-            RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
-        built.map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))
+        regexp::compile(text, REGEX_BYTES_MAX)
+            .map_err(|error| problem(format!("failed to compile regular expression {text:?}: {error}")))
     }
 }
 

@@ -194,8 +194,11 @@ impl Against {
             ("", tag) => Self::Tag(tag.to_owned()),
             (version, _) => {
                 let version = version.parse().map_err(|_| {
-                    let version = model::text::quoted(version);
-                    Error::bad_request(format!("strconv.ParseUint: parsing {version}: invalid syntax"))
+                    let quoted = model::text::quoted(version);
+                    Error::failed(format!(
+                        "Failed to parse value of \"diff_version\" ({version}) as a uint64: \
+                         strconv.ParseUint: parsing {quoted}: invalid syntax"
+                    ))
                 })?;
                 Self::Version(version)
             }

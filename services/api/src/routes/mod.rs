@@ -130,16 +130,17 @@ pub(crate) const NO_REGION: &str = "No path to region";
 
 fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
     let not_built = || Error::not_built(format!("{method} {} is not built yet", route.path));
-    let (get, put, delete) = match route.serves {
-        Serves::Methods { get, put, delete } => (get, put, delete),
+    let methods = match route.serves {
+        Serves::Methods(methods) => methods,
         Serves::Any(handler) => return Ok(handler),
         Serves::NotBuilt => return Err(not_built()),
         Serves::Enterprise => return Err(Error::not_built("Nomad Enterprise only endpoint")),
     };
     let handler = match *method {
-        Method::GET => get,
-        Method::PUT | Method::POST => put,
-        Method::DELETE => delete,
+        Method::GET => methods.get,
+        Method::PUT => methods.put,
+        Method::POST => methods.post,
+        Method::DELETE => methods.delete,
         _ => None,
     };
     handler.ok_or_else(Error::wrong_method)

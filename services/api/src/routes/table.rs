@@ -19,15 +19,8 @@ pub(crate) struct Route {
 /// What answers a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Serves {
-    /// A handler for each method that it takes; PUT and POST are the same.
-    Methods {
-        /// For GET.
-        get: Option<Handler>,
-        /// For PUT and POST.
-        put: Option<Handler>,
-        /// For DELETE.
-        delete: Option<Handler>,
-    },
+    /// A handler for each method that it takes.
+    Methods(Methods),
     /// A handler for every method.
     Any(Handler),
     /// It is documented, but not built.
@@ -36,14 +29,33 @@ pub(crate) enum Serves {
     Enterprise,
 }
 
-const NONE: Serves = Serves::Methods { get: None, put: None, delete: None };
-
-const fn get(path: &'static str, handler: Handler) -> Route {
-    Route { path, serves: NONE }.and_get(handler)
+/// Handlers by method.
+#[derive(Clone, Copy)]
+pub(crate) struct Methods {
+    pub(crate) get: Option<Handler>,
+    pub(crate) put: Option<Handler>,
+    /// Nearly everywhere the same as for PUT.
+    pub(crate) post: Option<Handler>,
+    pub(crate) delete: Option<Handler>,
 }
 
+const fn none(path: &'static str) -> Route {
+    Route { path, serves: Serves::Methods(Methods { get: None, put: None, post: None, delete: None }) }
+}
+
+const fn get(path: &'static str, handler: Handler) -> Route {
+    none(path).and_get(handler)
+}
+
+/// For PUT and POST alike.
 const fn put(path: &'static str, handler: Handler) -> Route {
-    Route { path, serves: NONE }.and_put(handler)
+    none(path).and_put(handler)
+}
+
+/// For PUT and not for POST.
+const fn put_only(path: &'static str, handler: Handler) -> Route {
+    let methods = Methods { put: Some(handler), ..none(path).methods() };
+    Route { path, serves: Serves::Methods(methods) }
 }
 
 const fn any(path: &'static str, handler: Handler) -> Route {
@@ -59,19 +71,24 @@ const fn enterprise(path: &'static str) -> Route {
 }
 
 impl Route {
+    const fn methods(&self) -> Methods {
+        let Serves::Methods(methods) = self.serves else { panic!("takes every method") };
+        methods
+    }
+
     const fn and_get(self, handler: Handler) -> Self {
-        let Serves::Methods { put, delete, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get: Some(handler), put, delete } }
+        let methods = Methods { get: Some(handler), ..self.methods() };
+        Self { path: self.path, serves: Serves::Methods(methods) }
     }
 
     const fn and_put(self, handler: Handler) -> Self {
-        let Serves::Methods { get, delete, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get, put: Some(handler), delete } }
+        let methods = Methods { put: Some(handler), post: Some(handler), ..self.methods() };
+        Self { path: self.path, serves: Serves::Methods(methods) }
     }
 
     const fn and_delete(self, handler: Handler) -> Self {
-        let Serves::Methods { get, put, .. } = self.serves else { panic!("takes every method") };
-        Self { path: self.path, serves: Serves::Methods { get, put, delete: Some(handler) } }
+        let methods = Methods { delete: Some(handler), ..self.methods() };
+        Self { path: self.path, serves: Serves::Methods(methods) }
     }
 }
 
@@ -238,7 +255,7 @@ static ROUTES: &[Route] = &[
     get("/v1/status/leader", at_once!(agent::leader)),
     get("/v1/status/peers", at_once!(agent::peers)),
     get("/v1/regions", at_once!(agent::regions)),
-    put("/v1/system/gc", waits!(operator::collect_garbage)),
+    put_only("/v1/system/gc", waits!(operator::collect_garbage)),
     not_built("/v1/system/reconcile/summaries"),
     // Operator (§29).
     get("/v1/operator/scheduler/configuration", waits!(operator::scheduler))

@@ -259,6 +259,6 @@ async fn versions_are_compared_if_wanted() {
     let against = diffs("?diffs=true&diff_version=0").await;
     assert_eq!(against[0]["Fields"][0]["Old"], "50");
     assert_eq!(house.get("/v1/job/a/versions?diffs=true&diff_version=9").await.error().0, 500);
-    assert_eq!(house.get("/v1/job/a/versions?diff_version=x").await.error().0, 400);
+    assert_eq!(house.get("/v1/job/a/versions?diff_version=x").await.error().0, 500);
     assert_eq!(house.get("/v1/job/a/actions").await.text, "[]");
 }

@@ -30,6 +30,7 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         ("GET", "/v1/job/x/evaluate"),
         ("GET", "/v1/jobs/parse"),
         ("PUT", "/v1/status/leader"),
+        ("POST", "/v1/system/gc"),
     ] {
         let got = Got::new(house.ask(method, path)).await;
         assert_eq!(got.error(), (405, "Invalid method"), "{method} {path}");

@@ -6,6 +6,10 @@ use model::text::quoted;
 
 use crate::admission::fields::{items, number, text};
 use crate::admission::problems::Problems;
+use crate::regexp;
+
+/// The most memory that a regular expression may take; schedulers go no further either.
+const REGEX_BYTES_MAX: usize = 10 << 20;
 
 /// Where conditions stand: some may not stand everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +56,7 @@ fn constraint(constraint: &Constraint, level: Level) -> Problems {
         }
         Operand::Regexp => {
             problems.add_if(left.is_empty(), || "No LTarget provided but is required by constraint");
-            if let Err(error) = regex::Regex::new(right) {
+            if let Err(error) = regexp::compile(right, REGEX_BYTES_MAX) {
                 problems.add(format!("Regular expression failed to compile: {error}"));
             }
         }
@@ -98,7 +102,7 @@ fn affinity(affinity: &Affinity) -> Problems {
             problems.add(format!("Unknown affinity operator {}", quoted(operand)));
         }
         Ok(Operand::Regexp) => {
-            if let Err(error) = regex::Regex::new(text(&affinity.r_target)) {
+            if let Err(error) = regexp::compile(text(&affinity.r_target), REGEX_BYTES_MAX) {
                 problems.add(format!("Regular expression failed to compile: {error}"));
             }
         }

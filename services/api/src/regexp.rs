@@ -1,0 +1,63 @@
+//! Regular expressions that clients send, and what is wrong with them in the words that they know from RE2.
+
+use regex::{Regex, RegexBuilder};
+use regex_syntax::ast::{ErrorKind, Span};
+
+/// Compiles an expression that may take so much memory, in bytes.
+///
+/// # Errors
+/// What is wrong with it, such as ``error parsing regexp: missing closing ]: `[` ``.
+pub(crate) fn compile(pattern: &str, bytes_max: usize) -> Result<Regex, String> {
+    let built = RegexBuilder::new(pattern).size_limit(bytes_max).dfa_size_limit(bytes_max).build();
+    built.map_err(|error| {
+        let what = match regex_syntax::Parser::new().parse(pattern) {
+            Err(regex_syntax::Error::Parse(error)) => known(error.kind(), pattern, *error.span()),
+            _ => None,
+        };
+        // Their own text draws the place on lines of its own; the last one says what it is.
+        let other =
+            || error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        format!("error parsing regexp: {}", what.unwrap_or_else(other))
+    })
+}
+
+fn known(kind: &ErrorKind, pattern: &str, at: Span) -> Option<String> {
+    let there = &pattern[at.start.offset..at.end.offset];
+    let from_there = &pattern[at.start.offset..];
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the others say best what they are themselves")]
+    Some(match kind {
+        ErrorKind::ClassUnclosed => format!("missing closing ]: `{from_there}`"),
+        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{there}`"),
+        ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
+        ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
+        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{there}`"),
+        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{there}`"),
+        ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".to_owned(),
+        ErrorKind::EscapeUnrecognized => format!("invalid escape sequence: `{there}`"),
+        ErrorKind::UnsupportedLookAround | ErrorKind::FlagUnrecognized => {
+            format!("invalid or unsupported Perl syntax: `{from_there}`")
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_named_as_clients_know_them() {
+        let said = |pattern| compile(pattern, 1 << 20).unwrap_err();
+        assert_eq!(said("["), "error parsing regexp: missing closing ]: `[`");
+        assert_eq!(said("a[b-a]"), "error parsing regexp: invalid character class range: `b-a`");
+        assert_eq!(said("(a"), "error parsing regexp: missing closing ): `(a`");
+        assert_eq!(said("a)"), "error parsing regexp: unexpected ): `a)`");
+        assert_eq!(said("*"), "error parsing regexp: missing argument to repetition operator: `*`");
+        assert_eq!(said("\\"), "error parsing regexp: trailing backslash at end of expression: ``");
+        assert_eq!(said("\\_"), "error parsing regexp: invalid escape sequence: `\\_`");
+        assert!(said("a{2,1}").starts_with("error parsing regexp: invalid repeat count: `"));
+        assert!(said("(?<a>x)(?<a>y)").contains("duplicate"));
+        assert!(said("(a{1000}){1000}").contains("size limit"));
+        assert!(compile("^a.*$", 1 << 20).is_ok());
+    }
+}

@@ -1,6 +1,7 @@
 //! A cluster as benchmarks want it: each service a process of its own, simulated nodes, durable commits, and an observer
 //! at the change feed who takes the times. Everything is gone when it is dropped.
 
+pub mod http;
 mod observer;
 pub mod table;
 
@@ -253,6 +254,35 @@ impl Benched {
         let all_run = |state: &State| runs(state, &key, count);
         let running = self.observer.until("it runs", all_run).await;
         Placed { registered: registered - since, placed: placed - since, running: running - since }
+    }
+
+    /// Registers a job that runs nothing, or a new version of it, and waits until nothing more comes of that. When it was
+    /// durable.
+    ///
+    /// # Panics
+    /// If it is refused, or does not come to rest.
+    pub async fn change(&mut self, id: &str, version: u64) -> Instant {
+        let key = JobKey::new("default", id);
+        let mut job = job(id, 0);
+        (job["Job"]["Type"], job["Job"]["Meta"]) =
+            (json!("batch"), json!({ "version": version.to_string() }));
+        let Registrar { client, apis } = self.registrar();
+        let asking = tokio::spawn(register(client, apis, job));
+        let is_there = |state: &State| state.job(&key).is_some_and(|job| job.version == version);
+        let changed = self.observer.until("the job has changed", is_there).await;
+        let is_done = |state: &State| state.evals_of_job(&key).all(|eval| eval.status.is_terminal());
+        self.observer.until("it is at rest", is_done).await;
+        let refused = asking.await.expect("it does not panic");
+        assert_eq!(refused, Ok(()), "the job is refused");
+        changed
+    }
+
+    /// The address of an API, as a URL.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn api(&self) -> &str {
+        self.apis.values().next().expect("there is an API")
     }
 
     /// Registers jobs, and waits until all of each runs.

@@ -3,7 +3,9 @@
 
 mod agent;
 mod command_line;
+mod dev;
 mod everywhere;
+mod go_client;
 mod input;
 mod outage;
 mod rollouts;

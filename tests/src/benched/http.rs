@@ -1,0 +1,143 @@
+//! HTTP for those who measure how fast others answer: one connection asks one thing after the other, and reads no more of
+//! an answer than it must.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// How much is read at once.
+const PIECE: usize = 256 << 10;
+/// The end of a body that comes in chunks. Nothing in compact JSON looks like it.
+const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
+/// How long to wait before a connection that was not accepted is tried again.
+const AGAIN: Duration = Duration::from_millis(50);
+/// How often it is tried.
+const TIMES: u32 = 100;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    host: String,
+    read: Vec<u8>,
+}
+
+/// What of an answer is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// The index that it is of, if it names one.
+    pub index: u64,
+    /// The length of its body as it came, in bytes.
+    pub bytes: usize,
+}
+
+impl Connection {
+    /// Connects to `http://host:port`.
+    ///
+    /// # Errors
+    /// If nobody listens there.
+    pub async fn open(url: &str) -> io::Result<Self> {
+        let host = url.trim_start_matches("http://").to_owned();
+        let mut tried = 0;
+        let stream = loop {
+            tried += 1;
+            match TcpStream::connect(&host).await {
+                Ok(stream) => break stream,
+                Err(error) if tried == TIMES => return Err(error),
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        };
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, host, read: Vec::new() })
+    }
+
+    /// Asks for a path, and waits for the whole answer.
+    ///
+    /// # Errors
+    /// If the connection breaks, or the answer is none of HTTP.
+    pub async fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.send(path).await?;
+        self.answer().await
+    }
+
+    /// Asks for a path.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub async fn send(&mut self, path: &str) -> io::Result<()> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
+        self.stream.write_all(request.as_bytes()).await
+    }
+
+    /// Waits for an answer.
+    ///
+    /// # Errors
+    /// If the connection breaks, or the answer is none of HTTP.
+    pub async fn answer(&mut self) -> io::Result<Answer> {
+        self.read.clear();
+        let head = loop {
+            let looked_at = self.read.len().saturating_sub(3);
+            self.more().await?;
+            if let Some(end) = find(&self.read[looked_at..], b"\r\n\r\n") {
+                break looked_at + end + 4;
+            }
+        };
+        let Head { status, index, length } = Head::read(&self.read[..head])?;
+        match length {
+            Some(length) => {
+                while self.read.len() < head + length {
+                    self.more().await?;
+                }
+            }
+            // The line before the body stands for the one before the first chunk.
+            None => {
+                while !self.read[head - 2..].ends_with(LAST_CHUNK) {
+                    self.more().await?;
+                }
+            }
+        }
+        Ok(Answer { status, index, bytes: self.read.len() - head })
+    }
+
+    async fn more(&mut self) -> io::Result<()> {
+        self.read.reserve(PIECE.min(self.read.len().max(1 << 10)));
+        match self.stream.read_buf(&mut self.read).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the lines in front of a body say.
+struct Head {
+    status: u16,
+    index: u64,
+    /// `None` where the body comes in chunks.
+    length: Option<usize>,
+}
+
+impl Head {
+    fn read(head: &[u8]) -> io::Result<Self> {
+        let text = std::str::from_utf8(head).map_err(io::Error::other)?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|text| text.parse().ok());
+        let status = status.ok_or_else(|| io::Error::other("no line of a status"))?;
+        let mut head = Self { status, index: 0, length: None };
+        for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
+            if name.eq_ignore_ascii_case("content-length") {
+                head.length = value.parse().ok();
+            } else if name.eq_ignore_ascii_case("x-nomad-index") {
+                head.index = value.parse().unwrap_or_default();
+            }
+        }
+        Ok(head)
+    }
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}

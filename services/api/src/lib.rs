@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
 use self::events::Recent;
-use self::frame::{Error, Heads, NO_LEADER, Spans, heads};
+use self::frame::{Error, Heads, Kept, NO_LEADER, Spans, heads};
 pub use self::settings::Args;
 use self::settings::Limits;
 
@@ -105,6 +105,7 @@ impl Server {
             limits,
             rules: args.rules(),
             heads,
+            kept: Arc::default(),
             recent,
             spans: Spans::default(),
             bus,
@@ -167,6 +168,7 @@ struct Api {
     replica: Arc<Replica>,
     contact: Contact,
     heads: Heads,
+    kept: Arc<Kept>,
     recent: Arc<Recent>,
     spans: Spans,
     process: ProcessId,

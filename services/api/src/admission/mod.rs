@@ -48,8 +48,6 @@ pub(crate) struct Rules {
 /// Why a job may not be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// Registrations are switched off (N-17.2).
-    Disabled,
     /// It makes no sense, or does not fit the cluster.
     Invalid(Invalid),
     /// It asks for what is not built.
@@ -62,7 +60,7 @@ impl Rejection {
     /// Whether the answer would be the same in every state of the cluster.
     pub(crate) fn is_final(&self) -> bool {
         match self {
-            Self::Disabled | Self::Update(_) => false,
+            Self::Update(_) => false,
             Self::Invalid(invalid) => !invalid.in_cluster,
             Self::NotBuilt(_) => true,
         }
@@ -127,9 +125,6 @@ pub(crate) fn check(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSp
 /// # Errors
 /// If not; once the state has moved on, the answer may be another.
 pub(crate) fn admit(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Rejection> {
-    if state.scheduler_config().is_some_and(|config| config.reject_job_registration) {
-        return Err(Rejection::Disabled);
-    }
     let spec = check(job, state, rules).map_err(Rejection::Invalid)?;
     let missing = built::missing(job);
     if !missing.is_empty() {

@@ -12,7 +12,7 @@ use crate::frame::Query;
 use crate::scene;
 
 fn topics(query: &str) -> Topics {
-    Topics::read(&Query::parse(query)).unwrap()
+    Topics::read(&Query::parse("", query)).unwrap()
 }
 
 /// A job is registered with its evaluation, or forgotten.
@@ -74,6 +74,6 @@ fn what_is_gone_is_shown_as_it_was() {
 
 #[test]
 fn a_topic_has_one_key_at_most() {
-    let error = Topics::read(&Query::parse("topic=Job:a:b")).unwrap_err();
+    let error = Topics::read(&Query::parse("", "topic=Job:a:b")).unwrap_err();
     assert!(error.status == 400 && error.text.starts_with("Invalid topic query: "), "{}", error.text);
 }

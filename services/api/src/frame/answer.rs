@@ -1,6 +1,7 @@
 //! Answers: bodies with the headers that clients read (http-api §1.6, §1.7, §4).
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -11,7 +12,7 @@ use futures::Stream;
 use model::Index;
 use serde::Serialize;
 
-use super::{Error, gzip};
+use super::{Error, Made, gzip};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -37,6 +38,8 @@ pub(crate) enum Body {
     Empty,
     /// JSON without indentation.
     Json(Vec<u8>),
+    /// The same, which other answers have, too.
+    Shared(Arc<Made>),
     /// JSON, made while it is sent.
     JsonPieces(Pieces),
     /// JSON values, one a line, as things happen; not for caches.
@@ -137,6 +140,16 @@ impl Answer {
             Body::Json(bytes) => {
                 let bytes = if pretty { indented(bytes) } else { bytes };
                 whole(response.content_type(JSON), bytes.into(), compress)
+            }
+            Body::Shared(made) if pretty => {
+                whole(response.content_type(JSON), indented(made.json.to_vec()).into(), compress)
+            }
+            Body::Shared(made) => {
+                response.content_type(JSON);
+                match compress.then(|| made.gzipped()).flatten() {
+                    Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
+                    None => response.body(made.json.clone()),
+                }
             }
             Body::Other { content_type, bytes } => {
                 whole(response.content_type(content_type), bytes, compress)

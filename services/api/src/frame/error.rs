@@ -57,11 +57,6 @@ impl Error {
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         match rejection {
-            Rejection::Disabled => Self {
-                status: StatusCode::FORBIDDEN,
-                text: "Job registration, dispatch, and scale are disabled by the scheduler configuration"
-                    .to_owned(),
-            },
             Rejection::Invalid(invalid) => Self::failed(invalid.problems.to_string()),
             Rejection::NotBuilt(missing) => Self::not_built(missing.to_string()),
             Rejection::Update(reason) => Self::failed(reason),

@@ -238,9 +238,11 @@ mod tests {
                 let pieces = pieces.collect::<Vec<_>>().await;
                 pieces.into_iter().flat_map(Result::unwrap).collect()
             }
-            Body::Empty | Body::Events(_) | Body::Other { .. } | Body::OtherPieces { .. } => {
-                panic!("a list is JSON")
-            }
+            Body::Empty
+            | Body::Shared(_)
+            | Body::Events(_)
+            | Body::Other { .. }
+            | Body::OtherPieces { .. } => panic!("a list is JSON of its own"),
         };
         (serde_json::from_slice(&text).unwrap(), next)
     }

@@ -14,23 +14,39 @@ use crate::filter::{self, Filter};
 /// The namespace that stands for all of them.
 const ANY_NAMESPACE: &str = "*";
 
+/// Parameters that say how and when to answer, but not what.
+const NOT_WHAT: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
+
 /// The parameters of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct Query {
+    path: String,
+    pairs: Vec<(String, String)>,
+}
 
 impl Query {
-    /// Reads a query string. Pairs that are not properly escaped are left out.
-    pub(crate) fn parse(query: &str) -> Self {
+    /// Reads the query string of a path. Pairs that are not properly escaped are left out.
+    pub(crate) fn parse(path: &str, query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((unescape(name, true)?, unescape(value, true)?))
         });
-        Self(pairs.collect())
+        Self { path: path.to_owned(), pairs: pairs.collect() }
+    }
+
+    /// What is asked for: requests that ask for the same are the same here.
+    pub(crate) fn asked(&self) -> String {
+        let mut asked = self.path.clone();
+        for (name, value) in self.pairs.iter().filter(|(name, _)| !NOT_WHAT.contains(&name.as_str())) {
+            // With their lengths, whatever letters are in them.
+            asked.push_str(&format!("\0{} {} {name}{value}", name.len(), value.len()));
+        }
+        asked
     }
 
     /// A parameter's first value.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
     /// A parameter's first value; empty where there is none.
@@ -40,7 +56,7 @@ impl Query {
 
     /// Every value of a parameter that may be given more than once.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
     /// A flag, where absent and empty are `default`.
@@ -223,8 +239,18 @@ mod tests {
     }
 
     #[test]
+    fn the_same_is_asked_for_however_it_is_to_be_answered() {
+        let asked = |query| Query::parse("/v1/jobs", query).asked();
+        assert_eq!(asked("prefix=a&index=7&wait=1m&stale&pretty"), asked("prefix=a"));
+        assert_ne!(asked("prefix=a"), asked("prefix=b"));
+        assert_ne!(asked("a=%00b&c=d"), asked("a=&b=&c=d"));
+        assert_ne!(asked("ab=c"), asked("a=bc"));
+        assert_ne!(Query::parse("/v1/nodes", "").asked(), asked(""));
+    }
+
+    #[test]
     fn pairs_are_unescaped_and_broken_ones_left_out() {
-        let query = Query::parse("a=x%20y+z&b&prefix=%zz&%ff=1&a=2&&c=%2F");
+        let query = Query::parse("", "a=x%20y+z&b&prefix=%zz&%ff=1&a=2&&c=%2F");
         assert_eq!(query.get("a"), Some("x y z"));
         assert_eq!(query.get("b"), Some(""));
         assert_eq!(query.get("prefix"), None);
@@ -235,7 +261,7 @@ mod tests {
 
     #[test]
     fn freshness_and_patience() {
-        let reading = |query| Query::parse(query).reading();
+        let reading = |query| Query::parse("", query).reading();
         let plain = Reading { stale: false, after: Index::ZERO, wait: None };
         assert_eq!(reading(""), Ok(plain));
         assert_eq!(reading("stale&index=&wait=-5s"), Ok(Reading { stale: true, ..plain }));
@@ -252,7 +278,7 @@ mod tests {
 
     #[test]
     fn pages() {
-        let limit = |query| Query::parse(query).page().map(|page| page.limit);
+        let limit = |query| Query::parse("", query).page().map(|page| page.limit);
         assert_eq!(limit(""), Ok(None));
         assert_eq!(limit("per_page=0"), Ok(None));
         assert_eq!(limit("per_page=-1"), Ok(Some(0)));
@@ -265,7 +291,7 @@ mod tests {
 
     #[test]
     fn flags_are_those_of_go() {
-        let query = Query::parse("yes=True&no=F&bad=maybe&empty=");
+        let query = Query::parse("", "yes=True&no=F&bad=maybe&empty=");
         assert_eq!(query.flag("yes", false), Ok(true));
         assert_eq!(query.flag("no", true), Ok(false));
         assert_eq!(query.flag("empty", true), Ok(true));
@@ -282,7 +308,7 @@ mod tests {
 
     #[test]
     fn indentation_is_asked_for_by_the_name_alone() {
-        let pretty = |query| Query::parse(query).pretty();
+        let pretty = |query| Query::parse("", query).pretty();
         assert!(pretty("pretty") && pretty("pretty=true") && pretty("pretty="));
         assert!(!pretty("") && !pretty("pretty=0"));
     }

@@ -15,7 +15,7 @@ use wire::Subject;
 use wire::feed::{AskHead, Head};
 
 use super::list::{self, Piece};
-use super::{Answer, Body, Error, Meta, NO_LEADER, Page, Query, Reading};
+use super::{Answer, Body, Error, Meta, NO_LEADER, Page, Query, Question, Reading};
 use crate::Api;
 
 /// Reads that wait for the next question to go out; further ones wait for their place.
@@ -153,7 +153,8 @@ impl Api {
         )
     }
 
-    /// Answers a read, as fresh as it wants and after waiting as long as it wants.
+    /// Answers a read, as fresh as it wants and after waiting as long as it wants. `shape` is to look at nothing but the
+    /// state and what the query says: others who ask the same get the same answer.
     ///
     /// # Errors
     /// If it cannot be fresh enough, or `shape` fails; that something is not there is an answer like others.
@@ -164,8 +165,12 @@ impl Api {
         shape: impl FnOnce(&Snapshot) -> Result<Part, Error>,
     ) -> Result<Answer, Error> {
         let (snapshot, meta) = self.seen(query, &shown).await?;
+        let question = Question::new(&snapshot, query.asked());
+        if let Some(part) = self.kept.find(&question) {
+            return Ok(part.into_answer(meta));
+        }
         match shape(&snapshot) {
-            Ok(part) => Ok(part.into_answer(meta)),
+            Ok(part) => Ok(self.kept.keep(question, part).into_answer(meta)),
             Err(error) if error.is_not_found() => Ok(Answer::error(error).with(meta)),
             Err(error) => Err(error),
         }
@@ -183,7 +188,12 @@ impl Api {
         make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
     ) -> Result<Answer, Error> {
         let (snapshot, meta) = self.seen(query, &shown).await?;
-        Ok(list::body(snapshot, page, make).await.into_answer(meta))
+        let question = Question::new(&snapshot, query.asked());
+        let part = match self.kept.find(&question) {
+            Some(part) => part,
+            None => self.kept.keep(question, list::body(snapshot, page, make).await),
+        };
+        Ok(part.into_answer(meta))
     }
 
     /// What is to be shown: fresh enough, and changed if that is waited for; with the headers that say so.

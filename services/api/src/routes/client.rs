@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn numbers_and_words_of_files() {
-        let query = Query::parse;
+        let query = |text| Query::parse("", text);
         assert_eq!(origin(&query("offset=4&origin=end")), Ok(Origin::End(4)));
         assert_eq!(origin(&query("")), Ok(Origin::Start(0)));
         assert_eq!(origin(&query("origin=middle")).unwrap_err().text, "origin must be start or end");

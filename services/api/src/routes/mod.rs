@@ -62,8 +62,6 @@ impl Request {
 
 /// Serves one request.
 pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload) -> HttpResponse {
-    let query = Query::parse(request.query_string());
-    let (pretty, compress) = (query.pretty(), is_understood(request.headers()));
     let path = match clean(request.uri().path()) {
         Cleaned::Path(path) => path,
         Cleaned::Elsewhere(path) => return redirect(&path, request.query_string()),
@@ -72,6 +70,8 @@ pub(crate) async fn serve(api: Data<Api>, request: HttpRequest, payload: Payload
                 .into_response(false, false);
         }
     };
+    let query = Query::parse(&path, request.query_string());
+    let (pretty, compress) = (query.pretty(), is_understood(request.headers()));
     let open_to = cors::methods(&path);
     let (method, headers) = (request.method(), request.headers());
     if let Some(answer) = cors::preflight(open_to, method, headers) {

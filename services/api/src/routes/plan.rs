@@ -74,7 +74,12 @@ fn try_out(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;
     let failed = failed_groups.iter().map(|(group, metric)| (group.to_string(), metric.to_api()));
     // The copy's indexes are nobody's business.
-    let created = creates.iter().map(|eval| Evaluation { snapshot_index: None, ..eval.to_api() });
+    let created = creates.iter().map(|eval| Evaluation {
+        snapshot_index: None,
+        create_time: Some(now.0),
+        modify_time: Some(now.0),
+        ..eval.to_api()
+    });
     Planned {
         annotations: annotations.to_api(),
         failed_tg_allocs: (!failed_groups.is_empty()).then(|| failed.collect()),

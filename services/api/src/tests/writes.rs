@@ -101,7 +101,11 @@ async fn bad_bodies_never_become_commands() {
             400,
             "Job.TaskGroups[0].Count: invalid type",
         ),
-        (r#"{"Job": {"ID": "a", "Spreads": [{"Weight": 500}]}}"#, 400, "Job.Spreads[0].Weight: 500"),
+        (
+            r#"{"Job": {"ID": "a", "Spreads": [{"Weight": 500}]}}"#,
+            400,
+            "Spread.Job.Spreads.Weight of type int8",
+        ),
         (r#"{"Job": {"ID": "a", "Region": "nowhere"}}"#, 500, "No path to region"),
         (r#"{"Job": {"ID": "a"}, "EvalPriority": 101}"#, 400, "Eval priority must be between 1 and 100"),
         (r#"{"Job": {"ID": "a b"}}"#, 500, "2 errors occurred:\n\t* Job ID contains a space"),

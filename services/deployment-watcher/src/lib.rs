@@ -62,7 +62,7 @@ pub async fn run(
     let gather = Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0);
     loop {
         let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, Singleton::DeploymentWatcher, process) => lease,
+            lease = bus::lease::hold(&bus, &replica, Singleton::DeploymentWatcher, process) => lease,
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {

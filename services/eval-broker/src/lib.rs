@@ -82,7 +82,7 @@ pub async fn run(
     };
     loop {
         let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, Singleton::EvalBroker, process) => lease,
+            lease = bus::lease::hold(&bus, &replica, Singleton::EvalBroker, process) => lease,
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {

@@ -81,7 +81,7 @@ impl Args {
 }
 
 /// Heartbeats within so long are looked at together: with ten thousand nodes two come each millisecond.
-const HEARTBEATS_PAUSE: Duration = Duration::from_millis(20);
+const HEARTBEATS_PAUSE: Duration = Duration::from_millis(50);
 
 /// What cannot be done without a connection.
 const SERVING: &str = "cannot serve agents";
@@ -111,7 +111,7 @@ pub async fn run(
     tasks.spawn(actor::follow_connection(bus.reconnections(), timers.clone()));
     loop {
         let lease = tokio::select! {
-            lease = bus::lease::hold(&bus, Singleton::NodeTracker, process) => lease,
+            lease = bus::lease::hold(&bus, &replica, Singleton::NodeTracker, process) => lease,
             _ = tasks.join_next() => return Err(stopped_serving()),
             () = stop.cancelled() => return Ok(()),
         };

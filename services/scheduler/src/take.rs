@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::RequestError;
+use model::Epoch;
+use model::cluster::Singleton;
 use model::job::JobType;
 use state::{Replica, State, Table, WatchKey};
 use telemetry::clock;
@@ -88,6 +90,11 @@ async fn resumed(replica: &Replica, paused: &mut watch::Receiver<bool>) {
     }
 }
 
+/// Which broker is active.
+fn broker_epoch(state: &State) -> Option<Epoch> {
+    state.lease(Singleton::EvalBroker).map(|lease| lease.epoch)
+}
+
 /// The broker, as far as this process gets an answer from it.
 struct Broker {
     backoff: Backoff,
@@ -105,8 +112,22 @@ impl Broker {
         };
         // Watched before asking, so that a broker that takes over meanwhile is not missed.
         let mut leases = shared.replica.watch([WatchKey::Table(Table::Leases)]);
+        let epoch = broker_epoch(&shared.replica.snapshot());
         let asked = clock::monotonic();
-        let answer = shared.bus.request::<_, Dequeued>(Subject::Dequeue, &dequeue, POLL + POLL_MARGIN).await;
+        let asking = shared.bus.request::<_, Dequeued>(Subject::Dequeue, &dequeue, POLL + POLL_MARGIN);
+        let another = async {
+            while broker_epoch(&shared.replica.snapshot()) == epoch {
+                leases.changed().await;
+            }
+        };
+        let answer = tokio::select! {
+            answer = asking => answer,
+            // Whoever was asked is not the broker any more, and what it hands out is handed out again.
+            () = another => {
+                self.backoff.reset();
+                return Vec::new();
+            }
+        };
         match answer {
             Ok(dequeued) => {
                 self.backoff.reset();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use model::cluster::Singleton;
 use model::{Epoch, ProcessId};
+use state::Replica;
 use telemetry::clock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -41,10 +42,11 @@ pub struct Lease {
 
 /// Waits until this process is granted the lease of `service`, however long others hold it.
 ///
-/// The process follows the feed, so that the lease is renewed as soon as a new applier announces itself.
-pub async fn hold(bus: &Bus, service: Singleton, process: ProcessId) -> Lease {
+/// The process follows the feed, so that the lease is renewed as soon as a new applier announces itself; its replica says
+/// which epoch the holder has that may be gone.
+pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: ProcessId) -> Lease {
     let mut is_told = false;
-    let mut holder = Holder::default();
+    let mut holder = Holder::new(replica, service);
     loop {
         match take(bus, service, process, holder.gone()).await {
             Ok(lease) => {
@@ -55,7 +57,7 @@ pub async fn hold(bus: &Bus, service: Singleton, process: ProcessId) -> Lease {
                 if !std::mem::replace(&mut is_told, true) {
                     tracing::info!(service = service.as_str(), reason, "waiting for the lease");
                 }
-                holder.watch(bus, service, rand::random_range(TURN / 2..=TURN)).await;
+                holder.watch(bus, rand::random_range(TURN / 2..=TURN)).await;
             }
         }
     }
@@ -70,29 +72,41 @@ impl Lease {
 }
 
 /// What a process that waits for a lease knows of its holder.
-#[derive(Debug, Default)]
-struct Holder {
+struct Holder<'a> {
+    replica: &'a Replica,
+    service: Singleton,
+    /// The epoch that it holds.
     epoch: Option<Epoch>,
+    /// So many looks in a row found nobody.
     unanswered: u32,
 }
 
-impl Holder {
+impl<'a> Holder<'a> {
+    fn new(replica: &'a Replica, service: Singleton) -> Self {
+        Self { replica, service, epoch: None, unanswered: 0 }
+    }
+
     /// The epoch of a holder that is gone.
     fn gone(&self) -> Option<Epoch> {
         self.epoch.filter(|_| self.unanswered >= LOOKS)
     }
 
     /// Looks whether the holder is there, for so long, or until it is gone.
-    async fn watch(&mut self, bus: &Bus, service: Singleton, length: Duration) {
+    async fn watch(&mut self, bus: &Bus, length: Duration) {
         let end = clock::monotonic() + length;
         self.unanswered = 0;
         while clock::monotonic() < end && self.gone().is_none() {
             tokio::time::sleep(LOOK).await;
-            match bus.request(Subject::LeaseHolder(service), &AskHolder {}, LOOK_WITHIN).await {
-                Ok(Holding { epoch }) => *self = Self { epoch: Some(epoch), unanswered: 0 },
+            let epoch = self.replica.snapshot().lease(self.service).map(|lease| lease.epoch);
+            if epoch != self.epoch {
+                // It is another one, and may not listen yet.
+                (self.epoch, self.unanswered) = (epoch, 0);
+            }
+            let subject = Subject::LeaseHolder(self.service);
+            match bus.request::<_, Holding>(subject, &AskHolder {}, LOOK_WITHIN).await {
                 Err(RequestError::NoResponders) => self.unanswered += 1,
-                // It may only be slow.
-                Err(_) => self.unanswered = 0,
+                // It answers, or may only be slow.
+                Ok(Holding {}) | Err(_) => self.unanswered = 0,
             }
         }
     }
@@ -121,14 +135,14 @@ async fn take(
     let asked = asked.map_err(|error| telemetry::chain(&error))?;
     let mut tasks = JoinSet::new();
     tasks.spawn(keep(bus.clone(), renewal, since, tell));
-    tasks.spawn(answer_those_who_wait(asked, epoch));
+    tasks.spawn(answer_those_who_wait(asked));
     Ok(Lease { epoch, lost, _tasks: tasks })
 }
 
-async fn answer_those_who_wait(mut asked: Requests, epoch: Epoch) {
+async fn answer_those_who_wait(mut asked: Requests) {
     while let Some(request) = asked.next().await {
         if let Some((request, AskHolder {})) = request.read().await {
-            request.answer(&Holding { epoch }).await;
+            request.answer(&Holding {}).await;
         }
     }
 }

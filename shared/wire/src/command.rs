@@ -396,11 +396,8 @@ pub struct TakeLease {
 pub struct AskHolder {}
 
 /// The active process of a singleton is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
-    /// The epoch that it holds, as far as it knows.
-    pub epoch: Epoch,
-}
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {}
 
 /// The active process of a singleton still is there. No command: nothing is written. Answered by [`Answer`], where
 /// `Done` names the epoch; one that is not the lease's is refused as deposed.

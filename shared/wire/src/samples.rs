@@ -406,7 +406,7 @@ fn every_message_comes_back_as_it_went_out() {
         returns(AskHolder {}),
         returns(ForceGarbage {}),
         returns(GarbageBegun {}),
-        returns(Holding { epoch: EPOCH }),
+        returns(Holding {}),
         returns(Changes {
             history: HISTORY,
             first: INDEX,

@@ -1,4 +1,5 @@
-//! Plays many histories. `SEEDS=100000` plays so many, `SEED=7` that one alone; `BUG=LosesWakeUps` plants that bug alone.
+//! Plays many histories. `SEEDS=100000` plays so many, from `FROM` on; `SEED=7` plays that one alone; `BUG=LosesWakeUps`
+//! plants that bug alone.
 #![allow(clippy::print_stdout, reason = "figures are what a long run is for")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +45,10 @@ fn on_every_core(numbers: std::ops::Range<u64>, work: impl Fn(u64) -> bool + Syn
 fn every_history_holds() {
     let seeds = match setting("SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..setting("SEEDS").unwrap_or(SEEDS),
+        None => {
+            let from = setting("FROM").unwrap_or(0);
+            from..from + setting("SEEDS").unwrap_or(SEEDS)
+        }
     };
     let begun = telemetry::clock::monotonic();
     let reports = std::sync::Mutex::new(Vec::new());
@@ -52,6 +56,9 @@ fn every_history_holds() {
     on_every_core(seeds, |seed| {
         let report = play(seed);
         let is_bad = report.violation.is_some();
+        if let Some(violation) = &report.violation {
+            println!("SEED={seed}: {violation}");
+        }
         let mut reports = reports.lock().expect("nobody panics with it");
         reports.push((seed, report));
         if reports.len().is_multiple_of(PROGRESS_EVERY) {

@@ -91,11 +91,11 @@ impl Log for MemoryLog {
     }
 }
 
-fn decode(set: &Bytes) -> ChangeSet {
+pub(crate) fn decode(set: &Bytes) -> ChangeSet {
     wire::decode(ChangeSet::KIND, ChangeSet::VERSION, set).unwrap()
 }
 
-fn encode(index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
+pub(crate) fn encode(index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
     let set = ChangeSet {
         index: Index(index),
         at: Timestamp::from_secs(1_767_225_600),

@@ -1,14 +1,18 @@
 //! Leases: granted, renewed, and lost in each of the ways there are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bus::{Bus, Request, Requests, lease};
-use model::cluster::Singleton;
+use model::change::Change;
+use model::cluster::{Lease, Singleton};
 use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use state::{Replica, State};
 use wire::command::{Answer, Command, Done, LEASE, RenewLease, TakeLease};
 use wire::feed::Head;
 use wire::{Refusal, RefusalKind, Subject};
 
+use crate::feed::{decode, encode};
 use crate::scene::{Scene, next, soon};
 
 const SERVICE: Singleton = Singleton::EvalBroker;
@@ -43,7 +47,9 @@ impl Applier {
     /// A lease that is held.
     async fn grant(&mut self, bus: &Bus) -> lease::Lease {
         let granting = async { grant(self.asked().await).await };
-        let (lease, ()) = soon(async { tokio::join!(lease::hold(bus, SERVICE, PROCESS), granting) }).await;
+        let replica = Replica::new(State::default());
+        let holding = lease::hold(bus, &replica, SERVICE, PROCESS);
+        let (lease, ()) = soon(async { tokio::join!(holding, granting) }).await;
         assert_eq!(lease.epoch, EPOCH);
         lease
     }
@@ -70,7 +76,30 @@ async fn a_lease_that_another_holds_is_waited_for() {
         applier.asked().await.refuse(refusal(RefusalKind::Conflict)).await;
         grant(applier.asked().await).await;
     };
-    let (lease, ()) = soon(async { tokio::join!(lease::hold(&bus, SERVICE, PROCESS), answering) }).await;
+    let replica = Replica::new(State::default());
+    let holding = lease::hold(&bus, &replica, SERVICE, PROCESS);
+    let (lease, ()) = soon(async { tokio::join!(holding, answering) }).await;
+    assert_eq!(lease.epoch, EPOCH);
+}
+
+#[tokio::test]
+async fn a_holder_that_nobody_can_reach_is_said_to_be_gone() {
+    let scene = Scene::new().await;
+    let bus = scene.bus().await;
+    let mut applier = Applier::new(&bus).await;
+    let holder = ProcessId::from_bytes([6; 16]);
+    let held = Change::Lease(Lease { service: SERVICE, holder, epoch: Epoch(6), modify_index: Index(1) });
+    let replica = Replica::new(State::default());
+    replica.apply(vec![Arc::new(decode(&encode(1, 0, vec![held])))]).unwrap();
+    let answering = async {
+        applier.asked().await.refuse(refusal(RefusalKind::Conflict)).await;
+        let (request, command) = next(&mut applier.commands).await.read::<Command>().await.unwrap();
+        let gone = Some(Epoch(6));
+        assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS, gone }));
+        grant(request).await;
+    };
+    let holding = lease::hold(&bus, &replica, SERVICE, PROCESS);
+    let (lease, ()) = soon(async { tokio::join!(holding, answering) }).await;
     assert_eq!(lease.epoch, EPOCH);
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Response};
+use anyhow::Context as _;
+use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::{Method, Request, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -23,7 +25,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
     address: String,
     query: Vec<(&'static str, String)>,
-    token: Option<String>,
+    token: Option<HeaderValue>,
     /// User and password for a proxy in front of the API.
     login: Option<(String, Option<String>)>,
 }
@@ -40,7 +42,10 @@ impl Client {
             value.clone().filter(|value| !value.is_empty()).map(|value| (name, value))
         };
         let query = [given("namespace", &flags.namespace), given("region", &flags.region)];
-        let token = flags.token.clone().filter(|token| !token.is_empty());
+        let token = flags.token.as_ref().filter(|token| !token.is_empty());
+        let token = token.map(|token| HeaderValue::from_str(token)).transpose();
+        let mut token = token.context("cannot use the token: it has characters that no header may have")?;
+        token.iter_mut().for_each(|token| token.set_sensitive(true));
         let login = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|login| !login.is_empty());
         let login = login.map(|login| match login.split_once(':') {
             Some((user, password)) => (user.to_owned(), Some(password.to_owned())),
@@ -57,16 +62,28 @@ impl Client {
 
     /// Reads an object.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::GET, path).query(query).timeout(ANSWER)).await
+        self.answer(path, self.request(Method::GET, path, query).timeout(ANSWER)).await
+    }
+
+    /// Reads a page of a list, and the token of the next one if there is one.
+    pub(crate) async fn get_page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+    ) -> Result<(T, Option<String>), Error> {
+        let response = self.send(self.request(Method::GET, path, query).timeout(ANSWER)).await?;
+        let next = header(&response, "x-nomad-nexttoken").map(str::to_owned);
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
+        Ok((decode(path, &bytes)?, next.filter(|token| !token.is_empty())))
     }
 
     /// Waits until an object is newer than `index`, and reads it with its index. Returns the old one after a while.
     pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
-        let query = [("index", index.to_string()), ("wait", format!("{}s", WAIT.as_secs()))];
-        let request = self.request(Method::GET, path).query(&query).timeout(WAIT_ANSWER);
+        let (index_text, wait) = (index.to_string(), format!("{}s", WAIT.as_secs()));
+        let query = [("index", index_text.as_str()), ("wait", wait.as_str())];
+        let request = self.request(Method::GET, path, &query).timeout(WAIT_ANSWER);
         let response = self.send(request).await?;
-        let header = response.headers().get("x-nomad-index").and_then(|value| value.to_str().ok());
-        let found = header.and_then(|value| value.parse().ok()).unwrap_or(0);
+        let found = header(&response, "x-nomad-index").and_then(|value| value.parse().ok()).unwrap_or(0);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         // An index that went back says that the cluster is another one now: begin anew.
         let next = if found < index { 0 } else { found };
@@ -75,7 +92,7 @@ impl Client {
 
     /// Reads something that comes in pieces.
     pub(crate) async fn stream(&self, path: &str, query: Query<'_>) -> Result<Response, Error> {
-        self.send(self.request(Method::GET, path).query(query)).await
+        self.send(self.request(Method::GET, path, query)).await
     }
 
     /// Sends an object.
@@ -84,21 +101,52 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        self.answer(path, self.request(Method::PUT, path).json(body).timeout(ANSWER)).await
+        self.put_with(path, &[], body).await
+    }
+
+    /// Sends an object, and says more about it in a query.
+    pub(crate) async fn put_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: Query<'_>,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        self.answer(path, self.request(Method::PUT, path, query).json(body).timeout(ANSWER)).await
     }
 
     /// Orders something that is answered with nothing.
     pub(crate) async fn order(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::PUT, path).timeout(ANSWER)).await.map(drop)
+        self.send(self.request(Method::PUT, path, &[]).timeout(ANSWER)).await.map(drop)
     }
 
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::DELETE, path).query(query).timeout(ANSWER)).await
+        self.answer(path, self.request(Method::DELETE, path, query).timeout(ANSWER)).await
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let mut request = self.http.request(method, format!("{}{path}", self.address)).query(&self.query);
+    /// A request for whatever, as it would be sent.
+    pub(crate) fn prepared(
+        &self,
+        method: Method,
+        path: &str,
+        query: Query<'_>,
+        headers: HeaderMap,
+    ) -> anyhow::Result<Request> {
+        let request = self.request(method, path, query).headers(headers).build();
+        request.map_err(reqwest::Error::without_url).with_context(|| format!("cannot ask for {path:?}"))
+    }
+
+    /// Sends a request. Whatever the status, it is an answer.
+    pub(crate) async fn execute(&self, request: Request) -> Result<Response, Error> {
+        self.http.execute(request).await.map_err(|error| self.unreachable(error))
+    }
+
+    /// A request. What the command says in its query goes before what flags say of all requests.
+    fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
+        let is_said = |(name, _): &&(&str, String)| query.iter().any(|(said, _)| said == name);
+        let flags: Vec<_> = self.query.iter().filter(|pair| !is_said(pair)).collect();
+        let mut request =
+            self.http.request(method, format!("{}{path}", self.address)).query(query).query(&flags);
         if let Some((user, password)) = &self.login {
             request = request.basic_auth(user, password.as_ref());
         }
@@ -148,6 +196,11 @@ impl Error {
             Error::Unreadable { .. } => false,
         }
     }
+}
+
+/// The text of a header.
+fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
+    response.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Reads keys in whatever case, as every client of this API does.

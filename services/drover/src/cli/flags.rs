@@ -111,16 +111,28 @@ impl Show {
     }
 }
 
+/// A flag that is said to be true or false, as Go reads it.
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
+    go_bool(text).ok_or_else(|| "want true or false".to_owned())
+}
+
 /// Arguments as the parser takes them: `-json` as `--json`, `--f` as `-f`, and of switches with a value, as in
-/// `-detach=true`, the switch or nothing. A lone dash, a number and whatever comes after `--` stay as they are.
+/// `-detach=true`, the switch or nothing. A lone dash, a number and whatever comes after `--` stay as they are, and so
+/// does what comes after a flag that wants a value, whatever it begins with.
+///
+/// Flags may also stand after arguments, where Go's parser takes no more of them.
 pub(crate) fn normalised(
     tree: &clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Vec<OsString> {
     let mut command = tree;
-    let mut literal = false;
-    let mut normalised = Vec::new();
+    let (mut literal, mut wants_value) = (false, false);
+    let mut normalised: Vec<OsString> = Vec::new();
     for (at, argument) in arguments.into_iter().enumerate() {
+        if std::mem::take(&mut wants_value) {
+            attach(&mut normalised, argument);
+            continue;
+        }
         literal |= argument == "--";
         let text = argument.to_str().unwrap_or_default();
         let flag = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|_| !literal);
@@ -134,7 +146,10 @@ pub(crate) fn normalised(
         };
         let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
         let dashes = if name.len() == 1 { "-" } else { "--" };
-        match value.filter(|_| is_switch(command, name)).and_then(go_bool) {
+        let known = called(command, name);
+        wants_value = value.is_none() && known.is_some_and(wants_next);
+        let is_switch = known.is_some_and(|flag| matches!(flag.get_action(), clap::ArgAction::SetTrue));
+        match value.filter(|_| is_switch).and_then(go_bool) {
             Some(true) => normalised.push(format!("{dashes}{name}").into()),
             Some(false) => {}
             None => normalised.push(format!("{dashes}{flag}").into()),
@@ -143,16 +158,30 @@ pub(crate) fn normalised(
     normalised
 }
 
-/// Whether a flag of the command stands alone.
-fn is_switch(command: &clap::Command, name: &str) -> bool {
-    let called = |argument: &&clap::Arg| {
+/// Adds the value of the flag before it; one that looks like a flag has to be a part of it.
+fn attach(arguments: &mut Vec<OsString>, value: OsString) {
+    let looks_like_flag = value != "-" && value.as_encoded_bytes().starts_with(b"-");
+    match arguments.last_mut().filter(|_| looks_like_flag) {
+        Some(flag) => {
+            flag.push("=");
+            flag.push(value);
+        }
+        None => arguments.push(value),
+    }
+}
+
+/// The command's flag of that name.
+fn called<'c>(command: &'c clap::Command, name: &str) -> Option<&'c clap::Arg> {
+    command.get_arguments().find(|argument| {
         argument.get_long() == Some(name)
             || argument.get_short().is_some_and(|short| name == short.to_string())
-    };
-    command
-        .get_arguments()
-        .find(called)
-        .is_some_and(|argument| matches!(argument.get_action(), clap::ArgAction::SetTrue))
+    })
+}
+
+/// Whether the next argument is the flag's value.
+fn wants_next(flag: &clap::Arg) -> bool {
+    matches!(flag.get_action(), clap::ArgAction::Set | clap::ArgAction::Append)
+        && !flag.is_require_equals_set()
 }
 
 /// What Go reads as true and false.
@@ -197,6 +226,15 @@ mod tests {
         let expected = ["drover", "job", "run", "--detach", "--check-index=1", "--json=x", "a"];
         assert_eq!(normal(&given), expected);
         assert_eq!(normal(&["drover", "logs", "-f=true", "1a"]), ["drover", "logs", "-f", "1a"]);
+    }
+
+    #[test]
+    fn values_may_look_like_flags() {
+        let given = ["drover", "eval", "list", "-filter", "-x", "-job", "a", "-page-token", "-", "-json"];
+        let expected = ["drover", "eval", "list", "--filter=-x", "--job", "a", "--page-token", "-", "--json"];
+        assert_eq!(normal(&given), expected);
+        let given = ["drover", "job", "run", "-var", "--", "-hcl2-strict", "a"];
+        assert_eq!(normal(&given), ["drover", "job", "run", "--var=--", "--hcl2-strict", "a"]);
     }
 
     fn api(arguments: &[&str]) -> Api {

@@ -1,6 +1,6 @@
 //! What can be said to the binary.
 
-use crate::cli::{alloc, deployment, eval, fmt, job, node, system};
+use crate::cli::{agent_info, alloc, deployment, eval, fmt, job, node, server, status, system};
 use crate::{agent_command, dev, operator, sim_nodes};
 
 /// Drover runs jobs on many machines and keeps them running.
@@ -29,7 +29,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: job::Command,
     },
-    /// Shows allocations and their logs
+    /// Shows allocations, their logs and their files
     Alloc {
         #[command(subcommand)]
         command: alloc::Command,
@@ -49,6 +49,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: node::Command,
     },
+    /// Shows the servers
+    Server {
+        #[command(subcommand)]
+        command: server::Command,
+    },
+    /// Shows whatever has an id
+    Status(status::Args),
+    /// Shows figures of the server that answers
+    AgentInfo(agent_info::Args),
     /// Lays out job files
     Fmt(fmt::Args),
     /// The same as `job init`
@@ -66,27 +75,33 @@ pub(crate) enum Command {
     /// The same as `job stop`
     #[command(hide = true)]
     Stop(job::stop::Args),
-    /// The same as `job status`
+    /// The same as `job inspect`
     #[command(hide = true)]
-    Status(job::status::Args),
+    Inspect(job::inspect::Args),
     /// The same as `alloc logs`
     #[command(hide = true)]
     Logs(alloc::logs::Args),
+    /// The same as `alloc fs`
+    #[command(hide = true)]
+    Fs(alloc::fs::Args),
     /// The same as `alloc status`
     #[command(hide = true)]
     AllocStatus(alloc::status::Args),
     /// The same as `eval status`
     #[command(hide = true)]
-    EvalStatus(eval::Args),
+    EvalStatus(eval::status::Args),
     /// The same as `node status`
     #[command(hide = true)]
     NodeStatus(node::Args),
+    /// The same as `server members`
+    #[command(hide = true)]
+    ServerMembers(server::Members),
     /// Sees to what the cluster keeps
     System {
         #[command(subcommand)]
         command: system::Command,
     },
-    /// Sees to the cluster's database
+    /// Sees to the cluster's settings and its database
     Operator {
         #[command(subcommand)]
         command: operator::Command,

@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> ExitCode {
-    use cli::{alloc, deployment, eval, fmt, job, node, system};
+    use cli::{agent_info, alloc, deployment, eval, fmt, job, node, server, status, system};
     match command {
         Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
             cli::run(args.api.clone(), |session| job::run::run(session, args))
@@ -54,14 +54,33 @@ fn run(command: Command) -> ExitCode {
         Command::Job { command: job::Command::Stop(args) } | Command::Stop(args) => {
             cli::run(args.api.clone(), |session| job::stop::run(session, args))
         }
-        Command::Job { command: job::Command::Status(args) } | Command::Status(args) => {
+        Command::Job { command: job::Command::Restart(args) } => {
+            cli::run(args.api.clone(), |session| job::restart::run(session, args))
+        }
+        Command::Job { command: job::Command::Eval(args) } => {
+            cli::run(args.api.clone(), |session| job::eval::run(session, args))
+        }
+        Command::Job { command: job::Command::Status(args) } => {
             cli::run(args.api.clone(), |session| job::status::run(session, args))
         }
+        Command::Job { command: job::Command::Allocs(args) } => {
+            cli::run(args.api.clone(), |session| job::allocs::run(session, args))
+        }
+        Command::Job { command: job::Command::History(args) } => {
+            cli::run(args.api.clone(), |session| job::history::run(session, args))
+        }
+        Command::Job { command: job::Command::Inspect(args) } | Command::Inspect(args) => {
+            cli::run(args.api.clone(), |session| job::inspect::run(session, args))
+        }
+        Command::Status(args) => cli::run(args.api.clone(), |session| status::run(session, args)),
         Command::Alloc { command: alloc::Command::Status(args) } | Command::AllocStatus(args) => {
             cli::run(args.api.clone(), |session| alloc::status::run(session, args))
         }
         Command::Alloc { command: alloc::Command::Logs(args) } | Command::Logs(args) => {
             cli::run(args.api.clone(), |session| alloc::logs::run(session, args))
+        }
+        Command::Alloc { command: alloc::Command::Fs(args) } | Command::Fs(args) => {
+            cli::run(args.api.clone(), |session| alloc::fs::run(session, args))
         }
         Command::Alloc { command: alloc::Command::Stop(args) } => {
             cli::run(args.api.clone(), |session| alloc::stop::run(session, args))
@@ -72,8 +91,11 @@ fn run(command: Command) -> ExitCode {
         Command::Alloc { command: alloc::Command::Signal(args) } => {
             cli::run(args.api.clone(), |session| alloc::signal::run(session, args))
         }
+        Command::Eval { command: eval::Command::List(args) } => {
+            cli::run(args.api.clone(), |session| eval::list::run(session, args))
+        }
         Command::Eval { command: eval::Command::Status(args) } | Command::EvalStatus(args) => {
-            cli::run(args.api.clone(), |session| eval::run(session, args))
+            cli::run(args.api.clone(), |session| eval::status::run(session, args))
         }
         Command::Node { command: node::Command::Status(args) } | Command::NodeStatus(args) => {
             cli::run(args.api.clone(), |session| node::run(session, args))
@@ -90,12 +112,17 @@ fn run(command: Command) -> ExitCode {
         Command::Deployment { command: deployment::Command::Fail(args) } => {
             cli::run(args.api.clone(), |session| deployment::fail(session, args))
         }
+        Command::Server { command: server::Command::Members(args) } | Command::ServerMembers(args) => {
+            cli::run(args.api.clone(), |session| server::members(session, args))
+        }
+        Command::AgentInfo(args) => cli::run(args.api.clone(), |session| agent_info::run(session, args)),
         Command::System { command: system::Command::Gc(args) } => {
             cli::run(args.api.clone(), |session| system::collect_garbage(session, args))
         }
         Command::Operator { command: operator::Command::AcceptDatabase(args) } => {
             operator::accept_database(&args)
         }
+        Command::Operator { command: operator::Command::OverApi(command) } => cli::operator::run(*command),
         Command::Version => cli::version(),
 
         Command::Api(args) => {
@@ -159,6 +186,22 @@ mod tests {
             "drover deployment fail -detach 1a2b",
             "drover node eligibility -disable 1a2b",
             "drover system gc",
+            "drover job history -p -diff-version 2 -version=3 web",
+            "drover job inspect -version 3 web",
+            "drover inspect -json web",
+            "drover job restart -batch-size=20% -batch-wait 10s -on-error=fail -task a -task b web",
+            "drover eval list -per-page 3 -page-token=12.1a -filter x -json",
+            "drover alloc fs -stat -H 1a2b alloc/logs",
+            "drover fs -f -n 5 -job -group web example alloc/a.txt",
+            "drover logs -job -c 100 example task",
+            "drover status -short -verbose 1a2b",
+            "drover agent-info -json",
+            "drover server members -detailed",
+            "drover server-members",
+            "drover operator scheduler get-config -json",
+            "drover operator scheduler set-config -preempt-batch-scheduler -pause-eval-broker=0 -check-index 3",
+            "drover operator api -X PUT -d {} -H a:b -dryrun /v1/jobs",
+            "drover operator metrics -format prometheus",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

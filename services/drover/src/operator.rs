@@ -1,4 +1,4 @@
-//! What an operator does to the database itself, whether the cluster runs or not.
+//! What operators do: to the database itself, whether the cluster runs or not, and over the API.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ use crate::process::fail;
 pub(crate) enum Command {
     /// Accepts a database that lost acknowledged writes, or was moved, as it is now
     AcceptDatabase(AcceptDatabase),
+    #[command(flatten)]
+    OverApi(Box<crate::cli::operator::Command>),
 }
 
 /// Accepts a database that services refuse because it went back, by a restore or a bad failover, or was moved to another

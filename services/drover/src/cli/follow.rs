@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Waits for something newer than `index`, also while the API is away for a moment.
-    async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
+    pub(super) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
         let mut away_since = None;
         let mut pause = AGAIN_AFTER;
         loop {
@@ -100,7 +100,8 @@ impl Session {
         }
     }
 
-    fn tell(&self, lines: Vec<Line>) {
+    /// Says these lines, with the time.
+    pub(super) fn tell(&self, lines: Vec<Line>) {
         let now = format::moment(format::now());
         let mut page = Page::default();
         for line in lines {

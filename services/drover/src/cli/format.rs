@@ -42,6 +42,20 @@ fn duration(secs: i64) -> String {
     shown.map(|(amount, unit)| format!("{amount}{unit}")).collect()
 }
 
+/// An amount of bytes, as `59 B` or `1.4 MiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let Some(last) = (0..UNITS.len()).rev().find(|unit| bytes >> (10 * (unit + 1)) > 0) else {
+        return format!("{bytes} B");
+    };
+    let amount = bytes as f64 / (1_u64 << (10 * (last + 1))) as f64;
+    if amount.fract() == 0.0 {
+        format!("{amount} {}", UNITS[last])
+    } else {
+        format!("{amount:.1} {}", UNITS[last])
+    }
+}
+
 /// A number that may be missing.
 pub(crate) fn number(number: Option<i64>) -> String {
     number.unwrap_or_default().to_string()
@@ -79,6 +93,15 @@ mod tests {
         assert_eq!(moment(1_136_214_245 * SECOND), "2006-01-02T15:04:05Z");
         assert_eq!(moment(0), "");
         assert_eq!(ago(1_136_214_245 * SECOND, i64::MAX, true), "2006-01-02T15:04:05Z");
+    }
+
+    #[test]
+    fn bytes_are_counted_in_units_that_fit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(300 << 20), "300 MiB");
+        assert_eq!(bytes(u64::MAX), "16 EiB");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The command line for people and their scripts: commands that speak to a cluster's HTTP API and to nothing else
 //! (`spec/cli.md`). Names, flags, columns and exit codes are those that scripts depend on.
 
+pub(crate) mod agent_info;
 pub(crate) mod alloc;
 mod client;
+mod confirm;
 pub(crate) mod deployment;
 pub(crate) mod eval;
 pub(crate) mod flags;
@@ -12,10 +14,14 @@ mod format;
 pub(crate) mod job;
 mod monitor;
 pub(crate) mod node;
+pub(crate) mod operator;
 mod output;
 mod page;
+mod paging;
 mod prefix;
 mod reasons;
+pub(crate) mod server;
+pub(crate) mod status;
 pub(crate) mod system;
 pub(crate) mod usage;
 

@@ -75,6 +75,14 @@ pub(crate) struct Args {
     page_token: Option<String>,
 }
 
+impl Args {
+    /// Those that show one node.
+    pub(super) fn one(api: flags::Api, show: flags::Show, node: Option<String>, short: bool) -> Self {
+        let (quiet, allocs, os) = (false, false, false);
+        Self { api, show, node, quiet, short, allocs, os, per_page: None, page_token: None }
+    }
+}
+
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     args.show.check()?;
     match &args.node {

@@ -21,13 +21,12 @@ acl bootstrap
 acl policy apply|delete|info|list|self
 acl role create|delete|info|list|update
 acl token create|update|delete|info|list|self
-alloc exec|pause|fs|checks
-agent-info
+alloc exec|pause|checks
 check
 config validate
 deployment pause|promote|resume|unblock
-eval delete|list
-job action|allocs|restart|deployments|dispatch|eval|history|inspect
+eval delete
+job action|deployments|dispatch
 job periodic force
 job promote|revert|scale|scaling-events|start
 job tag apply|unset
@@ -40,11 +39,10 @@ node identity get|renew
 node intro create
 node meta apply|read
 node pool apply|delete|info|init|jobs|list|nodes
-operator api|client-state|debug|metrics|utilization
+operator client-state|debug|utilization
 operator autopilot get-config|set-config|health
 operator gossip keyring install|use|list|remove|generate
 operator raft list-peers|remove-peer|transfer-leadership|info|logs|state|migrate-backend
-operator scheduler get-config|set-config
 operator root keyring list|remove|rotate
 operator snapshot save|inspect|state|restore|redact
 plugin status
@@ -52,7 +50,7 @@ quota apply|delete|init|inspect|list|status
 recommendation apply|dismiss|info|list
 scaling policy info|list
 sentinel list|apply|delete|read
-server force-leave|join|members
+server force-leave|join
 service list|info|delete
 setup consul|vault
 system reconcile summaries
@@ -64,8 +62,8 @@ volume init|status|register|deregister|detach|create|delete
 volume snapshot create|delete|list
 volume claim list|delete
 windows service install|uninstall
-action|exec|fs|inspect|start
-node-drain|server-join|server-force-leave|server-members|client-config|debug
+action|exec|start
+node-drain|server-join|server-force-leave|client-config|debug
 ";
 
 /// Says what is wrong with the arguments, or gives the help or version that was asked for.
@@ -131,7 +129,7 @@ mod tests {
         assert_eq!(found("job periodic force x").as_deref(), Some("job periodic force"));
         assert_eq!(found("acl").as_deref(), Some("acl"));
         assert_eq!(found("acl token").as_deref(), Some("acl token"));
-        assert_eq!(found("inspect x").as_deref(), Some("inspect"));
+        assert_eq!(found("action x").as_deref(), Some("action"));
         assert_eq!(found("job frobnicate"), None);
         assert_eq!(found("acl token frobnicate"), None);
         assert_eq!(found("frobnicate"), None);

@@ -1,10 +1,14 @@
 //! `drover alloc …`.
 
+mod frames;
+pub(crate) mod fs;
 pub(crate) mod logs;
 pub(crate) mod restart;
 pub(crate) mod signal;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod tail;
+mod which;
 
 use api_types::AllocListStub;
 
@@ -13,11 +17,13 @@ use super::format;
 use super::page::Page;
 use super::prefix::{Kind, whole_id};
 
-/// Allocations: look at them, read their logs, stop them and their tasks.
+/// Allocations: look at them, read their logs and files, stop them and their tasks.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows an allocation with its tasks and what happened to them
     Status(status::Args),
+    /// Shows an allocation's files
+    Fs(fs::Args),
     /// Prints what a task has written
     Logs(logs::Args),
     /// Stops an allocation; another one takes its place

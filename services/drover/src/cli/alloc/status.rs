@@ -17,12 +17,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    show: flags::Show,
+    pub(in crate::cli) show: flags::Show,
     /// The allocation: its id, or the beginning of it.
-    alloc: Option<String>,
+    pub(in crate::cli) alloc: Option<String>,
     /// One line a task, and no events.
     #[arg(long)]
-    short: bool,
+    pub(in crate::cli) short: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {

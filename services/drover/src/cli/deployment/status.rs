@@ -17,12 +17,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    show: flags::Show,
+    pub(in crate::cli) show: flags::Show,
     /// The deployment: its id, or the beginning of it; without one, all deployments.
-    deployment: Option<String>,
+    pub(in crate::cli) deployment: Option<String>,
     /// Follow it to its end; exits with 0 if it succeeds.
     #[arg(long, conflicts_with = "json", requires = "deployment")]
-    monitor: bool,
+    pub(in crate::cli) monitor: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {

@@ -1,8 +1,14 @@
 //! `drover job …`.
 
+pub(crate) mod allocs;
+mod diff;
+pub(crate) mod eval;
 pub(crate) mod file;
+pub(crate) mod history;
 pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod plan;
+pub(crate) mod restart;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod stop;
@@ -16,10 +22,20 @@ use super::page::Page;
 /// Jobs: register, look at, stop.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Shows a job's allocations
+    Allocs(allocs::Args),
+    /// Has the scheduler look at a job again
+    Eval(eval::Args),
+    /// Shows the versions of a job, and what differs between them
+    History(history::Args),
     /// Writes an example of a job file
     Init(init::Args),
+    /// Prints a job as JSON
+    Inspect(inspect::Args),
     /// Shows what registering a job would change
     Plan(plan::Args),
+    /// Has a job's allocations begin anew, some at a time
+    Restart(restart::Args),
     /// Registers a job and follows it until its tasks run
     Run(run::Args),
     /// Shows jobs, or one job with its allocations

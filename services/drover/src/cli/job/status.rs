@@ -18,18 +18,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    show: flags::Show,
+    pub(in crate::cli) show: flags::Show,
     /// The job: its id, or the beginning of it; without one, all jobs.
-    job: Option<String>,
+    pub(in crate::cli) job: Option<String>,
     /// Only the job itself.
     #[arg(long)]
-    short: bool,
+    pub(in crate::cli) short: bool,
     /// The job's evaluations, too.
     #[arg(long)]
-    evals: bool,
+    pub(in crate::cli) evals: bool,
     /// Allocations of earlier jobs of the same id, too.
     #[arg(long)]
-    all_allocs: bool,
+    pub(in crate::cli) all_allocs: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {

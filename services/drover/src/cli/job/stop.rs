@@ -1,12 +1,12 @@
 //! `drover job stop`: stops jobs and follows them until the scheduler is done.
 
-use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use api_types::JobDeregisterResponse;
 
 use super::named;
 use crate::cli::client::escaped;
+use crate::cli::confirm::confirmed;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     let mut exit = ExitCode::SUCCESS;
     for name in &args.jobs {
         let job = named(&session.client, name).await?;
-        if !job.is_exact && !args.yes && !confirmed(&job.id)? {
+        if !job.is_exact && !args.yes && !confirmed(&question(&job.id))? {
             session.output.line("Cancelling job stop");
             continue;
         }
@@ -70,11 +70,6 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     Ok(exit)
 }
 
-/// Whether somebody types `y` (`spec/cli.md` 1.6).
-fn confirmed(job: &str) -> anyhow::Result<bool> {
-    write!(std::io::stdout(), "Are you sure you want to stop job \"{job}\"? [y/N] ")?;
-    std::io::stdout().flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(answer.trim_end() == "y")
+fn question(job: &str) -> String {
+    format!("Are you sure you want to stop job \"{job}\"?")
 }

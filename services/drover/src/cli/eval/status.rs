@@ -1,23 +1,17 @@
-//! `drover eval …`.
+//! `drover eval status`: an evaluation, and why it could not place what it could not.
 
 use std::process::ExitCode;
 
 use api_types::{AllocListStub, Evaluation};
 use serde_json::Value;
 
-use super::client::indented;
-use super::monitor::Until;
-use super::page::Page;
-use super::prefix::{Kind, whole_id};
-use super::reasons::reasons;
-use super::{Session, alloc, flags, format};
-
-/// Evaluations: look at them.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Shows an evaluation, and why it could not place what it could not
-    Status(Args),
-}
+use super::{has_failures, table};
+use crate::cli::client::indented;
+use crate::cli::monitor::Until;
+use crate::cli::page::Page;
+use crate::cli::prefix::{Kind, whole_id};
+use crate::cli::reasons::reasons;
+use crate::cli::{Session, alloc, flags, format};
 
 /// Shows an evaluation, and why it could not place what it could not.
 #[derive(Debug, clap::Args)]
@@ -26,12 +20,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    show: flags::Show,
+    pub(in crate::cli) show: flags::Show,
     /// The evaluation: its id, or the beginning of it.
-    eval: String,
+    pub(in crate::cli) eval: String,
     /// Follow it to its end.
     #[arg(long)]
-    monitor: bool,
+    pub(in crate::cli) monitor: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
@@ -61,26 +55,6 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     let allocs: Vec<AllocListStub> = session.client.get(&format!("{path}/allocations"), &[]).await?;
     session.output.page(&page(&eval, &allocs, format::now(), args.show.verbose));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Evaluations, the newest first.
-pub(super) fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {
-    let mut evals: Vec<&Evaluation> = evals.iter().collect();
-    evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id.clone()));
-    let rows = evals.into_iter().map(|eval| {
-        [
-            format::id(eval.id.as_ref(), verbose),
-            format::number(eval.priority),
-            format::text(eval.triggered_by.as_ref()),
-            format::text(eval.status.as_ref()),
-            has_failures(eval).to_string(),
-        ]
-    });
-    page.table(&["ID", "Priority", "Triggered By", "Status", "Placement Failures"], rows);
-}
-
-fn has_failures(eval: &Evaluation) -> bool {
-    eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
 }
 
 fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) -> Page {

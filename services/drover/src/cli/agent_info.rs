@@ -1,0 +1,74 @@
+//! `drover agent-info`: what the process that answers tells of itself.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::client::indented;
+use super::page::Page;
+use super::{Session, flags};
+
+const SELF: &str = "/v1/agent/self";
+
+/// Shows figures of the server that answers.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+}
+
+/// What the server tells.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Agent {
+    stats: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    if args.show.json {
+        let agent: Value = session.client.get(SELF, &[]).await?;
+        session.output.line(&indented(&agent));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let agent: Agent = session.client.get(SELF, &[]).await?;
+    session.output.page(&sections(&agent));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Figures in sections, both by their names.
+fn sections(agent: &Agent) -> Page {
+    let mut page = Page::default();
+    for (section, figures) in &agent.stats {
+        page.bold(section);
+        let width = figures.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+        figures.iter().for_each(|(name, value)| page.line(format!("  {name:width$} = {value}")));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stand_in_sections() {
+        let agent: Agent = api_types::decode::from_slice(
+            br#"{"config": {"Region": "global"}, "stats": {
+                "serf": {"members": "1"}, "nomad": {"server": "true", "known_regions": "1"}}}"#,
+        )
+        .unwrap();
+        insta::assert_snapshot!(sections(&agent), @r"
+        nomad
+          known_regions = 1
+          server        = true
+        serf
+          members = 1
+        ");
+    }
+}

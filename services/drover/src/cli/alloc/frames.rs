@@ -1,0 +1,71 @@
+//! The frames in which a file comes that is followed (http-api 13.1). Pure: bytes in, frames out.
+
+use anyhow::{Context as _, ensure};
+use api_types::Base64;
+use serde::Deserialize;
+
+/// The most that a frame may take up, in bytes; the API's take a tenth of it.
+const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// A piece of a file, or what happened to it. One without either says that the API is still there.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub(super) struct Frame {
+    pub(super) data: Base64,
+    pub(super) file_event: String,
+}
+
+/// Takes frames out of bytes, however these are cut.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// The beginning of the next frame.
+    rest: Vec<u8>,
+}
+
+impl Frames {
+    /// The frames that these bytes complete.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Frame>> {
+        self.rest.extend_from_slice(bytes);
+        let (mut frames, mut taken) = (Vec::new(), 0);
+        let mut found = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
+        while let Some(frame) = found.next() {
+            match frame {
+                Ok(frame) => frames.push(frame),
+                Err(error) if error.is_eof() => break,
+                Err(error) => return Err(error).context("the API answers with something other than frames"),
+            }
+            taken = found.byte_offset();
+        }
+        self.rest.drain(..taken);
+        ensure!(self.rest.len() <= FRAME_BYTES_MAX, "a frame has more than {FRAME_BYTES_MAX} bytes");
+        Ok(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_wherever_the_bytes_are_cut() {
+        let text = br#"{"Offset":5,"Data":"aGVsbG8=","File":"a"}{}{"FileEvent":"file deleted"}"#;
+        let frame = |data: &str, event: &str| Frame {
+            data: Base64(data.as_bytes().to_vec()),
+            file_event: event.to_owned(),
+        };
+        let expected = [frame("hello", ""), frame("", ""), frame("", "file deleted")];
+        for at in 0..=text.len() {
+            let mut frames = Frames::default();
+            let mut found = frames.take(&text[..at]).unwrap();
+            found.extend(frames.take(&text[at..]).unwrap());
+            assert_eq!(found, expected, "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_is_an_error() {
+        assert!(Frames::default().take(b"no such file").is_err());
+        let endless = format!("{{\"Data\":\"{}", "A".repeat(FRAME_BYTES_MAX));
+        assert!(Frames::default().take(endless.as_bytes()).is_err());
+    }
+}

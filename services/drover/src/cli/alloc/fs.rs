@@ -1,0 +1,150 @@
+//! `drover alloc fs`: an allocation's files.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use api_types::Time;
+use serde::Deserialize;
+
+use super::frames::Frames;
+use super::tail::Tail;
+use super::which::Which;
+use crate::cli::page::Page;
+use crate::cli::{Session, flags, format};
+
+/// Shows a directory of an allocation, or a file in it.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    which: Which,
+    /// The directory or file, from the allocation's directory.
+    #[arg(default_value = "/")]
+    path: String,
+    /// Say what a file is, rather than show it.
+    #[arg(long)]
+    stat: bool,
+    /// Sizes in bytes, for programs.
+    #[arg(short = 'H')]
+    machine: bool,
+    #[command(flatten)]
+    tail: Tail,
+    /// Whole ids.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// A file, as the API shows it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct FileInfo {
+    name: String,
+    is_dir: bool,
+    size: u64,
+    file_mode: String,
+    mod_time: Option<Time>,
+    content_type: String,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let id = args.which.find(&session.client).await?;
+    let path = [("path", args.path.as_str())];
+    let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
+    if args.stat {
+        session.output.page(&described(&info, args.machine));
+    } else if info.is_dir {
+        let files: Vec<FileInfo> = session.client.get(&format!("/v1/client/fs/ls/{id}"), &path).await?;
+        session.output.page(&listed(&files, args.machine));
+    } else if args.tail.is_whole() {
+        let mut pieces = session.client.stream(&format!("/v1/client/fs/cat/{id}"), &path).await?;
+        while let Some(piece) = pieces.chunk().await.context("the file breaks off")? {
+            session.output.raw(&piece);
+        }
+    } else {
+        stream(&session, &id, &args).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the end of a file, and what is added to it if it is followed.
+async fn stream(session: &Session, id: &str, args: &Args) -> anyhow::Result<()> {
+    let (origin, offset) = args.tail.origin();
+    let query = [
+        ("path", args.path.as_str()),
+        ("follow", if args.tail.follow { "true" } else { "false" }),
+        ("origin", origin),
+        ("offset", offset.as_str()),
+    ];
+    let mut pieces = session.client.stream(&format!("/v1/client/fs/stream/{id}"), &query).await?;
+    let (mut frames, mut end) = (Frames::default(), args.tail.end(session.output));
+    while let Some(piece) = pieces.chunk().await.context("the file breaks off")? {
+        for frame in frames.take(&piece)? {
+            end.take(&frame.data.0);
+            if !frame.file_event.is_empty() {
+                session.output.error(&frame.file_event);
+            }
+        }
+    }
+    end.finish();
+    Ok(())
+}
+
+fn size(info: &FileInfo, machine: bool) -> String {
+    if machine { info.size.to_string() } else { format::bytes(info.size) }
+}
+
+/// Directories end with a slash.
+fn name(info: &FileInfo) -> String {
+    format!("{}{}", info.name, if info.is_dir { "/" } else { "" })
+}
+
+fn listed(files: &[FileInfo], machine: bool) -> Page {
+    let mut page = Page::default();
+    let rows = files
+        .iter()
+        .map(|info| [info.file_mode.clone(), size(info, machine), format::time(info.mod_time), name(info)]);
+    page.table(&["Mode", "Size", "Modified Time", "Name"], rows);
+    page
+}
+
+fn described(info: &FileInfo, machine: bool) -> Page {
+    let mut page = Page::default();
+    let row = [
+        info.file_mode.clone(),
+        size(info, machine),
+        format::time(info.mod_time),
+        info.content_type.clone(),
+        name(info),
+    ];
+    page.table(&["Mode", "Size", "Modified Time", "Content Type", "Name"], [row]);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_listed_for_people_and_for_programs() {
+        let files: Vec<FileInfo> = api_types::decode::from_slice(
+            br#"[{"Name": "alloc", "IsDir": true, "Size": 4096, "FileMode": "drwxr-xr-x", "ModTime": "2006-01-02T15:04:05Z"},
+                {"Name": "a.txt", "Size": 59, "FileMode": "-rw-r--r--", "ModTime": "2006-01-02T15:04:05.5+02:00",
+                "ContentType": "text/plain"}]"#,
+        )
+        .unwrap();
+        let text =
+            format!("{}{}{}", listed(&files, false), listed(&files, true), described(&files[1], false));
+        insta::assert_snapshot!(text, @r"
+        Mode        Size   Modified Time         Name
+        drwxr-xr-x  4 KiB  2006-01-02T15:04:05Z  alloc/
+        -rw-r--r--  59 B   2006-01-02T13:04:05Z  a.txt
+        Mode        Size  Modified Time         Name
+        drwxr-xr-x  4096  2006-01-02T15:04:05Z  alloc/
+        -rw-r--r--  59    2006-01-02T13:04:05Z  a.txt
+        Mode        Size  Modified Time         Content Type  Name
+        -rw-r--r--  59 B  2006-01-02T13:04:05Z  text/plain    a.txt
+        ");
+    }
+}

@@ -1,0 +1,119 @@
+//! From where on a log or a file is shown, and to what end.
+
+use crate::cli::Output;
+
+/// How many lines `-tail` shows unless told otherwise.
+const TAIL_LINES: usize = 10;
+/// About how many bytes a line has, to know where to begin for so many of them.
+const LINE_BYTES: u64 = 120;
+/// The farthest that the server looks back from an end, in bytes.
+const BACK_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// From where on something is shown, and whether to wait for more.
+#[derive(Debug, Default, clap::Args)]
+#[group(skip)]
+pub(super) struct Tail {
+    /// Go on with what is written from now on.
+    #[arg(short = 'f')]
+    pub(super) follow: bool,
+    /// Begin near the end.
+    #[arg(long)]
+    tail: bool,
+    /// How many lines before the end to begin.
+    #[arg(short = 'n', value_name = "LINES")]
+    lines: Option<usize>,
+    /// How many bytes before the end to begin.
+    #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
+    bytes: Option<u64>,
+}
+
+impl Tail {
+    /// Whether all of it is shown, as it is now.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.follow && self.before_end().is_none()
+    }
+
+    /// Where to begin: which end, and how many bytes from there.
+    pub(super) fn origin(&self) -> (&'static str, String) {
+        match self.before_end() {
+            Some(bytes) => ("end", bytes.to_string()),
+            None => ("start", "0".to_owned()),
+        }
+    }
+
+    /// What becomes of the bytes from there on.
+    pub(super) fn end(&self, output: Output) -> End {
+        // How many lines the last bytes hold shows only at the end; what is followed has none.
+        End { output, kept: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
+    }
+
+    fn lines(&self) -> Option<usize> {
+        let is_asked = self.tail && self.bytes.is_none();
+        self.lines.or(is_asked.then_some(TAIL_LINES))
+    }
+
+    fn before_end(&self) -> Option<u64> {
+        let of_lines = |lines: usize| (lines as u64).saturating_mul(LINE_BYTES);
+        self.bytes.or(self.lines().map(of_lines)).map(|bytes| bytes.min(BACK_BYTES_MAX))
+    }
+}
+
+/// Writes what comes; or keeps it, to write the last lines of it.
+pub(super) struct End {
+    output: Output,
+    kept: Option<(usize, Vec<u8>)>,
+}
+
+impl End {
+    pub(super) fn take(&mut self, piece: &[u8]) {
+        match &mut self.kept {
+            Some((_, text)) => text.extend_from_slice(piece),
+            None => self.output.raw(piece),
+        }
+    }
+
+    pub(super) fn finish(self) {
+        if let Some((lines, text)) = self.kept {
+            self.output.raw(last(lines, &text));
+        }
+    }
+}
+
+/// The last lines of a text.
+fn last(lines: usize, text: &[u8]) -> &[u8] {
+    if lines == 0 {
+        return &[];
+    }
+    let ends = text.iter().enumerate().rev().filter(|(at, byte)| **byte == b'\n' && at + 1 < text.len());
+    let start = ends.map(|(at, _)| at + 1).nth(lines - 1).unwrap_or(0);
+    &text[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_the_last_lines() {
+        let last = |lines, text: &'static str| std::str::from_utf8(last(lines, text.as_bytes())).unwrap();
+        assert_eq!(last(2, "one\ntwo\nthree\n"), "two\nthree\n");
+        assert_eq!(last(2, "one\ntwo\nthr"), "two\nthr");
+        assert_eq!(last(9, "one\ntwo\n"), "one\ntwo\n");
+        assert_eq!(last(0, "one\n"), "");
+        assert_eq!(last(1, ""), "");
+    }
+
+    #[test]
+    fn it_begins_as_far_before_the_end_as_was_asked() {
+        let whole = Tail::default();
+        assert!(whole.is_whole());
+        assert_eq!(whole.origin(), ("start", "0".to_owned()));
+        let tail = Tail { tail: true, ..Tail::default() };
+        assert!(!tail.is_whole());
+        assert_eq!(tail.origin(), ("end", "1200".to_owned()));
+        let bytes = Tail { tail: true, bytes: Some(7), ..Tail::default() };
+        assert_eq!((bytes.origin(), bytes.lines()), (("end", "7".to_owned()), None));
+        let many = Tail { lines: Some(usize::MAX), ..Tail::default() };
+        assert_eq!(many.origin(), ("end", i64::MAX.to_string()));
+    }
+}

@@ -1,0 +1,13 @@
+//! Questions that want a yes (`spec/cli.md` 1.6).
+
+use std::io::{BufRead as _, Write as _};
+
+/// Whether somebody types `y`, on a terminal or into a pipe.
+pub(crate) fn confirmed(question: &str) -> std::io::Result<bool> {
+    let mut out = std::io::stdout();
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim_end() == "y")
+}

@@ -1,0 +1,105 @@
+//! `drover eval list`: all evaluations.
+
+use std::process::ExitCode;
+
+use api_types::Evaluation;
+use serde_json::Value;
+
+use super::has_failures;
+use crate::cli::client::indented;
+use crate::cli::page::Page;
+use crate::cli::paging::{self, Paging};
+use crate::cli::{Session, flags, format};
+
+const LIST: &str = "/v1/evaluations";
+
+/// Shows all evaluations, in the order in which they were made.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    #[command(flatten)]
+    paging: Paging,
+    /// Only those of this job; not with -filter.
+    #[arg(long, value_name = "JOB", conflicts_with = "filter")]
+    job: Option<String>,
+    /// Only those with this status, such as `pending`; not with -filter.
+    #[arg(long, value_name = "STATUS", conflicts_with = "filter")]
+    status: Option<String>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let paging = args.paging.query();
+    let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    query.extend(args.job.as_deref().map(|job| ("job", job)));
+    query.extend(args.status.as_deref().map(|status| ("status", status)));
+    if args.show.json {
+        let evals: Value = session.client.get(LIST, &query).await?;
+        session.output.line(&indented(&evals));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;
+    let mut page = Page::default();
+    if evals.is_empty() {
+        page.line("No evaluations found");
+    } else {
+        table(&mut page, &evals, args.show.verbose);
+    }
+    if let Some(token) = next {
+        let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+        paging::more(&mut page, &token, command);
+    }
+    session.output.page(&page);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {
+    let rows = evals.iter().map(|eval| {
+        [
+            format::id(eval.id.as_ref(), verbose),
+            format::number(eval.priority),
+            format::text(eval.triggered_by.as_ref()),
+            format::text(eval.job_id.as_ref()),
+            format::text(eval.namespace.as_ref()),
+            format::id(eval.node_id.as_ref(), verbose),
+            format::text(eval.status.as_ref()),
+            has_failures(eval).to_string(),
+        ]
+    });
+    let header =
+        ["ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"];
+    page.table(&header, rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluations_are_listed_as_they_come() {
+        let eval = |id: &str, node: &str| Evaluation {
+            id: Some(id.to_owned()),
+            priority: Some(50),
+            triggered_by: Some("node-update".to_owned()),
+            job_id: Some("web".to_owned()),
+            namespace: Some("default".to_owned()),
+            node_id: Some(node.to_owned()),
+            status: Some("complete".to_owned()),
+            ..Evaluation::default()
+        };
+        let mut page = Page::default();
+        table(&mut page, &[eval("e0000000-0000", "40000000-0000"), eval("a0000000-0000", "")], false);
+        table(&mut page, &[eval("e0000000-0000", "40000000-0000")], true);
+        insta::assert_snapshot!(page, @r"
+        ID        Priority  Triggered By  Job ID  Namespace  Node ID   Status    Placement Failures
+        e0000000  50        node-update   web     default    40000000  complete  false
+        a0000000  50        node-update   web     default    <none>    complete  false
+        ID             Priority  Triggered By  Job ID  Namespace  Node ID        Status    Placement Failures
+        e0000000-0000  50        node-update   web     default    40000000-0000  complete  false
+        ");
+    }
+}

@@ -1,0 +1,44 @@
+//! `drover job allocs`: a job's allocations.
+
+use std::process::ExitCode;
+
+use api_types::AllocListStub;
+use serde_json::Value;
+
+use super::named;
+use crate::cli::client::{escaped, indented};
+use crate::cli::page::Page;
+use crate::cli::{Session, alloc, flags, format};
+
+/// Shows a job's allocations.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The job: its id, or the beginning of it.
+    job: String,
+    /// Allocations of earlier jobs of the same id, too.
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let job = named(&session.client, &args.job).await?;
+    let path = format!("/v1/job/{}/allocations", escaped(&job.id));
+    let all = if args.all { "true" } else { "false" };
+    let query = [("namespace", job.namespace.as_str()), ("all", all)];
+    if args.show.json {
+        let allocs: Value = session.client.get(&path, &query).await?;
+        session.output.line(&indented(&allocs));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let allocs: Vec<AllocListStub> = session.client.get(&path, &query).await?;
+    let mut page = Page::default();
+    alloc::table(&mut page, &allocs, format::now(), args.show.verbose);
+    session.output.page(&page);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,48 @@
+//! `drover job eval`: has the scheduler look at a job again.
+
+use std::process::ExitCode;
+
+use api_types::JobRegisterResponse;
+use serde_json::json;
+
+use super::named;
+use crate::cli::client::escaped;
+use crate::cli::monitor::Until;
+use crate::cli::{Session, flags, format};
+
+/// Has the scheduler look at a job again, and follows what it does.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The job: its id, or the beginning of it.
+    job: String,
+    /// Run failed allocations elsewhere that would not be any more, or not yet.
+    #[arg(long)]
+    force_reschedule: bool,
+    /// Return as soon as the evaluation is made.
+    #[arg(long)]
+    detach: bool,
+    /// Whole ids.
+    #[arg(long)]
+    verbose: bool,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let job = named(&session.client, &args.job).await?;
+    let body = json!({
+        "JobID": job.id,
+        "Namespace": job.namespace,
+        "EvalOptions": { "ForceReschedule": args.force_reschedule },
+    });
+    let path = format!("/v1/job/{}/evaluate", escaped(&job.id));
+    let namespace = [("namespace", job.namespace.as_str())];
+    let made: JobRegisterResponse = session.client.put_with(&path, &namespace, &body).await?;
+    let eval = made.eval_id.unwrap_or_default();
+    if args.detach {
+        session.output.line(&format!("Created eval ID: \"{}\"", format::id(Some(&eval), args.verbose)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    session.follow(&eval, Until::Running, args.verbose).await
+}

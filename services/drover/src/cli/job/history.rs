@@ -1,0 +1,202 @@
+//! `drover job history`: the versions of a job, and what differs between them.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use api_types::Job;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::diff::Diff;
+use super::inspect::missing;
+use super::named;
+use crate::cli::client::{escaped, indented};
+use crate::cli::page::Page;
+use crate::cli::{Session, flags, format};
+
+/// Shows the versions of a job, the newest first.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The job: its id, or the beginning of it.
+    job: String,
+    /// What differs from the version before, or from the one that -diff-version or -diff-tag names.
+    #[arg(short = 'p', conflicts_with = "json")]
+    diffs: bool,
+    /// The number of the version to compare with.
+    #[arg(long, value_name = "VERSION", requires = "diffs")]
+    diff_version: Option<u64>,
+    /// The tag of the version to compare with.
+    #[arg(long, value_name = "TAG", requires = "diffs", conflicts_with = "diff_version")]
+    diff_tag: Option<String>,
+    /// The whole of each version.
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
+    /// Only this version.
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+    /// Print the API's objects.
+    #[arg(long)]
+    json: bool,
+    /// Format with a Go template; not built yet, use -json.
+    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
+    template: Option<String>,
+}
+
+/// What the API tells of a job's versions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct History {
+    versions: Vec<Value>,
+    diffs: Option<Vec<Diff>>,
+}
+
+/// One version.
+struct Version {
+    job: Job,
+    /// As the API shows it.
+    object: Value,
+    /// What differs from the one that it is compared with.
+    diff: Option<Diff>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    ensure!(args.template.is_none(), "not built yet: -t; use -json and a tool such as jq");
+    let job = named(&session.client, &args.job).await?;
+    let against = args.diff_version.map(|version| version.to_string());
+    let mut query = vec![("namespace", job.namespace.as_str())];
+    query.extend(args.diffs.then_some(("diffs", "true")));
+    query.extend(against.as_deref().map(|version| ("diff_version", version)));
+    query.extend(args.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
+    let path = format!("/v1/job/{}/versions", escaped(&job.id));
+    let mut history: History = session.client.get(&path, &query).await?;
+    if args.json {
+        let shown = match args.version {
+            None => Value::from(history.versions),
+            Some(version) => {
+                let found = history.versions.iter().position(|job| job["Version"] == version);
+                history.versions.swap_remove(found.with_context(|| missing(&job.id, version))?)
+            }
+        };
+        session.output.line(&indented(&shown));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut versions = versions(history)?;
+    if let Some(version) = args.version {
+        versions.retain(|one| one.job.version == Some(version));
+        ensure!(!versions.is_empty(), missing(&job.id, version));
+    }
+    let mut page = Page::default();
+    for (at, version) in versions.iter().enumerate() {
+        if at > 0 {
+            page.line("");
+        }
+        show(&mut page, version, args.full);
+    }
+    session.output.page(&page);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The versions, each with its difference where there is one: the oldest has none before it.
+fn versions(history: History) -> anyhow::Result<Vec<Version>> {
+    let diffs = history.diffs.unwrap_or_default().into_iter().map(Some);
+    let diffs = diffs.chain(std::iter::repeat_with(|| None));
+    let version = |(object, diff): (Value, Option<Diff>)| {
+        let job = api_types::decode::from_slice(object.to_string().as_bytes())?;
+        Ok(Version { job, object, diff })
+    };
+    history.versions.into_iter().zip(diffs).map(version).collect()
+}
+
+fn show(page: &mut Page, version: &Version, full: bool) {
+    let Version { job, object, diff } = version;
+    let mut pairs = vec![
+        ("Version", job.version.unwrap_or_default().to_string()),
+        ("Stable", job.stable.unwrap_or_default().to_string()),
+        ("Submit Date", format::moment(job.submit_time.unwrap_or_default())),
+    ];
+    if let Some(tag) = &job.version_tag {
+        pairs.push(("Tag Name", format::text(tag.name.as_ref())));
+        let description = tag.description.as_ref().filter(|description| !description.is_empty());
+        pairs.extend(description.map(|description| ("Tag Description", description.clone())));
+    }
+    page.block(&pairs);
+    if let Some(diff) = diff {
+        page.title("Diff");
+        if diff.is_none() {
+            page.line("Nothing differs");
+        } else {
+            diff.show(page, false);
+        }
+    }
+    if full {
+        page.title("Full Job");
+        page.line(indented(&json!({ "Job": object })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(json: &str, full: bool) -> String {
+        let history = api_types::decode::from_slice(json.as_bytes()).unwrap();
+        let mut page = Page::default();
+        versions(history).unwrap().iter().for_each(|version| show(&mut page, version, full));
+        page.to_string()
+    }
+
+    #[test]
+    fn each_version_says_what_differs_from_the_one_before() {
+        let text = shown(
+            r#"{"Versions": [
+                {"ID": "shop", "Version": 2, "SubmitTime": 1136214245000000000, "VersionTag": {"Name": "golden", "Description": "it works"}},
+                {"ID": "shop", "Version": 1, "Stable": true},
+                {"ID": "shop", "Version": 0}],
+            "Diffs": [
+                {"Type": "Edited", "ID": "shop", "Fields": [{"Type": "Edited", "Name": "Priority", "Old": "50", "New": "60"}]},
+                {"Type": "None", "ID": "shop"}]}"#,
+            false,
+        );
+        insta::assert_snapshot!(text, @r#"
+        Version         = 2
+        Stable          = false
+        Submit Date     = 2006-01-02T15:04:05Z
+        Tag Name        = golden
+        Tag Description = it works
+
+        Diff
+        +/- Job: "shop"
+        +/- Priority: "50" => "60"
+        Version     = 1
+        Stable      = true
+        Submit Date = <none>
+
+        Diff
+        Nothing differs
+        Version     = 0
+        Stable      = false
+        Submit Date = <none>
+        "#);
+    }
+
+    #[test]
+    fn a_version_is_shown_whole_where_that_is_wanted() {
+        let text = shown(r#"{"Versions": [{"ID": "shop", "Version": 0}], "Diffs": null}"#, true);
+        insta::assert_snapshot!(text, @r#"
+        Version     = 0
+        Stable      = false
+        Submit Date = <none>
+
+        Full Job
+        {
+            "Job": {
+                "ID": "shop",
+                "Version": 0
+            }
+        }
+        "#);
+    }
+}

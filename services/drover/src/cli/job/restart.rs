@@ -1,0 +1,261 @@
+//! `drover job restart`: has a job's allocations begin anew, some at a time, and sees to it that they run again before it
+//! goes on.
+
+mod back;
+mod batch;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use api_types::{AllocListStub, Allocation};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use self::back::Awaited;
+use self::batch::{Size, Wait};
+use super::{Named, named};
+use crate::cli::client::escaped;
+use crate::cli::confirm::confirmed;
+use crate::cli::monitor::{Line, Until};
+use crate::cli::{Session, flags, format};
+
+/// Has a job's running allocations begin anew, some at a time.
+///
+/// Tasks are restarted where they are. With -reschedule, allocations are stopped and others take their place.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The job: its id, or the beginning of it.
+    job: String,
+    /// How many allocations at a time: a number, or a share of all such as `20%`.
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    batch_size: Size,
+    /// How long to wait between batches, such as `10s`; `ask` waits for a yes.
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    batch_wait: Wait,
+    /// Only allocations of this task group; may be given again.
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Only this task; may be given again.
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["all_tasks", "reschedule"])]
+    task: Vec<String>,
+    /// Tasks that have ended, too.
+    #[arg(long, conflicts_with = "reschedule")]
+    all_tasks: bool,
+    /// Stop the allocations, so that others take their place.
+    #[arg(long)]
+    reschedule: bool,
+    /// Stop without the tasks' shutdown delay; with -reschedule.
+    #[arg(long, requires = "reschedule")]
+    no_shutdown_delay: bool,
+    /// What to do when allocations do not run again.
+    #[arg(long, value_enum, default_value_t = OnError::Ask)]
+    on_error: OnError,
+    /// Answer every question with yes.
+    #[arg(long)]
+    yes: bool,
+    /// Whole ids.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What to do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OnError {
+    /// Ask whether to go on.
+    Ask,
+    /// Leave the other allocations as they are.
+    Fail,
+}
+
+#[derive(Deserialize)]
+struct Stopped {
+    #[serde(rename = "EvalID")]
+    eval_id: String,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let job = named(&session.client, &args.job).await?;
+    if !job.is_exact && !args.agrees(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
+        session.output.line("Cancelling job restart");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let allocs = running(&session, &args, &job).await?;
+    if allocs.is_empty() {
+        session.output.line("No allocations to restart");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = allocs.len();
+    session.tell(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
+    let (size, mut failed, mut done) = (args.batch_size.of(count), 0, 0);
+    for batch in allocs.chunks(size) {
+        if done > 0 && !args.waited(&session).await? {
+            bail!("Stopped after {done} of {count} allocations");
+        }
+        done += batch.len();
+        if let Err(error) = restart(&session, &args, batch).await {
+            session.output.error(&format!("{error:#}"));
+            failed += 1;
+            let goes_on = args.on_error == OnError::Ask
+                && done < count
+                && args.agrees("Go on with the other allocations?")?;
+            ensure!(goes_on || done == count, "Stopped after {done} of {count} allocations");
+        }
+    }
+    ensure!(failed == 0, "Not all allocations run again");
+    session.tell(vec![Line::Milestone("Finished job restart".to_owned())]);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn agrees(&self, question: &str) -> anyhow::Result<bool> {
+        Ok(self.yes || confirmed(question)?)
+    }
+
+    /// Waits between batches, and says whether to go on.
+    async fn waited(&self, session: &Session) -> anyhow::Result<bool> {
+        match self.batch_wait {
+            Wait::Ask => self.agrees("Go on with the next batch?"),
+            Wait::For(duration) if duration.is_zero() => Ok(true),
+            Wait::For(duration) => {
+                session.tell(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
+                tokio::time::sleep(duration).await;
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+/// The allocations that are to begin anew, by their names.
+async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<Vec<AllocListStub>> {
+    let path = format!("/v1/job/{}/allocations", escaped(&job.id));
+    let mut allocs: Vec<AllocListStub> =
+        session.client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
+    for group in &args.group {
+        let exists = allocs.iter().any(|alloc| alloc.task_group.as_ref() == Some(group));
+        ensure!(exists, "No allocations of job \"{}\" in task group \"{group}\" found", job.id);
+    }
+    for task in &args.task {
+        let exists = allocs.iter().any(|alloc| has_task(alloc, task));
+        ensure!(exists, "No allocations of job \"{}\" with task \"{task}\" found", job.id);
+    }
+    allocs.retain(|alloc| is_meant(alloc, &args.group, &args.task));
+    allocs.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
+    Ok(allocs)
+}
+
+fn has_task(alloc: &AllocListStub, task: &str) -> bool {
+    alloc.task_states.iter().flatten().any(|(name, _)| name == task)
+}
+
+/// Whether an allocation runs, and is of one of these groups, and has one of these tasks; none are all.
+fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
+    let group = alloc.task_group.as_deref().unwrap_or_default();
+    alloc.client_status.as_deref() == Some("running")
+        && alloc.desired_status.as_deref() == Some("run")
+        && (groups.is_empty() || groups.iter().any(|one| one == group))
+        && (tasks.is_empty() || tasks.iter().any(|task| has_task(alloc, task)))
+}
+
+/// Has these allocations begin anew, and waits until all of them run.
+async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> anyhow::Result<()> {
+    let ids: Vec<String> = allocs.iter().map(|alloc| format::text(alloc.id.as_ref())).collect();
+    if args.reschedule {
+        return replace(session, args, &ids).await;
+    }
+    let mut awaited = Vec::new();
+    for id in &ids {
+        let short = format::id(Some(id), args.verbose);
+        session.tell(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
+        // What its tasks have been through shows afterwards which of them began anew.
+        let before: Allocation = session.client.get(&format!("/v1/allocation/{id}"), &[]).await?;
+        for task in tasks(&before, &args.task) {
+            let body = json!({ "TaskName": task, "AllTasks": args.all_tasks });
+            let path = format!("/v1/client/allocation/{id}/restart");
+            let _: Value = session
+                .client
+                .put(&path, &body)
+                .await
+                .with_context(|| format!("cannot restart allocation \"{short}\""))?;
+        }
+        awaited.push((id, Awaited::new(&before, &args.task)));
+    }
+    for (id, awaited) in awaited {
+        let (path, mut index) = (format!("/v1/allocation/{id}"), 0);
+        let short = format::id(Some(id), args.verbose);
+        loop {
+            let alloc: Allocation;
+            (alloc, index) = session.wait(&path, index).await?;
+            if awaited
+                .is_back(&alloc)
+                .with_context(|| format!("allocation \"{short}\" does not run again"))?
+            {
+                break;
+            }
+        }
+        session.tell(vec![Line::Progress(format!("Allocation \"{short}\" runs again"))]);
+    }
+    Ok(())
+}
+
+/// The tasks to name in requests; one that names none means all.
+fn tasks<'a>(alloc: &Allocation, wanted: &'a [String]) -> Vec<&'a str> {
+    if wanted.is_empty() {
+        return vec![""];
+    }
+    let has = |task: &&String| alloc.task_states.iter().flatten().any(|(name, _)| name == *task);
+    wanted.iter().filter(has).map(String::as_str).collect()
+}
+
+/// Stops these allocations, and waits until others run in their place.
+async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Result<()> {
+    let mut evals = Vec::new();
+    for id in ids {
+        let short = format::id(Some(id), args.verbose);
+        session.tell(vec![Line::Progress(format!("Stopping allocation \"{short}\""))]);
+        let delay = if args.no_shutdown_delay { "true" } else { "false" };
+        let query = [("reschedule", "true"), ("no_shutdown_delay", delay)];
+        let path = format!("/v1/allocation/{id}/stop");
+        let stopped: Stopped = session.client.put_with(&path, &query, &json!({})).await?;
+        evals.push((short, stopped.eval_id));
+    }
+    for (short, eval) in evals {
+        let exit = session.follow(&eval, Until::Running, args.verbose).await?;
+        ensure!(exit == ExitCode::SUCCESS, "nothing runs in the place of allocation \"{short}\"");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::TaskState;
+
+    use super::*;
+
+    #[test]
+    fn what_runs_of_the_groups_and_tasks_that_were_named_is_meant() {
+        let alloc = |status: &str, desired: &str| AllocListStub {
+            client_status: Some(status.to_owned()),
+            desired_status: Some(desired.to_owned()),
+            task_group: Some("web".to_owned()),
+            task_states: Some([("server".to_owned(), TaskState::default())].into()),
+            ..AllocListStub::default()
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let is_meant = |status, desired, groups: &[&str], tasks: &[&str]| {
+            is_meant(&alloc(status, desired), &names(groups), &names(tasks))
+        };
+        assert!(is_meant("running", "run", &[], &[]));
+        assert!(is_meant("running", "run", &["db", "web"], &["server"]));
+        assert!(!is_meant("running", "run", &["db"], &[]));
+        assert!(!is_meant("running", "run", &[], &["sidecar"]));
+        assert!(!is_meant("running", "stop", &[], &[]));
+        assert!(!is_meant("pending", "run", &[], &[]));
+    }
+}

@@ -1,0 +1,222 @@
+//! `drover operator api`: a request of one's own, with the address, the token and the rest that other commands use.
+//!
+//! The answer is printed whatever its status: the exit code says only whether there was one (`spec/cli.md` §3).
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Request, Response};
+
+use crate::cli::paging::quoted;
+use crate::cli::{Session, flags};
+
+/// The largest body that is sent, in bytes.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Where standard input is found as a file.
+const STDIN: &str = "/dev/stdin";
+
+/// Sends the API a request, and prints the answer.
+///
+/// What is piped into the command is the request's body, and the method is then POST unless another is named.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The path, such as `/v1/jobs`, perhaps with a query.
+    path: String,
+    /// The method, such as `PUT`.
+    #[arg(short = 'X', value_name = "METHOD", value_parser = method)]
+    method: Option<Method>,
+    /// A header, as `Name: value`; may be given again.
+    #[arg(short = 'H', value_name = "HEADER", value_parser = header)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The request's body, in the place of what is piped in.
+    #[arg(short = 'd', value_name = "BODY")]
+    data: Option<String>,
+    /// Only those that this expression holds for, where the answer is a list.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+    /// Send nothing; print what curl would send it.
+    #[arg(long)]
+    dryrun: bool,
+    /// Tell on standard error what is sent, and with which headers the answer comes.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Where a request's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body<'a> {
+    None,
+    Said(&'a str),
+    Piped,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let (method, body) = asked(args.method.clone(), args.data.as_deref(), is_piped());
+    let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
+    let headers = HeaderMap::from_iter(args.headers.clone());
+    let mut request = session.client.prepared(method, &path(&args.path)?, &query, headers)?;
+    if args.dryrun {
+        session.output.line(&curl(&request, body));
+        return Ok(ExitCode::SUCCESS);
+    }
+    *request.body_mut() = match body {
+        Body::None => None,
+        Body::Said(text) => Some(text.to_owned().into()),
+        Body::Piped => Some(piped()?.into()),
+    };
+    if args.verbose {
+        session.output.report(|_| sent(&request));
+    }
+    let mut response = session.client.execute(request).await?;
+    if args.verbose {
+        session.output.report(|_| received(&response));
+    }
+    while let Some(piece) = response.chunk().await.context("the answer breaks off")? {
+        session.output.raw(&piece);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The method and the body of a request. What takes none leaves standard input to others.
+fn asked(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
+    let takes_none = matches!(method, Some(Method::GET | Method::HEAD));
+    let body = match data {
+        Some(text) => Body::Said(text),
+        None if is_piped && !takes_none => Body::Piped,
+        None => Body::None,
+    };
+    let usual = if body == Body::None { Method::GET } else { Method::POST };
+    (method.unwrap_or(usual), body)
+}
+
+/// Whether standard input is a pipe or a file, and no terminal or null device.
+fn is_piped() -> bool {
+    let kind = std::fs::metadata(STDIN).map(|found| found.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
+}
+
+fn piped() -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    let read = std::io::stdin().lock().take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
+    read.context("cannot read standard input")?;
+    ensure!(body.len() as u64 <= BODY_BYTES_MAX, "the body is larger than {BODY_BYTES_MAX} bytes");
+    Ok(body)
+}
+
+/// The path of a request; the slash in front may be left out.
+fn path(text: &str) -> anyhow::Result<String> {
+    ensure!(
+        !text.contains("://"),
+        "cannot ask for {text:?}: want a path such as /v1/jobs; -address says of whom"
+    );
+    Ok(if text.starts_with('/') { text.to_owned() } else { format!("/{text}") })
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    Method::from_bytes(text.to_uppercase().as_bytes()).map_err(|_| "want a method such as PUT".to_owned())
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let wrong = || "want a name and a value, as in `Accept: text/plain`".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+    Ok((name, value))
+}
+
+/// The request as a command for curl. Secrets are named by the variables that hold them.
+fn curl(request: &Request, body: Body<'_>) -> String {
+    let mut command = format!("curl \\\n  -X {}", request.method());
+    for (name, value) in request.headers() {
+        let argument = match (value.is_sensitive(), name.as_str()) {
+            (false, name) => format!("-H {}", quoted(&format!("{name}: {}", text(value)))),
+            (true, "authorization") => "--user \"${NOMAD_HTTP_AUTH}\"".to_owned(),
+            (true, name) => format!("-H \"{name}: ${{NOMAD_TOKEN}}\""),
+        };
+        let _ = write!(command, " \\\n  {argument}");
+    }
+    let argument = match body {
+        Body::None => String::new(),
+        Body::Said(text) => format!(" \\\n  --data-binary {}", quoted(text)),
+        Body::Piped => " \\\n  --data-binary @-".to_owned(),
+    };
+    format!("{command}{argument} \\\n  {}", quoted(request.url().as_str()))
+}
+
+fn sent(request: &Request) -> String {
+    let url = request.url();
+    let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("> {} {}{query}\n{}>", request.method(), url.path(), headers('>', request.headers()))
+}
+
+fn received(response: &Response) -> String {
+    format!("< {:?} {}\n{}<", response.version(), response.status(), headers('<', response.headers()))
+}
+
+fn headers(mark: char, headers: &HeaderMap) -> String {
+    let shown = |value: &HeaderValue| if value.is_sensitive() { "<hidden>".to_owned() } else { text(value) };
+    headers.iter().map(|(name, value)| format!("{mark} {name}: {}\n", shown(value))).collect()
+}
+
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_piped_in_is_sent_by_methods_that_take_it() {
+        assert_eq!(asked(None, None, false), (Method::GET, Body::None));
+        assert_eq!(asked(None, None, true), (Method::POST, Body::Piped));
+        assert_eq!(asked(Some(Method::PUT), None, true), (Method::PUT, Body::Piped));
+        assert_eq!(asked(Some(Method::GET), None, true), (Method::GET, Body::None));
+        assert_eq!(asked(None, Some("{}"), true), (Method::POST, Body::Said("{}")));
+    }
+
+    #[test]
+    fn methods_headers_and_paths_are_read() {
+        let (name, value) = header("X-Nomad-Token:  abc ").unwrap();
+        assert_eq!((name.as_str(), text(&value)), ("x-nomad-token", "abc".to_owned()));
+        assert_eq!(method("put"), Ok(Method::PUT));
+        assert!(method("").is_err());
+        assert!(header("no colon").is_err());
+        assert!(header("a name: x").is_err());
+        assert_eq!(path("v1/jobs?prefix=a").unwrap(), "/v1/jobs?prefix=a");
+        assert!(path("http://elsewhere/v1/jobs").is_err(), "the token is not for everybody");
+    }
+
+    fn request() -> Request {
+        let mut token = HeaderValue::from_static("a-secret");
+        token.set_sensitive(true);
+        let request =
+            reqwest::Client::new().put("http://127.0.0.1:4646/v1/jobs?filter=Status+%3D%3D+%22dead%22");
+        request.header("X-Nomad-Token", token).header("Accept", "it's").build().unwrap()
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        insta::assert_snapshot!(curl(&request(), Body::Said("{\"a\": 1}")), @r#"
+        curl \
+          -X PUT \
+          -H "x-nomad-token: ${NOMAD_TOKEN}" \
+          -H 'accept: it'\''s' \
+          --data-binary '{"a": 1}' \
+          'http://127.0.0.1:4646/v1/jobs?filter=Status+%3D%3D+%22dead%22'
+        "#);
+        insta::assert_snapshot!(sent(&request()), @r"
+        > PUT /v1/jobs?filter=Status+%3D%3D+%22dead%22
+        > x-nomad-token: <hidden>
+        > accept: it's
+        >
+        ");
+    }
+}

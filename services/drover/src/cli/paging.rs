@@ -1,0 +1,94 @@
+//! Long lists, a page at a time (http-api §6).
+
+use super::page::Page;
+
+/// The flag that says where a page begins.
+const TOKEN: &str = "-page-token";
+
+/// How much of a list is shown.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Paging {
+    /// Only so many of them.
+    #[arg(long, value_name = "COUNT")]
+    per_page: Option<u32>,
+    /// Begin where an earlier list ended.
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+    /// Only those that this expression holds for.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+}
+
+impl Paging {
+    /// What the server is asked for.
+    pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
+        let given = [
+            ("per_page", self.per_page.map(|count| count.to_string())),
+            ("next_token", self.page_token.clone()),
+            ("filter", self.filter.clone()),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// Says how to see the next page: with the same command, and the token of that page.
+pub(crate) fn more(page: &mut Page, token: &str, command: impl IntoIterator<Item = String>) {
+    page.line("");
+    page.line("Results have been paginated. To get the next page run:");
+    page.line("");
+    page.line(next(token, command));
+}
+
+/// The command, with another token.
+fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
+    let mut words = vec!["drover".to_owned()];
+    let mut arguments = command.into_iter().skip(1);
+    while let Some(argument) = arguments.next() {
+        let dashes = argument.len() - argument.trim_start_matches('-').len();
+        let name = argument.split('=').next().unwrap_or_default();
+        if (1..=2).contains(&dashes) && name.trim_start_matches('-') == TOKEN.trim_start_matches('-') {
+            if name == argument {
+                arguments.next();
+            }
+            continue;
+        }
+        words.push(quoted(&argument));
+    }
+    words.push(format!("{TOKEN}={}", quoted(token)));
+    words.join(" ")
+}
+
+/// A word as a shell takes it for one.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_asked_for_with_the_same_command() {
+        let next = |line: &str| next("12.0a1b", line.split(' ').map(str::to_owned));
+        assert_eq!(
+            next("/usr/bin/drover eval list -per-page 3"),
+            "drover eval list -per-page 3 -page-token=12.0a1b"
+        );
+        assert_eq!(
+            next("drover eval list -page-token=7.1 --page-token 8.2 -json"),
+            "drover eval list -json -page-token=12.0a1b"
+        );
+    }
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(quoted("-per-page=3"), "-per-page=3");
+        assert_eq!(quoted("Status == \"it's\""), r#"'Status == "it'\''s"'"#);
+        assert_eq!(quoted(""), "''");
+    }
+}

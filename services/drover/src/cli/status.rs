@@ -1,0 +1,183 @@
+//! `drover status`: finds out what an id is the id of, and shows that.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::page::Page;
+use super::{Session, alloc, deployment, eval, flags, format, job, node};
+
+/// Shows whatever has this id; without one, all jobs.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    #[command(flatten)]
+    show: flags::Show,
+    /// The id of a job, an allocation, a node, a deployment or an evaluation, or the beginning of one.
+    id: Option<String>,
+    /// Only the thing itself.
+    #[arg(long)]
+    short: bool,
+    /// Of a job: its evaluations, too.
+    #[arg(long)]
+    evals: bool,
+    /// Of a job: allocations of earlier jobs of the same id, too.
+    #[arg(long)]
+    all_allocs: bool,
+}
+
+/// What can be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Job,
+    Alloc,
+    Node,
+    Deployment,
+    Eval,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Job, Kind::Alloc, Kind::Node, Kind::Deployment, Kind::Eval];
+
+    /// What the search calls them.
+    fn context(self) -> &'static str {
+        match self {
+            Kind::Job => "jobs",
+            Kind::Alloc => "allocs",
+            Kind::Node => "nodes",
+            Kind::Deployment => "deployment",
+            Kind::Eval => "evals",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Kind::Job => "Jobs",
+            Kind::Alloc => "Allocations",
+            Kind::Node => "Nodes",
+            Kind::Deployment => "Deployments",
+            Kind::Eval => "Evaluations",
+        }
+    }
+}
+
+/// What a search finds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Found {
+    matches: BTreeMap<String, Option<Vec<String>>>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    args.show.check()?;
+    let Some(id) = args.id.clone() else { return show(session, args, Kind::Job, None).await };
+    let body = json!({ "Prefix": id, "Context": "all" });
+    let found: Found = session.client.put("/v1/search", &body).await?;
+    let (kind, id) = choose(&id, &found)?;
+    show(session, args, kind, Some(id)).await
+}
+
+/// The one thing that is called so, or whose id alone begins so. A job that is called exactly so goes before all others.
+fn choose(id: &str, found: &Found) -> anyhow::Result<(Kind, String)> {
+    let mut matches: Vec<(Kind, &String)> = Vec::new();
+    for kind in Kind::ALL {
+        let ids = found.matches.get(kind.context()).into_iter().flatten().flatten();
+        // The search leaves an odd digit of a UUID out.
+        matches.extend(ids.filter(|found| begins(kind, found, id)).map(|found| (kind, found)));
+    }
+    if matches.contains(&(Kind::Job, &id.to_owned())) {
+        return Ok((Kind::Job, id.to_owned()));
+    }
+    match matches.as_slice() {
+        [] => bail!("Nothing with prefix or id \"{id}\" found"),
+        [(kind, id)] => Ok((*kind, (*id).clone())),
+        several => {
+            bail!("Multiple matches found for id \"{id}\"\n\n{}", listed(several).to_string().trim_end())
+        }
+    }
+}
+
+fn begins(kind: Kind, found: &str, id: &str) -> bool {
+    match kind {
+        Kind::Job => found.starts_with(id),
+        Kind::Alloc | Kind::Node | Kind::Deployment | Kind::Eval => found.starts_with(&id.to_lowercase()),
+    }
+}
+
+fn listed(matches: &[(Kind, &String)]) -> Page {
+    let mut page = Page::default();
+    for kind in Kind::ALL {
+        let ids: Vec<String> = matches
+            .iter()
+            .filter(|(of, _)| *of == kind)
+            .map(|(_, id)| if kind == Kind::Job { (*id).clone() } else { format::id(Some(*id), false) })
+            .collect();
+        if !ids.is_empty() {
+            page.title(kind.title());
+            page.line(ids.join(", "));
+        }
+    }
+    page
+}
+
+async fn show(session: Session, args: Args, kind: Kind, id: Option<String>) -> anyhow::Result<ExitCode> {
+    let Args { api, show, short, evals, all_allocs, .. } = args;
+    match kind {
+        Kind::Job => {
+            job::status::run(session, job::status::Args { api, show, job: id, short, evals, all_allocs })
+                .await
+        }
+        Kind::Alloc => alloc::status::run(session, alloc::status::Args { api, show, alloc: id, short }).await,
+        Kind::Node => node::run(session, node::Args::one(api, show, id, short)).await,
+        Kind::Deployment => {
+            let args = deployment::status::Args { api, show, deployment: id, monitor: false };
+            deployment::status::run(session, args).await
+        }
+        Kind::Eval => {
+            let eval = id.unwrap_or_default();
+            eval::status::run(session, eval::status::Args { api, show, eval, monitor: false }).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(id: &str, matches: &[(&str, &[&str])]) -> Result<(Kind, String), String> {
+        let found = |(kind, ids): &(&str, &[&str])| {
+            ((*kind).to_owned(), Some(ids.iter().map(|id| (*id).to_owned()).collect()))
+        };
+        let found = Found { matches: matches.iter().map(found).collect() };
+        choose(id, &found).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_one_thing_that_begins_so_is_it() {
+        let node = ("nodes", ["0a1b2c3d-0000"].as_slice());
+        assert_eq!(chosen("0a1", &[("jobs", &[]), node]), Ok((Kind::Node, "0a1b2c3d-0000".to_owned())));
+        assert_eq!(chosen("0A1B", &[node]), Ok((Kind::Node, "0a1b2c3d-0000".to_owned())));
+        let missing = Err("Nothing with prefix or id \"0a2\" found".to_owned());
+        assert_eq!(chosen("0a2", &[node, ("namespaces", &["0a2"])]), missing, "the odd digit counts");
+    }
+
+    #[test]
+    fn a_job_of_that_name_goes_before_all_others() {
+        let matches: [(&str, &[&str]); 2] = [("jobs", &["ab", "abc"]), ("allocs", &["ab1b2c3d-0000"])];
+        assert_eq!(chosen("ab", &matches), Ok((Kind::Job, "ab".to_owned())));
+        insta::assert_snapshot!(chosen("a", &matches).unwrap_err(), @r#"
+        Multiple matches found for id "a"
+
+        Jobs
+        ab, abc
+
+        Allocations
+        ab1b2c3d
+        "#);
+    }
+}

@@ -40,6 +40,22 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     };
     until("the log says hello", logs, String::new).await;
 
+    let id = text(alloc, "ID");
+    let commands: [(&[&str], &str); 7] = [
+        (&["status", &id[..8]], text(alloc, "Name")),
+        (&["status", "hel"], "Latest Deployment"),
+        (&["eval", "list", "-job", "hello"], "job-register"),
+        (&["job", "history", "-p", "hello"], "Version     = 0"),
+        (&["alloc", "fs", "-tail", "-n", "1", id, "alloc/logs/greet.stdout.0"], "Hello from"),
+        (&["operator", "api", "-filter", "ID == hello", "v1/jobs"], "\"ID\":\"hello\""),
+        (&["job", "restart", "-batch-size=100%", "-on-error=fail", "hello"], "Finished job restart"),
+    ];
+    for (command, expected) in commands {
+        let output = drover(&address, command);
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains(expected), "{command:?}: {output:?}");
+    }
+
     // At least itself, PostgreSQL, nats-server, and two tasks.
     assert!(processes::all_of(&dir).len() >= 5);
     dev.interrupt();

@@ -40,12 +40,17 @@ pub struct Args {
     /// The most allocations that the groups of one job may ask for together.
     #[arg(long, env = "DROVER_JOB_MAX_COUNT", default_value_t = 50_000)]
     pub job_max_count: u32,
+    /// The largest source of a job, with the values for its variables, that is kept for people to see, in bytes.
+    #[arg(long, env = "DROVER_JOB_MAX_SOURCE_BYTES", default_value_t = JOB_SOURCE_BYTES_MAX)]
+    pub job_max_source_bytes: usize,
 }
 
 /// As large as a command may be.
 const REQUEST_BYTES_MAX: usize = wire::envelope::COMMAND_BYTES_MAX;
 /// An object takes up to some two kilobytes once it is read.
 const REQUEST_OBJECTS_MAX: usize = 50_000;
+/// A megabyte (http-api §1.11).
+const JOB_SOURCE_BYTES_MAX: usize = 1_000_000;
 /// How long a request's body may take to arrive.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 /// How long requests that need an applier wait for one (http-api §5.4).
@@ -94,6 +99,7 @@ impl Args {
             priority_default: self.job_default_priority,
             priority_max: self.job_max_priority,
             count_max: self.job_max_count,
+            source_bytes_max: self.job_max_source_bytes,
         }
     }
 }

@@ -153,6 +153,9 @@ fn touch(state: &State, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
         | Change::JobFields(_)
         | Change::JobDeleted(_)
         | Change::JobVersionsDeleted(_)
+        | Change::JobSubmission(_)
+        | Change::JobSubmissionCopied { .. }
+        | Change::JobSubmissionsDeleted(_)
         | Change::JobSummary(_)
         | Change::Node(_)
         | Change::NodeServerSide { .. }

@@ -321,6 +321,9 @@ fn touched(change: &Change) -> Touched<'_> {
         | Change::JobFields(_)
         | Change::JobDeleted(_)
         | Change::JobVersionsDeleted(_)
+        | Change::JobSubmission(_)
+        | Change::JobSubmissionCopied { .. }
+        | Change::JobSubmissionsDeleted(_)
         | Change::JobSummary(_)
         | Change::Deployment(_)
         | Change::DeploymentFields(_)

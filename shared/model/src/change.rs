@@ -17,7 +17,7 @@ use crate::cluster::{Lease, Namespace, NodePool, SchedulerConfig};
 use crate::columns::AllocIds;
 use crate::deployment::{Deployment, DeploymentStatus};
 use crate::eval::{EvalStatus, Evaluation};
-use crate::job::{Job, JobStatus, JobVersionTag};
+use crate::job::{Job, JobStatus, JobSubmission, JobVersionTag};
 use crate::node::{Node, NodeEvent, NodeServerSide, NodeStatus};
 use crate::plan::{Placements, Uneven};
 use crate::text::words;
@@ -95,10 +95,21 @@ pub enum Change {
     Job(Box<Job>),
     /// What changed of a job's version beside its specification.
     JobFields(JobFields),
-    /// A job is gone with all its versions and what its allocations added up to.
+    /// A job is gone with all its versions, their sources, and what its allocations added up to.
     JobDeleted(JobKey),
     /// Old versions of a job are gone.
     JobVersionsDeleted(Vec<JobVersionKey>),
+    /// What a version of a job was registered from.
+    JobSubmission(Box<JobSubmission>),
+    /// A version of a job took over the source of another one, if there is one; that may be large.
+    JobSubmissionCopied {
+        /// The version that has it.
+        from: JobVersionKey,
+        /// The one that has it too now; the specification changed to it at the change set's index.
+        to: JobVersionKey,
+    },
+    /// Sources of versions are gone.
+    JobSubmissionsDeleted(Vec<JobVersionKey>),
     /// What a job's allocations, or its children, add up to.
     JobSummary(Box<JobSummary>),
     /// An evaluation, new or changed.

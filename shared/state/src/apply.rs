@@ -76,13 +76,17 @@ impl State {
             Change::JobDeleted(key) => {
                 self.jobs.delete(key);
                 self.job_marks.remove(key);
-                // Its summary goes with it.
+                // Its sources and its summary go with it.
+                self.touch(Table::JobSubmissions, stamp.index);
                 self.touch(Table::JobSummaries, stamp.index);
             }
             Change::JobVersionsDeleted(keys) => {
                 self.jobs.delete_versions(keys);
                 keys.iter().for_each(|key| self.mark(&key.job, |marks| marks.jobs = stamp.index));
             }
+            Change::JobSubmission(submission) => self.jobs.set_submission((**submission).clone()),
+            Change::JobSubmissionCopied { from, to } => self.jobs.copy_submission(from, to, stamp.index),
+            Change::JobSubmissionsDeleted(keys) => self.jobs.delete_submissions(keys),
             Change::JobSummary(summary) => self.jobs.set_summary((**summary).clone()),
             Change::Eval(eval) | Change::EvalOutcome(eval) => self.upsert_eval((**eval).clone(), stamp),
             Change::PlanApplied { job, eval_id } => {
@@ -313,6 +317,9 @@ pub(crate) fn table_of(change: &Change) -> Table {
         Change::Job(_) | Change::JobFields(_) | Change::JobDeleted(_) | Change::JobVersionsDeleted(_) => {
             Table::Jobs
         }
+        Change::JobSubmission(_)
+        | Change::JobSubmissionCopied { .. }
+        | Change::JobSubmissionsDeleted(_) => Table::JobSubmissions,
         Change::JobSummary(_) => Table::JobSummaries,
         Change::Eval(_)
         | Change::EvalOutcome(_)

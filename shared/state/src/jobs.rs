@@ -1,10 +1,11 @@
-//! The jobs: every version that something still refers to, which of them is current, and what their allocations add
-//! up to.
+//! The jobs: every version that something still refers to, which of them is current, what they were registered from,
+//! and what their allocations add up to.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use model::change::{JobFields, JobSummary};
-use model::job::{Job, JobType};
+use model::job::{Job, JobSubmission, JobType};
 use model::{Index, JobKey, JobVersionKey};
 
 use crate::btree::BTree;
@@ -14,6 +15,8 @@ use crate::error::Inconsistent;
 pub(crate) struct JobTable {
     current: BTree<JobKey, Arc<Job>>,
     versions: BTree<JobVersionKey, Arc<Job>>,
+    /// Not every version has one, and one may stay a little longer than its version.
+    submissions: BTree<JobVersionKey, Arc<JobSubmission>>,
     summaries: BTree<JobKey, Arc<JobSummary>>,
     /// The last index at which a scheduler's attempt on the job was taken.
     plans: BTree<JobKey, Index>,
@@ -35,8 +38,19 @@ impl JobTable {
         &'a self,
         key: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<Job>> + use<'a> {
-        let bound = |index, version| JobVersionKey { job: key.clone(), create_index: Index(index), version };
-        self.versions.range(bound(0, 0)..=bound(u64::MAX, u64::MAX)).map(|(_, job)| job)
+        self.versions.range(all_versions(key)).map(|(_, job)| job)
+    }
+
+    pub(crate) fn submission(&self, key: &JobVersionKey) -> Option<&Arc<JobSubmission>> {
+        self.submissions.get(key)
+    }
+
+    /// What the versions of a job were registered from, the oldest incarnation and version first.
+    pub(crate) fn submissions<'a>(
+        &'a self,
+        key: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<JobSubmission>> + use<'a> {
+        self.submissions.range(all_versions(key)).map(|(_, submission)| submission)
     }
 
     /// The current jobs by namespace and id.
@@ -114,6 +128,8 @@ impl JobTable {
     pub(crate) fn delete(&mut self, key: &JobKey) {
         let versions: Vec<_> = self.versions(key).map(|job| job.version_key()).collect();
         self.delete_versions(&versions);
+        let submissions: Vec<_> = self.submissions(key).map(|one| one.version.clone()).collect();
+        self.delete_submissions(&submissions);
         self.current.remove(key);
         self.summaries.remove(key);
         self.plans.remove(key);
@@ -126,7 +142,35 @@ impl JobTable {
         }
     }
 
+    /// Equal sources are one, also where they were loaded one by one: most versions take over the one before.
+    pub(crate) fn set_submission(&mut self, mut submission: JobSubmission) {
+        let equal = self.submissions(&submission.version.job).find(|one| one.source == submission.source);
+        if let Some(equal) = equal {
+            submission.source = Arc::clone(&equal.source);
+        }
+        self.submissions.insert(submission.version.clone(), Arc::new(submission));
+    }
+
+    pub(crate) fn copy_submission(&mut self, from: &JobVersionKey, to: &JobVersionKey, index: Index) {
+        let Some(submission) = self.submissions.get(from) else { return };
+        let source = Arc::clone(&submission.source);
+        let copy = JobSubmission { version: to.clone(), job_modify_index: index, source, is_copy: true };
+        self.submissions.insert(to.clone(), Arc::new(copy));
+    }
+
+    pub(crate) fn delete_submissions(&mut self, keys: &[JobVersionKey]) {
+        for key in keys {
+            self.submissions.remove(key);
+        }
+    }
+
     pub(crate) fn set_summary(&mut self, summary: JobSummary) {
         self.summaries.insert(summary.job.clone(), Arc::new(summary));
     }
+}
+
+/// All versions of all incarnations of a job.
+fn all_versions(key: &JobKey) -> RangeInclusive<JobVersionKey> {
+    let bound = |index, version| JobVersionKey { job: key.clone(), create_index: Index(index), version };
+    bound(0, 0)..=bound(u64::MAX, u64::MAX)
 }

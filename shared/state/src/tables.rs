@@ -7,7 +7,7 @@ use model::change::JobSummary;
 use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::job::Job;
+use model::job::{Job, JobSubmission};
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use model::{
     AllocId, DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text,
@@ -25,6 +25,7 @@ use crate::nodes::{NodePage, NodeRef, NodeTable};
 #[allow(missing_docs, reason = "each is named after what it holds")]
 pub enum Table {
     Jobs,
+    JobSubmissions,
     JobSummaries,
     Evals,
     Allocs,
@@ -42,8 +43,9 @@ pub enum Table {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Jobs,
+        Self::JobSubmissions,
         Self::JobSummaries,
         Self::Evals,
         Self::Allocs,
@@ -144,7 +146,8 @@ impl State {
             Table::Allocs => self.allocs.index_of_job(job),
             Table::Evals => marks.map(|marks| marks.evals),
             Table::Deployments => marks.map(|marks| marks.deployments),
-            Table::Nodes
+            Table::JobSubmissions
+            | Table::Nodes
             | Table::NodePools
             | Table::Namespaces
             | Table::SchedulerConfig
@@ -193,6 +196,19 @@ impl State {
         key: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<Job>> + use<'a> {
         self.jobs.versions(key)
+    }
+
+    /// What a version of a job was registered from, if that is kept.
+    pub fn job_submission(&self, version: &JobVersionKey) -> Option<&Arc<JobSubmission>> {
+        self.jobs.submission(version)
+    }
+
+    /// What the versions of a job were registered from, as far as that is kept, the oldest first.
+    pub fn job_submissions<'a>(
+        &'a self,
+        job: &JobKey,
+    ) -> impl DoubleEndedIterator<Item = &'a Arc<JobSubmission>> + use<'a> {
+        self.jobs.submissions(job)
     }
 
     /// What a job's allocations add up to.

@@ -18,7 +18,8 @@ use crate::tables::{State, Table};
 pub enum WatchKey {
     /// Anything in a table.
     Table(Table),
-    /// What a table holds of one job: the job itself, its summary, its allocations, evaluations or deployments.
+    /// What a table holds of one job: the job itself, what it was registered from, its summary, its allocations,
+    /// evaluations or deployments.
     Job(Table, JobKey),
     /// The allocations on a node.
     NodeAllocs(NodeId),
@@ -229,10 +230,15 @@ impl Touched<'_> {
             Change::JobFields(fields) => self.job(&fields.key.job),
             Change::JobDeleted(key) => {
                 self.job(key);
+                self.waiting.notify(&WatchKey::Table(Table::JobSubmissions));
+                self.submission(key);
                 self.waiting.notify(&WatchKey::Table(Table::JobSummaries));
                 self.summary(key);
             }
             Change::JobVersionsDeleted(keys) => keys.iter().for_each(|key| self.job(&key.job)),
+            Change::JobSubmission(submission) => self.submission(&submission.version.job),
+            Change::JobSubmissionCopied { to, .. } => self.submission(&to.job),
+            Change::JobSubmissionsDeleted(keys) => keys.iter().for_each(|key| self.submission(&key.job)),
             Change::JobSummary(summary) => self.summary(&summary.job),
             Change::Eval(eval) | Change::EvalOutcome(eval) => self.eval(eval.id, &eval.job),
             Change::PlanApplied { job, eval_id } => self.eval(*eval_id, job),
@@ -304,6 +310,11 @@ impl Touched<'_> {
     fn job(&self, key: &JobKey) {
         self.waiting.notify(&WatchKey::Job(Table::Jobs, key.clone()));
         self.waiting.notify_prefixes(Table::Jobs, &key.id);
+    }
+
+    fn submission(&self, key: &JobKey) {
+        self.waiting.notify(&WatchKey::Job(Table::JobSubmissions, key.clone()));
+        self.waiting.notify_prefixes(Table::JobSubmissions, &key.id);
     }
 
     fn summary(&self, key: &JobKey) {

@@ -32,8 +32,8 @@
 //!     scheduling_eligibility, draining, status_updated_at, create_index, modify_index, body) on nodes to lookup;
 //! ```
 //!
-//! It lacks the log, `jobs.body` and `nodes.spec` on purpose: those hold what users put into their jobs' environment, and
-//! the secrets of the agents.
+//! It lacks the log, `jobs.body`, `job_submissions` and `nodes.spec` on purpose: those hold what users put into their jobs'
+//! environment, and the secrets of the agents.
 
 mod args;
 mod database;

@@ -14,8 +14,10 @@ use state::UnblockKey;
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) job_versions: BTreeSet<JobVersionKey>,
-    /// Jobs that were deleted, with all the versions that they had then.
+    /// Jobs that were deleted, with all the versions and sources that they had then.
     pub(crate) jobs_deleted: BTreeSet<JobKey>,
+    /// Versions whose sources were.
+    pub(crate) submissions: BTreeSet<JobVersionKey>,
     pub(crate) summaries: BTreeSet<JobKey>,
     pub(crate) plans: BTreeSet<JobKey>,
     pub(crate) evals: BTreeSet<EvalId>,
@@ -65,6 +67,13 @@ impl Touched {
                 self.summaries.insert(key.clone());
                 self.plans.insert(key.clone());
             }
+            Change::JobSubmission(submission) => {
+                self.submissions.insert(submission.version.clone());
+            }
+            Change::JobSubmissionCopied { to, .. } => {
+                self.submissions.insert(to.clone());
+            }
+            Change::JobSubmissionsDeleted(keys) => self.submissions.extend(keys.iter().cloned()),
             Change::JobSummary(summary) => {
                 self.summaries.insert(summary.job.clone());
             }

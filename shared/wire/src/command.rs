@@ -12,7 +12,7 @@ use std::time::Duration;
 use model::alloc::DesiredTransition;
 use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::JobSpec;
+use model::job::{JobSource, JobSpec};
 use model::node::{Eligibility, NodeEvent, NodeSpec};
 use model::plan::{Outcome, Plan};
 use model::{AllocId, DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, ProcessId, Text, Timestamp};
@@ -76,6 +76,9 @@ pub enum Command {
 pub struct RegisterJob {
     /// The job.
     pub spec: Arc<JobSpec>,
+    /// What it was made of, to be kept with a version that it makes (N-27); `None` takes over what is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Arc<JobSource>>,
     /// Register only if the job's modify index is this; 0 only if there is no such job (N-17.11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce_index: Option<Index>,

@@ -13,7 +13,7 @@ use model::alloc::{
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::{Job, JobSpec, JobType};
+use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
 use model::node::{Eligibility, NodeEvent, NodeSpec, NodeStatus, Secret};
 use model::plan::{Outcome, Placement, Placements, Plan};
 use model::{
@@ -61,6 +61,20 @@ fn job_key() -> JobKey {
 
 fn job_spec() -> Arc<JobSpec> {
     Arc::new(JobSpec { id: "web".into(), name: "web".into(), priority: 50, ..JobSpec::default() })
+}
+
+fn job_source() -> Arc<JobSource> {
+    Arc::new(JobSource {
+        text: "job \"web\" {}".into(),
+        format: "hcl2".into(),
+        variable_flags: Some(BTreeMap::from([("region".into(), "north%20sea".into())])),
+        variables: "count = 2".into(),
+    })
+}
+
+fn job_submission() -> JobSubmission {
+    let version = JobVersionKey { job: job_key(), create_index: Index(9), version: 2 };
+    JobSubmission { version, job_modify_index: INDEX, source: job_source(), is_copy: true }
 }
 
 fn common() -> Arc<AllocCommon> {
@@ -227,6 +241,7 @@ fn commands() -> Vec<Command> {
     vec![
         Command::RegisterJob(Box::new(RegisterJob {
             spec: job_spec(),
+            source: Some(job_source()),
             enforce_index: Some(INDEX),
             eval_priority: Some(70),
             preserve_counts: true,
@@ -352,7 +367,11 @@ fn change_set() -> ChangeSet {
         cause: Cause::PlanResult,
         trace: common().trace,
         result: encode(&answers()[0]),
-        changes: vec![Change::EvalOutcome(Box::new(eval())), Change::AllocsPlaced(Box::new(placements()))],
+        changes: vec![
+            Change::EvalOutcome(Box::new(eval())),
+            Change::AllocsPlaced(Box::new(placements())),
+            Change::JobSubmission(Box::new(job_submission())),
+        ],
     }
 }
 

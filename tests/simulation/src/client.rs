@@ -107,6 +107,7 @@ fn registration(id: &str, copies: u32, version: u32) -> RegisterJob {
     };
     RegisterJob {
         spec: Arc::new(spec),
+        source: None,
         enforce_index: None,
         eval_priority: None,
         preserve_counts: false,

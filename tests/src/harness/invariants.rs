@@ -162,8 +162,9 @@ impl History {
         same("jobs", log, tables, |state| {
             let keys: Vec<JobKey> = state.jobs().map(|job| job.key()).collect();
             let versions = keys.iter().flat_map(|key| state.job_versions(key).cloned().collect::<Vec<_>>());
+            let sources = keys.iter().flat_map(|key| state.job_submissions(key).cloned().collect::<Vec<_>>());
             let summaries = keys.iter().map(|key| (state.job_summary(key).cloned(), state.plan_index(key)));
-            (versions.collect::<Vec<_>>(), summaries.collect::<Vec<_>>())
+            (versions.collect::<Vec<_>>(), sources.collect::<Vec<_>>(), summaries.collect::<Vec<_>>())
         });
         same("evaluations", log, tables, |state| state.evals().cloned().collect::<Vec<_>>());
         same("deployments", log, tables, |state| state.deployments().cloned().collect::<Vec<_>>());

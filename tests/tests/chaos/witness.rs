@@ -311,6 +311,7 @@ fn register(id: &str) -> Command {
     };
     Command::RegisterJob(Box::new(RegisterJob {
         spec: Arc::new(spec),
+        source: None,
         enforce_index: None,
         eval_priority: None,
         preserve_counts: false,

@@ -45,6 +45,18 @@ pub(crate) enum Command {
         description: Text,
     },
     ForgetOldVersions(u8),
+    /// A version is told its source.
+    Submit {
+        version: Pick,
+        source: Text,
+        is_copy: bool,
+    },
+    /// Of a version that may have none.
+    CopySubmission {
+        from: Pick,
+        to: Pick,
+    },
+    ForgetOldSubmissions(u8),
     PurgeJob(u8),
     Summarise(u8),
     Place {
@@ -158,6 +170,10 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         1 => (version(), any::<bool>(), description())
             .prop_map(|(version, stable, description)| Command::SetJobFields { version, stable, description }),
         1 => (0..JOBS).prop_map(Command::ForgetOldVersions),
+        2 => (version(), name(), any::<bool>())
+            .prop_map(|(version, source, is_copy)| Command::Submit { version, source, is_copy }),
+        1 => (version(), version()).prop_map(|(from, to)| Command::CopySubmission { from, to }),
+        1 => (0..JOBS).prop_map(Command::ForgetOldSubmissions),
         1 => (0..JOBS).prop_map(Command::PurgeJob),
         1 => (0..JOBS).prop_map(Command::Summarise),
         6 => (version(), wants::want(), any::<bool>(), vec(placed_row(), 1..6))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::alloc::{Allocation, Demand, PackedAssigned};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::job::{Job, JobType};
+use model::job::{Job, JobSubmission, JobType};
 use model::node::{Node, NodeStatus, PortRanges};
 use model::{Index, JobKey, JobVersionKey, NodeId, Text};
 use state::{AllocRef, NodePage, NodePorts, PAGE, State, Table, View};
@@ -95,6 +95,11 @@ fn assert_same_jobs(state: &State, naive: &Naive) {
         assert_eq!(state.job(&key).map(Arc::as_ref), current.get(&key).copied());
         assert_eq!(plain(state.job_versions(&key)), naive.versions(&key));
         assert_eq!(state.job_summary(&key).map(Arc::as_ref), naive.summaries.get(&key));
+        let submissions = naive.submissions.values().filter(|submission| submission.version.job == key);
+        assert_eq!(plain(state.job_submissions(&key)), submissions.collect::<Vec<&JobSubmission>>());
+    }
+    for (key, submission) in &naive.submissions {
+        assert_eq!(state.job_submission(key).map(Arc::as_ref), Some(submission));
     }
     for (key, job) in &naive.jobs {
         assert_eq!(state.job_version(key).map(Arc::as_ref), Some(job));

@@ -11,7 +11,7 @@ use model::alloc::{
 use model::change::{AllocsChanged, Change, JobFields, JobSummary, NodesChanged};
 use model::deployment::Deployment;
 use model::eval::{EvalTrigger, Evaluation};
-use model::job::{Job, JobSpec, JobStatus, JobType};
+use model::job::{Job, JobSource, JobSpec, JobStatus, JobSubmission, JobType};
 use model::node::{Node, NodeReserved, NodeResources, NodeServerSide, NodeSpec, NodeStatus, Topology};
 use model::plan::{Placement, Placements};
 use model::{AllocId, Index, JobKey, JobVersionKey, Nanos, NodeId, Text, Timestamp};
@@ -69,6 +69,22 @@ impl Command {
                 let versions = naive.versions(&job_key(*job));
                 let (_, old) = versions.split_last()?;
                 Change::JobVersionsDeleted(old.iter().map(|job| job.version_key()).collect())
+            }
+            Self::Submit { version, source, is_copy } => Change::JobSubmission(Box::new(JobSubmission {
+                version: pick_version(version, naive)?,
+                job_modify_index: index,
+                source: Arc::new(JobSource { text: source.clone(), ..JobSource::default() }),
+                is_copy: *is_copy,
+            })),
+            Self::CopySubmission { from, to } => Change::JobSubmissionCopied {
+                from: pick_version(from, naive)?,
+                to: pick_version(to, naive)?,
+            },
+            Self::ForgetOldSubmissions(job) => {
+                let of_job = naive.submissions.keys().filter(|version| version.job == job_key(*job));
+                let versions: Vec<_> = of_job.cloned().collect();
+                let (_, old) = versions.split_last()?;
+                Change::JobSubmissionsDeleted(old.to_vec())
             }
             Self::PurgeJob(job) => Change::JobDeleted(job_key(*job)),
             Self::Summarise(job) => Change::JobSummary(Box::new(JobSummary {

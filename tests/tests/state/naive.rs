@@ -15,7 +15,7 @@ use model::change::{
 };
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::job::Job;
+use model::job::{Job, JobSubmission};
 use model::node::{EVENTS_MAX, Node};
 use model::plan::Placements;
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, JobVersionKey, NodeId, Text, Timestamp};
@@ -29,6 +29,7 @@ pub(crate) struct Naive {
     pub(crate) tables: BTreeMap<Table, Index>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) jobs: BTreeMap<JobVersionKey, Job>,
+    pub(crate) submissions: BTreeMap<JobVersionKey, JobSubmission>,
     pub(crate) summaries: BTreeMap<JobKey, JobSummary>,
     pub(crate) plans: BTreeMap<JobKey, Index>,
     pub(crate) allocs: BTreeMap<AllocId, Allocation>,
@@ -82,11 +83,13 @@ impl Naive {
             }
             Change::JobDeleted(key) => {
                 self.jobs.retain(|version, _| version.job != *key);
+                self.submissions.retain(|version, _| version.job != *key);
                 self.summaries.remove(key);
                 self.plans.remove(key);
                 self.marks.remove(&(Table::Jobs, key.clone()));
                 self.marks.remove(&(Table::Evals, key.clone()));
                 self.marks.remove(&(Table::Deployments, key.clone()));
+                self.tables.insert(Table::JobSubmissions, set.index);
                 self.tables.insert(Table::JobSummaries, set.index);
                 Table::Jobs
             }
@@ -94,6 +97,22 @@ impl Naive {
                 self.jobs.retain(|version, _| !keys.contains(version));
                 keys.iter().for_each(|key| self.mark_registered(Table::Jobs, key.job.clone()));
                 Table::Jobs
+            }
+            Change::JobSubmission(submission) => {
+                self.submissions.insert(submission.version.clone(), JobSubmission::clone(submission));
+                Table::JobSubmissions
+            }
+            Change::JobSubmissionCopied { from, to } => {
+                if let Some(from) = self.submissions.get(from).cloned() {
+                    let (version, job_modify_index) = (to.clone(), set.index);
+                    let copy = JobSubmission { version, job_modify_index, is_copy: true, ..from };
+                    self.submissions.insert(to.clone(), copy);
+                }
+                Table::JobSubmissions
+            }
+            Change::JobSubmissionsDeleted(keys) => {
+                self.submissions.retain(|version, _| !keys.contains(version));
+                Table::JobSubmissions
             }
             Change::JobSummary(summary) => {
                 self.summaries.insert(summary.job.clone(), JobSummary::clone(summary));
@@ -425,6 +444,7 @@ impl Naive {
         let with_work = loaded.allocs.values().map(|alloc| alloc.node_id).chain(loaded.nodes.keys().copied());
         loaded.work = with_work.map(|node| (node, self.index)).collect();
         let jobs = loaded.jobs.values().cloned().map(|job| Change::Job(Box::new(job)));
+        let submissions = loaded.submissions.values().cloned();
         let summaries = loaded.summaries.values().cloned();
         let nodes = loaded.nodes.values().cloned().map(|node| Change::Node(Box::new(node)));
         let evals = loaded.evals.values().cloned().map(|eval| Change::Eval(Box::new(eval)));
@@ -433,6 +453,7 @@ impl Naive {
         // The newest version first: which one is current must not depend on the order.
         let changes = jobs
             .rev()
+            .chain(submissions.map(|submission| Change::JobSubmission(Box::new(submission))))
             .chain(summaries.map(|summary| Change::JobSummary(Box::new(summary))))
             .chain(evals)
             .chain(deployments.map(|deployment| Change::Deployment(Box::new(deployment))))

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use model::alloc::Allocation;
 use model::change::{Change, DeploymentFields, EvalsChanged, JobFields, NodesChanged, Unblocked};
 use model::cluster::Namespace;
-use model::job::JobStatus;
+use model::job::{JobStatus, JobSubmission};
 use model::{Index, Text};
 use state::{Replica, State, Table, Watch, WatchKey};
 use tests::build;
@@ -38,9 +38,36 @@ fn a_job_s_summary_wakes_on_its_own() {
 }
 
 #[test]
-fn a_purge_wakes_for_the_job_and_its_summary() {
-    let expected =
-        ["Jobs", "JobSummaries", "job 1", "summary of job 1", "Jobs like 1", "JobSummaries like 1"];
+fn a_job_s_source_wakes_on_its_own() {
+    let expected = ["JobSubmissions", "sources of job 1", "JobSubmissions like 1"];
+    let version = |half: &Half| half.job.version_key();
+    let submission = |[one, _]: &[Half; 2]| {
+        Change::JobSubmission(Box::new(JobSubmission {
+            version: version(one),
+            job_modify_index: Index(2),
+            source: Arc::default(),
+            is_copy: false,
+        }))
+    };
+    assert_wakes(submission, &expected);
+    let copied = |[one, two]: &[Half; 2]| Change::JobSubmissionCopied { from: version(two), to: version(one) };
+    assert_wakes(copied, &expected);
+    assert_wakes(|[one, _]| Change::JobSubmissionsDeleted(vec![version(one)]), &expected);
+}
+
+#[test]
+fn a_purge_wakes_for_the_job_its_sources_and_its_summary() {
+    let expected = [
+        "Jobs",
+        "JobSubmissions",
+        "JobSummaries",
+        "job 1",
+        "sources of job 1",
+        "summary of job 1",
+        "Jobs like 1",
+        "JobSubmissions like 1",
+        "JobSummaries like 1",
+    ];
     assert_wakes(|[one, _]| Change::JobDeleted(one.job_key()), &expected);
 }
 
@@ -402,6 +429,7 @@ fn watches(scene: &Scene) -> Vec<(String, Watch)> {
         let of_job = |table| WatchKey::Job(table, half.job_key());
         keys.extend([
             (format!("job {number}"), of_job(Table::Jobs)),
+            (format!("sources of job {number}"), of_job(Table::JobSubmissions)),
             (format!("summary of job {number}"), of_job(Table::JobSummaries)),
             (format!("allocs of job {number}"), of_job(Table::Allocs)),
             (format!("evals of job {number}"), of_job(Table::Evals)),
@@ -415,6 +443,7 @@ fn watches(scene: &Scene) -> Vec<(String, Watch)> {
         ]);
         let names = [
             (Table::Jobs, half.job_key().id.to_string()),
+            (Table::JobSubmissions, half.job_key().id.to_string()),
             (Table::JobSummaries, half.job_key().id.to_string()),
             (Table::Allocs, half.alloc.to_string()[..7].to_owned()),
             (Table::Evals, half.eval.id.to_string()[..8].to_owned()),

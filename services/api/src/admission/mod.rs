@@ -8,6 +8,7 @@ mod built;
 mod fields;
 mod implied;
 mod problems;
+mod source;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -25,6 +26,7 @@ use state::State;
 
 use self::fields::{items, text};
 pub(crate) use self::problems::{Problems, Warnings};
+pub(crate) use self::source::source;
 pub(crate) use self::weights::fit as weights_fit;
 
 /// The node pool of jobs that name none (N-17.3).
@@ -43,6 +45,8 @@ pub(crate) struct Rules {
     pub(crate) priority_max: u16,
     /// The most allocations that a job's groups may ask for together.
     pub(crate) count_max: u32,
+    /// The largest source that is kept with a version of a job, in bytes.
+    pub(crate) source_bytes_max: usize,
 }
 
 /// Why a job may not be registered.

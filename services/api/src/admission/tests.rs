@@ -12,7 +12,8 @@ use super::*;
 use crate::frame::Error;
 use crate::scene::state_of;
 
-const RULES: Rules = Rules { priority_default: 50, priority_max: 100, count_max: 50_000 };
+pub(super) const RULES: Rules =
+    Rules { priority_default: 50, priority_max: 100, count_max: 50_000, source_bytes_max: 1_000_000 };
 
 /// A recorded registration.
 #[derive(Deserialize)]

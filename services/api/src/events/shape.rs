@@ -59,8 +59,11 @@ pub(super) fn events(step: &Step, wanted: &Topics) -> Vec<Event> {
             Change::Alloc(alloc) => events.allocs(kind, [alloc.id]),
             Change::NodePool(pool) => events.node_pool(kind, &pool.name),
             Change::NodePoolDeleted(name) => events.node_pool(kind, name),
-            // Nobody is told of what is collected, nor of what services keep for themselves.
+            // Nobody is told of sources, of what is collected, nor of what services keep for themselves.
             Change::JobVersionsDeleted(_)
+            | Change::JobSubmission(_)
+            | Change::JobSubmissionCopied { .. }
+            | Change::JobSubmissionsDeleted(_)
             | Change::JobSummary(_)
             | Change::PlanApplied { .. }
             | Change::EvalsDeleted(_)

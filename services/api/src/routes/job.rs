@@ -15,7 +15,7 @@ use crate::frame::{Answer, Body, Error, Query, Shown, decode};
 const NOT_FOUND: &str = "job not found";
 
 /// The job that a request is about.
-fn key(request: &Request) -> JobKey {
+pub(super) fn key(request: &Request) -> JobKey {
     JobKey::new(request.query.namespace().name(), request.id())
 }
 

@@ -104,18 +104,20 @@ pub(crate) async fn register_job(
     body: JobRegisterRequest,
     named: Option<&str>,
 ) -> Result<Answer, Error> {
-    let JobRegisterRequest { job, region, namespace, .. } = body;
+    let JobRegisterRequest { job, submission, region, namespace, .. } = body;
     let mut job = requested(api, query, job, region, namespace)?;
     if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
         return Err(Error::bad_request("Job ID does not match name"));
     }
     let eval_priority = eval_priority(body.eval_priority.unwrap_or_default())?;
-    let warnings = admission::warnings(&job, &api.replica.snapshot());
+    let mut warnings = admission::warnings(&job, &api.replica.snapshot());
+    let source = admission::source(submission, &api.rules, &mut warnings);
     admission::settle(&mut job, &api.rules);
     let spec = admit(api, &job).await?;
     let enforce_index = body.enforce_index.unwrap_or_default();
     let command = Command::RegisterJob(Box::new(RegisterJob {
         spec,
+        source,
         enforce_index: enforce_index.then(|| Index(body.job_modify_index.unwrap_or_default())),
         eval_priority,
         preserve_counts: body.preserve_counts.unwrap_or_default(),

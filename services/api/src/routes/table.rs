@@ -5,7 +5,7 @@
 
 use super::{
     Handler, acl, agent, allocations, client, deployments, evaluations, events, job, jobs, metrics,
-    namespaces, node_pools, nodes, operator, plan, search,
+    namespaces, node_pools, nodes, operator, plan, search, submission,
 };
 
 /// A route.
@@ -128,7 +128,7 @@ static ROUTES: &[Route] = &[
     not_built("/v1/job/:id/stable"),
     not_built("/v1/job/:id/scale"),
     not_built("/v1/job/:id/services"),
-    not_built("/v1/job/:id/submission"),
+    any("/v1/job/:id/submission", waits!(submission::read)),
     get("/v1/job/:id/actions", waits!(job::actions)),
     not_built("/v1/job/:id/action"),
     get("/v1/job/:id", waits!(job::read)).and_put(waits!(job::register)).and_delete(waits!(job::deregister)),

@@ -7,5 +7,6 @@ mod files;
 mod fuzz;
 mod house;
 mod reads;
+mod submissions;
 mod transport;
 mod writes;

@@ -27,7 +27,7 @@ pub(super) fn deregister_job(work: &mut Work<'_>, command: &DeregisterJob) -> Re
         if command.no_shutdown_delay {
             skip_shutdown_delays(work, key)?;
         }
-        work.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }))?;
+        work.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
     }
     if !is_template(&job) {
         let asked = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
@@ -52,7 +52,8 @@ fn skip_shutdown_delays(work: &mut Work<'_>, key: &JobKey) -> Result<(), Refusal
     work.change_allocs(AllocsChanged { ids, by_servers: true, transition, ..AllocsChanged::default() })
 }
 
-/// Forgets a job with its versions, summary, allocations and deployments; nothing waits for it any more (N-21.4).
+/// Forgets a job with its versions, their sources, its summary, allocations and deployments; nothing waits for it any
+/// more (N-21.4).
 pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let key = job.key();
     for (from, to) in

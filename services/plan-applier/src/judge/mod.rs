@@ -3,7 +3,7 @@
 //! Pure: the moment, the index and who is alive come from the caller. Which commands come in which order, what is
 //! durable, and who is answered when is the business of the shell around it. There is a file for each kind of command.
 //! What several of them entail is beside them: `work` holds a command while it is judged; `allocs`, `jobs`, `versions`,
-//! `deployments` and `nodes` know what follows when one of those changes.
+//! `submissions`, `deployments` and `nodes` know what follows when one of those changes.
 
 mod allocs;
 mod bootstrap;
@@ -23,6 +23,7 @@ mod register_node;
 mod report_allocs;
 mod scheduler_config;
 mod set_eligibility;
+mod submissions;
 mod submit_plan;
 mod take_lease;
 #[cfg(test)]

@@ -22,8 +22,13 @@ pub(super) fn register_job(work: &mut Work<'_>, command: RegisterJob) -> Result<
         Some(current) => preserve(&command, &current.spec),
         None => command.spec,
     };
-    if current.is_none_or(|current| current.spec != spec) {
-        work.write_version(Arc::clone(&spec))?;
+    match current.filter(|current| current.spec == spec) {
+        None => work.write_version(Arc::clone(&spec), command.source)?,
+        // A version that is there already may get a source, but no other one.
+        Some(current) if command.source.is_some() => {
+            work.keep_source(&current.version_key(), current.job_modify_index, command.source)?;
+        }
+        Some(_) => {}
     }
     let registered = work.state().job(&key).cloned().expect("it was there, or has just been written");
     if !is_template(&registered) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::change::Change;
-use model::job::{Job, JobSpec, JobStatus};
+use model::job::{Job, JobSource, JobSpec, JobStatus};
 use model::{Index, JobKey, JobVersionKey, Text};
 use state::State;
 use wire::Refusal;
@@ -11,12 +11,16 @@ use wire::Refusal;
 use super::jobs;
 use super::work::Work;
 
-/// How many versions without a tag are kept of a job (`job_tracked_versions`).
-const VERSIONS_KEPT: usize = 6;
+/// How many versions without a tag are kept of a job, and how many sources (`job_tracked_versions`).
+pub(super) const VERSIONS_KEPT: usize = 6;
 
 impl Work<'_> {
-    /// Writes a job's first version, or its next one.
-    pub(super) fn write_version(&mut self, spec: Arc<JobSpec>) -> Result<(), Refusal> {
+    /// Writes a job's first version, or its next one; one that comes without a source takes over what is kept.
+    pub(super) fn write_version(
+        &mut self,
+        spec: Arc<JobSpec>,
+        source: Option<Arc<JobSource>>,
+    ) -> Result<(), Refusal> {
         let key = spec.key();
         let current = self.state().job(&key).cloned();
         let mut job = Job {
@@ -32,7 +36,9 @@ impl Work<'_> {
         // What has come of it so far; what this command adds to that is looked at in the end.
         job.status = jobs::status(self.state(), &job);
         let groups: Vec<Text> = job.spec.task_groups.iter().map(|group| Text::clone(&group.name)).collect();
+        let version = job.version_key();
         self.apply(Change::Job(Box::new(job)))?;
+        self.keep_source(&version, self.index(), source)?;
         if let Some(touched) = self.touch_job(&key) {
             for group in groups {
                 touched.summary.groups.entry(group).or_default();

@@ -14,6 +14,7 @@ mod group;
 mod network;
 mod policy;
 mod resources;
+mod submission;
 mod task;
 mod volume;
 
@@ -30,6 +31,7 @@ pub use policy::{
     RestartMode, RestartPolicy, UpdateStrategy,
 };
 pub use resources::{EphemeralDisk, RequestedDevice, Resources};
+pub use submission::{JobSource, JobSubmission};
 pub use task::{DispatchPayload, Lifecycle, LifecycleHook, LogConfig, Task};
 pub use volume::{AccessMode, AttachmentMode, PropagationMode, VolumeKind, VolumeMount, VolumeRequest};
 

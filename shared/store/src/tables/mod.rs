@@ -10,6 +10,7 @@ mod jobs;
 mod nodes;
 mod settings;
 mod shares;
+mod submissions;
 mod unblocked;
 mod volumes;
 
@@ -38,6 +39,7 @@ pub(crate) async fn project(
 ) -> Result<(), Error> {
     settings::project(transaction, touched, after).await?;
     jobs::project(transaction, touched, after).await?;
+    submissions::project(transaction, touched, after).await?;
     nodes::project(transaction, touched, after).await?;
     evals::project(transaction, touched, after).await?;
     deployments::project(transaction, touched, after).await?;
@@ -55,6 +57,7 @@ pub(crate) async fn collect(transaction: &mut PgConnection, slice: u8) -> Result
 pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     settings::load(transaction, into).await?;
     jobs::load(transaction, into).await?;
+    submissions::load(transaction, into).await?;
     nodes::load(transaction, into).await?;
     evals::load(transaction, into).await?;
     deployments::load(transaction, into).await?;

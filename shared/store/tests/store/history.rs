@@ -19,7 +19,7 @@ use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
 use model::columns::AllocIds;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
-use model::job::{Job, JobSpec, JobStatus, JobType, JobVersionTag};
+use model::job::{Job, JobSource, JobSpec, JobStatus, JobSubmission, JobType, JobVersionTag};
 use model::node::{Drain, Eligibility, Node, NodeEvent, NodeServerSide, NodeSpec, NodeStatus};
 use model::plan::{Placement, Placements};
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState, VolumeClaim};
@@ -118,6 +118,22 @@ fn job(id: &str, create_index: u64, version: u64) -> Job {
 
 fn version(id: &str, create_index: u64, version: u64) -> JobVersionKey {
     job(id, create_index, version).version_key()
+}
+
+/// What a version was registered from; with a zero, as JSON may have one.
+fn submission(version: JobVersionKey, text: &str) -> Change {
+    let source = JobSource {
+        text: text.into(),
+        format: "hcl2".into(),
+        variable_flags: Some([("count".into(), "3%20\0".into())].into()),
+        variables: "a = 1\n".into(),
+    };
+    let (job_modify_index, source) = (version.create_index, Arc::new(source));
+    Change::JobSubmission(Box::new(JobSubmission { version, job_modify_index, source, is_copy: false }))
+}
+
+fn copied(from: JobVersionKey, to: JobVersionKey) -> Change {
+    Change::JobSubmissionCopied { from, to }
 }
 
 fn key(id: &str) -> JobKey {
@@ -379,6 +395,7 @@ fn beginning() -> Vec<Vec<Change>> {
         (0..5).map(|number| node(number, &format!("node-{number}"))).collect(),
         vec![
             Change::Job(Box::new(job("web", 3, 0))),
+            submission(web(), "job \"web\" {}\0"),
             Change::Eval(Box::new(eval(1, "web", 3))),
             summary("web", 0, 3),
         ],
@@ -405,6 +422,7 @@ fn beginning() -> Vec<Vec<Change>> {
         vec![running(1..=3), summary("web", 3, 5)],
         vec![
             Change::Job(Box::new(job("batch", 6, 0))),
+            submission(version("batch", 6, 0), "{}"),
             Change::Eval(Box::new(eval(2, "batch", 6))),
             Change::Eval(Box::new(eval(3, "batch", 6))),
             summary("batch", 0, 6),
@@ -472,6 +490,7 @@ fn rollout() -> Vec<Vec<Change>> {
     vec![
         vec![
             Change::Job(Box::new(Job { version_tag: Some(tag), ..job("web", 3, 1) })),
+            copied(version("web", 3, 0), version("web", 3, 1)),
             Change::Eval(Box::new(eval(5, "web", 10))),
             deployment(2, version("web", 3, 1), 10),
         ],
@@ -552,9 +571,15 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
             Change::Job(Box::new(job("cron", 19, 0))),
             Change::Job(Box::new(job("cron", 19, 1))),
             Change::Job(Box::new(job("cron", 19, 2))),
+            submission(version("cron", 19, 0), "0"),
+            submission(version("cron", 19, 1), "1"),
+            copied(version("cron", 19, 1), version("cron", 19, 2)),
             Change::PlanApplied { job: key("cron"), eval_id: eval_id(77) },
         ],
-        vec![Change::JobVersionsDeleted(vec![version("cron", 19, 0)])],
+        vec![
+            Change::JobVersionsDeleted(vec![version("cron", 19, 0)]),
+            Change::JobSubmissionsDeleted(vec![version("cron", 19, 0)]),
+        ],
         // Purged, and registered again.
         vec![
             Change::AllocsDeleted(ids((10..=16).filter(|number| *number != 11))),
@@ -572,6 +597,7 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
             // The same, within one change set.
             Change::JobDeleted(key("cron")),
             Change::Job(Box::new(job("cron", 22, 0))),
+            submission(version("cron", 22, 0), "again"),
         ],
     ]
 }

@@ -8,7 +8,7 @@ use model::change::JobSummary;
 use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
-use model::job::Job;
+use model::job::{Job, JobSubmission};
 use model::node::Node;
 use model::volume::{CsiVolume, HostVolume, VolumeClaim};
 use model::{Index, JobKey, Timestamp};
@@ -37,6 +37,7 @@ pub(crate) struct Picture {
 struct JobPicture {
     current: Job,
     versions: Vec<Job>,
+    submissions: Vec<JobSubmission>,
     summary: Option<JobSummary>,
     plan_index: Index,
     live_allocs: usize,
@@ -49,6 +50,7 @@ impl Picture {
             let picture = JobPicture {
                 current: Job::clone(job),
                 versions: state.job_versions(&key).map(|job| Job::clone(job)).collect(),
+                submissions: state.job_submissions(&key).map(|kept| JobSubmission::clone(kept)).collect(),
                 summary: state.job_summary(&key).map(|summary| JobSummary::clone(summary)),
                 plan_index: state.plan_index(&key),
                 live_allocs: state.live_alloc_count(&key),

@@ -15,6 +15,7 @@ pub(super) fn assert_same(one: &State, other: &State) {
     for job in one.jobs() {
         let key = job.key();
         same(one.job_versions(&key), other.job_versions(&key));
+        same(one.job_submissions(&key), other.job_submissions(&key));
         assert_eq!(one.job_summary(&key), other.job_summary(&key));
         assert_eq!(one.plan_index(&key), other.plan_index(&key));
         assert_eq!(one.live_alloc_count(&key), other.live_alloc_count(&key));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::alloc::{ClientStatus, DesiredStatus, DesiredTransition, GroupSummary};
 use model::change::{Cause, Change, JobFields};
 use model::eval::{EvalStatus, EvalTrigger};
-use model::job::{JobSpec, JobStatus, JobType, ParameterizedJobConfig, PeriodicConfig, TaskGroup};
+use model::job::{JobSource, JobSpec, JobStatus, JobType, ParameterizedJobConfig, PeriodicConfig, TaskGroup};
 use model::{Index, JobKey};
 use wire::RefusalKind;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, Transition};
@@ -216,6 +216,75 @@ fn six_versions_are_kept_and_those_that_are_still_of_use() {
     let versions: Vec<u64> = scene.state.job_versions(&key).map(|job| job.version).collect();
     // 0 runs, 3 is the newest stable one; with it there are six.
     assert_eq!(versions, [0, 3, 7, 8, 9, 10, 11]);
+}
+
+/// Registers so many copies, from a file of this text.
+fn register_from(scene: &mut Scene, count: u32, text: &str) -> JobKey {
+    let source = JobSource { text: text.into(), format: "hcl2".into(), ..JobSource::default() };
+    let spec = counted(service("web"), count);
+    let key = spec.key();
+    scene.done(register(RegisterJob { source: Some(Arc::new(source)), ..registration(spec) }));
+    key
+}
+
+/// The version, whether it took it over, and the text of each source that is kept.
+fn sources(scene: &Scene, key: &JobKey) -> Vec<(u64, bool, String)> {
+    let kept = scene.state.job_submissions(key);
+    kept.map(|kept| (kept.version.version, kept.is_copy, kept.source.text.to_string())).collect()
+}
+
+#[test]
+fn a_version_keeps_its_source_and_those_without_take_it_over() {
+    // N-27.2
+    let mut scene = Scene::new();
+    let key = register_from(&mut scene, 1, "one");
+    scene.register(counted(service("web"), 2));
+    scene.done(stop(&key));
+    let index = scene.state.index();
+    register_from(&mut scene, 3, "three");
+    let own = |version, text: &str| (version, false, text.to_owned());
+    let taken_over = |version, text: &str| (version, true, text.to_owned());
+    let expected = [own(0, "one"), taken_over(1, "one"), taken_over(2, "one"), own(3, "three")];
+    assert_eq!(sources(&scene, &key), expected);
+    let indexes: Vec<_> = scene.state.job_submissions(&key).map(|kept| kept.job_modify_index).collect();
+    let versions: Vec<_> = scene.state.job_versions(&key).map(|job| job.job_modify_index).collect();
+    assert_eq!((&indexes, indexes[2]), (&versions, index));
+}
+
+#[test]
+fn a_source_that_is_kept_stays_as_it_is() {
+    // N-27.2
+    let mut scene = Scene::new();
+    let key = scene.register(counted(service("web"), 1));
+    assert_eq!(sources(&scene, &key), []);
+    let job_modify_index = scene.job(&key).job_modify_index;
+    for text in ["late", "later"] {
+        register_from(&mut scene, 1, text);
+        assert_eq!(sources(&scene, &key), [(0, false, "late".to_owned())]);
+    }
+    let kept = scene.state.job_submissions(&key).next();
+    assert_eq!(kept.map(|kept| kept.job_modify_index), Some(job_modify_index));
+    scene.register(counted(service("web"), 1));
+    assert!(!scene.last().iter().any(|change| matches!(change, Change::JobSubmissionCopied { .. })));
+}
+
+#[test]
+fn six_sources_are_kept_and_a_purge_forgets_them() {
+    // N-21.4, N-27.2
+    let mut scene = Scene::new();
+    let key = register_from(&mut scene, 0, "0");
+    for count in 1..5 {
+        register_from(&mut scene, count, &count.to_string());
+    }
+    for count in 5..9 {
+        scene.register(counted(service("web"), count));
+    }
+    let kept: Vec<u64> = sources(&scene, &key).into_iter().map(|(version, ..)| version).collect();
+    assert_eq!(kept, [3, 4, 5, 6, 7, 8]);
+    scene.done(purge(&key));
+    assert_eq!(sources(&scene, &key), []);
+    scene.register(service("web"));
+    assert_eq!(sources(&scene, &key), [], "it is another job");
 }
 
 #[test]

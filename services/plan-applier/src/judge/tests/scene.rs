@@ -337,6 +337,7 @@ pub(super) fn process(number: u8) -> ProcessId {
 pub(super) fn registration(spec: JobSpec) -> RegisterJob {
     RegisterJob {
         spec: Arc::new(spec),
+        source: None,
         enforce_index: None,
         eval_priority: None,
         preserve_counts: false,

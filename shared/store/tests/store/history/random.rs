@@ -150,8 +150,15 @@ impl Past {
     fn register(&mut self, id: &'static str, index: u64) -> Vec<Change> {
         let (create_index, last) =
             *self.jobs.entry(id).and_modify(|(_, last)| *last += 1).or_insert((index, 0));
+        let version = |last| version(id, create_index, last);
+        let source = match last.checked_sub(1) {
+            Some(before) if self.chance.below(2) == 0 => copied(version(before), version(last)),
+            Some(_) | None => submission(version(last), &index.to_string()),
+        };
         vec![
             Change::Job(Box::new(job(id, create_index, last))),
+            source,
+            Change::JobSubmissionsDeleted(vec![version(last.saturating_sub(6))]),
             Change::PlanApplied { job: key(id), eval_id: eval_id(index) },
         ]
     }

@@ -1,0 +1,97 @@
+//! Sources of jobs: sent along with a registration, and read over HTTP.
+
+use std::sync::Arc;
+
+use model::change::Change;
+use model::job::{Job, JobSource, JobSpec, JobSubmission};
+use model::{Index, JobKey, JobVersionKey};
+use serde_json::json;
+use wire::command::Command;
+
+use super::house::House;
+
+const VERSION: &str = "/v1/job/web/submission?version=";
+
+fn job(version: u64) -> Change {
+    let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
+    Change::Job(Box::new(Job { spec: spec.into(), version, create_index: Index(2), ..Job::default() }))
+}
+
+fn version(version: u64) -> JobVersionKey {
+    JobVersionKey { job: JobKey::new("default", "web"), create_index: Index(2), version }
+}
+
+fn submission(number: u64, flag: &str) -> Change {
+    let source = JobSource {
+        text: "job \"web\" {}".into(),
+        format: "hcl2".into(),
+        variable_flags: Some([("a".into(), flag.into()), ("odd".into(), "100%".into())].into()),
+        variables: "c = 3\n".into(),
+    };
+    Change::JobSubmission(Box::new(JobSubmission {
+        version: version(number),
+        job_modify_index: Index(2),
+        source: Arc::new(source),
+        is_copy: false,
+    }))
+}
+
+#[actix_web::test]
+async fn the_source_of_a_version_is_read() {
+    let house = House::with(vec![job(0), submission(0, "x%20y"), job(1), job(2)]).await;
+    let got = house.get(&format!("{VERSION}0")).await;
+    assert_eq!((got.header("x-nomad-index"), got.header("x-nomad-knownleader")), ("2", "true"));
+    let expected = json!({
+        "Source": "job \"web\" {}",
+        "Format": "hcl2",
+        "VariableFlags": { "a": "x%20y", "odd": "100%" },
+        "Variables": "c = 3\n",
+        "Namespace": "default",
+        "JobID": "web",
+        "Version": 0,
+        "JobModifyIndex": 2,
+    });
+    assert_eq!(got.json(), expected);
+    let missing = house.get(&format!("{VERSION}1")).await;
+    assert_eq!(missing.error(), (404, "job source not found"));
+    assert_eq!(missing.header("x-nomad-index"), "2");
+    assert_eq!(house.get("/v1/job/none/submission?version=0").await.error(), (404, "job source not found"));
+    for wrong in ["", "-1", "x", "1.5"] {
+        let got = house.get(&format!("{VERSION}{wrong}")).await;
+        assert_eq!(got.error(), (400, "Unable to parse job submission version parameter"), "{wrong}");
+        assert_eq!(got.header("x-nomad-index"), "");
+    }
+}
+
+#[actix_web::test]
+async fn values_of_flags_are_plain_once_another_version_has_taken_them_over() {
+    let copied = Change::JobSubmissionCopied { from: version(0), to: version(1) };
+    let house = House::with(vec![job(0), submission(0, "x%20y"), job(1), job(2), copied]).await;
+    house.change(vec![submission(2, "z%2520")]);
+    let flags = async |version: u64| {
+        let got = house.get(&format!("{VERSION}{version}")).await.json();
+        got["VariableFlags"].clone()
+    };
+    assert_eq!(flags(0).await, json!({ "a": "x y", "odd": "100%" }));
+    assert_eq!(flags(1).await, json!({ "a": "x y", "odd": "100%" }));
+    assert_eq!(flags(2).await, json!({ "a": "z%2520", "odd": "100%" }));
+}
+
+#[actix_web::test]
+async fn a_registration_sends_its_source_along() {
+    let house = House::with(Vec::new()).await;
+    let body = json!({
+        "Job": { "ID": "web", "TaskGroups": [{ "Name": "g", "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }] },
+        "Submission": { "Source": "{}", "Format": "json", "VariableFlags": { "a": "1" }, "JobID": "of no interest" },
+    });
+    assert_eq!(house.put("/v1/jobs", &body.to_string()).await.json()["Warnings"], "");
+    let commands = house.applier.commands.lock().unwrap();
+    let [Command::RegisterJob(register)] = &commands[..] else { panic!("{commands:?}") };
+    let expected = JobSource {
+        text: "{}".into(),
+        format: "json".into(),
+        variable_flags: Some([("a".into(), "1".into())].into()),
+        variables: "".into(),
+    };
+    assert_eq!(register.source.as_deref(), Some(&expected));
+}

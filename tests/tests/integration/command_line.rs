@@ -29,6 +29,9 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     let listed = String::from_utf8_lossy(&drover(&address, &["deployment", "list"]).stdout).into_owned();
     assert!(listed.contains("Deployment completed successfully"), "{listed}");
     let api = Api::new(address.strip_prefix("http://").expect("a URL").to_owned());
+    let source = api.get("/v1/job/hello/submission?version=0").await;
+    let file = std::fs::read_to_string(HELLO).expect("it was just run");
+    assert_eq!((text(&source, "Source"), text(&source, "Format")), (&*file, "hcl2"));
     let allocs = api.get("/v1/job/hello/allocations").await;
     assert_eq!(array(&allocs).len(), 2);
     let alloc = &array(&allocs)[0];

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::size;
 use super::tree::{self, Entry, Value};
 
 /// What files say; what none of them says is unset.
@@ -43,6 +44,7 @@ pub(crate) struct Server {
     pub(crate) job_default_priority: Option<u16>,
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
+    pub(crate) job_max_source_size: Option<Bytes>,
     pub(crate) job_gc_interval: Option<Millis>,
     pub(crate) job_gc_threshold: Option<Millis>,
     pub(crate) eval_gc_threshold: Option<Millis>,
@@ -86,6 +88,10 @@ pub(crate) struct RawExec {
 /// A time span that stands as `"10s"` in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) u32);
+
+/// A size that stands as `"1M"` in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) usize);
 
 /// Keys that other programs need and this one does not: there is no consensus and no gossip between servers, metrics are
 /// always served, and there is no Consul to speak to (C.2: the block must be accepted).
@@ -146,13 +152,12 @@ const SERVER_NO_MEANING: [&str; 26] = [
     "update_service",
     "upgrade_version",
 ];
-const SERVER_NOT_BUILT: [&str; 12] = [
+const SERVER_NOT_BUILT: [&str; 11] = [
     "acl_token_gc_threshold",
     "csi_plugin_gc_threshold",
     "csi_volume_claim_gc_threshold",
     "default_scheduler_config",
     "deployment_query_rate_limit",
-    "job_max_source_size",
     "job_tracked_versions",
     "license_path",
     "oidc_issuer",
@@ -267,6 +272,7 @@ impl Server {
             "job_default_priority" => reader.set(&mut self.job_default_priority, entry),
             "job_max_priority" => reader.set(&mut self.job_max_priority, entry),
             "job_max_count" => reader.set(&mut self.job_max_count, entry),
+            "job_max_source_size" => reader.set(&mut self.job_max_source_size, entry),
             "job_gc_interval" => reader.set(&mut self.job_gc_interval, entry),
             "job_gc_threshold" => reader.set(&mut self.job_gc_threshold, entry),
             "eval_gc_threshold" => reader.set(&mut self.eval_gc_threshold, entry),
@@ -482,6 +488,14 @@ impl FromValue for Millis {
     }
 }
 
+impl FromValue for Bytes {
+    const EXPECTED: &'static str = "a size, such as \"500K\" or \"2MiB\"";
+
+    fn from_value(value: &Value) -> Option<Self> {
+        size::read(&String::from_value(value)?).map(Bytes)
+    }
+}
+
 impl FromValue for Vec<String> {
     const EXPECTED: &'static str = "a list of texts";
 
@@ -568,6 +582,15 @@ a.hcl:14: not built yet: reserved cores
 a.hcl:16: not built yet: plugin \"docker\"
 a.hcl:17: bind_addr must be an IP address, not \"here\"";
         assert_eq!(error.unwrap_err(), expected);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let server = |size: &str| read(&format!("server {{\n  job_max_source_size = {size}\n}}\n"));
+        assert_eq!(server("\"2K\"").unwrap().server.job_max_source_size, Some(Bytes(2_000)));
+        let expected =
+            "a.hcl:2: job_max_source_size must be a size, such as \"500K\" or \"2MiB\", not \"big\"";
+        assert_eq!(server("\"big\"").unwrap_err(), expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! say, servers too; with `-dev` it is what `drover dev` is.
 
 mod file;
+mod size;
 mod tree;
 
 use std::ffi::OsStr;
@@ -160,6 +161,7 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut api.job_default_priority, &server.job_default_priority);
     replace(&mut api.job_max_priority, &server.job_max_priority);
     replace(&mut api.job_max_count, &server.job_max_count);
+    replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
     let millis = |span: &Option<file::Millis>| span.map(|span| span.0);
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
     replace(&mut node_tracker.heartbeat_grace_ms, &millis(&server.heartbeat_grace));

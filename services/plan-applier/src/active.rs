@@ -321,6 +321,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::Transition(_) => "Transition",
         Command::SubmitPlan(_) => "SubmitPlan",
         Command::UpdateEvals(_) => "UpdateEvals",
+        Command::DeleteEvals(_) => "DeleteEvals",
         Command::RegisterNode(_) => "RegisterNode",
         Command::UpdateNodes(_) => "UpdateNodes",
         Command::ReportAllocs(_) => "ReportAllocs",

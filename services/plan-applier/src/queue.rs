@@ -51,6 +51,7 @@ impl Class {
             | Command::EvaluateJob(_)
             | Command::Transition(_)
             | Command::UpdateEvals(_)
+            | Command::DeleteEvals(_)
             | Command::UpdateDeployments(_)
             | Command::FailDeployment(_)
             | Command::CollectGarbage(_)

@@ -61,7 +61,7 @@ words! {
         AllocTransition => "AllocTransition",
         /// A scheduler's plan, or its word that there is nothing to do, was taken.
         PlanResult => "PlanResult",
-        /// Evaluations were given up or made needless.
+        /// Evaluations were given up, made needless, or forgotten by a user.
         EvaluationUpdated => "EvaluationUpdated",
         /// A node registered.
         NodeRegistration => "NodeRegistration",

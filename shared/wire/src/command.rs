@@ -39,6 +39,8 @@ pub enum Command {
     SubmitPlan(Box<SubmitPlan>),
     /// What the broker decided about evaluations.
     UpdateEvals(UpdateEvals),
+    /// Forgets evaluations.
+    DeleteEvals(DeleteEvals),
     /// A node registered.
     RegisterNode(Box<RegisterNode>),
     /// Nodes were heard of, or missed.
@@ -173,6 +175,16 @@ pub struct EvalUpdate {
     /// that happened since, and must not be made needless by what was decided before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_changed_since: Option<Index>,
+}
+
+/// The most evaluations that one [`DeleteEvals`] names (`spec/scheduling.md` §12, *ids per delete request*).
+pub const EVALS_DELETED_MAX: usize = 7_281;
+
+/// Forgets evaluations whatever state they are in, while all of them rest (http-api §15).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeleteEvals {
+    /// Which.
+    pub ids: Vec<EvalId>,
 }
 
 /// A node registered (N-2).

@@ -23,7 +23,7 @@ use model::{
 
 use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
 use crate::command::{
-    self, Answer, AskHolder, CollectGarbage, Command, DeleteNamespace, DeleteNodePool, DeploymentFinding,
+    self, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool, DeploymentFinding,
     DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob, EvaluateNode,
     FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport, NodeSign, PlanResult,
     PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility, SetNamespace,
@@ -282,6 +282,7 @@ fn commands() -> Vec<Command> {
             creates: Vec::new(),
             forget_unblocked_before: None,
         }),
+        Command::DeleteEvals(DeleteEvals { ids: vec![EVAL] }),
         Command::RegisterNode(Box::new(RegisterNode { epoch: EPOCH, id: NODE, spec: node_spec() })),
         Command::UpdateNodes(UpdateNodes {
             epoch: EPOCH,

@@ -7,13 +7,16 @@ use model::eval::Evaluation;
 use model::{EvalId, Index};
 use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
+use wire::command::{Command, DeleteEvals, EVALS_DELETED_MAX};
 
 use super::Request;
 use super::filtered::is_wanted;
 use super::shapes::{self, AllocParts, alloc_stub, eval_stub};
 use crate::Api;
+use crate::filter::Filter;
 use crate::frame::{
-    Answer, Body, Error, Piece, Shown, creation_token, decode, list, ordered, parse_id, piece, prefix_range,
+    Answer, Body, Error, Namespace, Piece, Shown, creation_token, decode, list, ordered, parse_id, piece,
+    prefix_range,
 };
 
 const WHAT: &str = "eval";
@@ -68,21 +71,58 @@ struct DeleteRequest {
     filter: Option<String>,
 }
 
-/// Refuses to delete evaluations, which may only be while evaluations rest; that is not built yet.
+/// What is answered to a deletion.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Deleted {
+    count: usize,
+    index: u64,
+}
+
+/// Forgets evaluations, by their ids or by a filter; only while evaluations rest.
 pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
     let body: DeleteRequest = decode(&request.body, &api.limits)?;
-    let by_id = body.eval_ids.is_some_and(|ids| !ids.is_empty());
-    let by_filter = body.filter.is_some_and(|filter| !filter.is_empty());
-    match (by_id, by_filter) {
-        (false, false) => return Err(Error::bad_request("evals must be deleted by either ID or filter")),
-        (true, true) => return Err(Error::bad_request("evals cannot be deleted by both ID and filter")),
+    let ids = body.eval_ids.unwrap_or_default();
+    let filter = body.filter.unwrap_or_default();
+    match (ids.is_empty(), filter.is_empty()) {
+        (true, true) => return Err(Error::bad_request("evals must be deleted by either ID or filter")),
+        (false, false) => return Err(Error::bad_request("evals cannot be deleted by both ID and filter")),
         (true, false) | (false, true) => {}
     }
-    let is_paused = |state: &State| state.scheduler_config().is_some_and(|config| config.pause_eval_broker);
-    if !is_paused(&*api.fresh(false).await?) {
+    if ids.len() > EVALS_DELETED_MAX {
+        let text = format!("{} evaluation IDs are more than the {EVALS_DELETED_MAX} of one request", ids.len());
+        return Err(Error::bad_request(text));
+    }
+    let ids = ids.iter().map(|id| parse_id(WHAT, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
+    let filter = crate::filter::read::<api_types::Evaluation>(&filter)?;
+    let snapshot = api.fresh(false).await?;
+    let is_paused = snapshot.scheduler_config().is_some_and(|config| config.pause_eval_broker);
+    if !is_paused {
         return Err(Error::failed("eval broker is enabled; eval broker must be paused to delete evals"));
     }
-    Err(Error::not_built("DELETE /v1/evaluations is not built yet"))
+    let found = match &filter {
+        None => ids.into_iter().filter(|id| snapshot.eval(*id).is_some()).collect(),
+        Some(filter) => wanted_ids(&snapshot, &request.query.namespace(), filter).await,
+    };
+    let mut index = snapshot.index();
+    for ids in found.chunks(EVALS_DELETED_MAX) {
+        index = api.command(&Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() })).await?.index;
+    }
+    Ok(Answer::written(&Deleted { count: found.len(), index: index.0 }, index))
+}
+
+/// The evaluations of a namespace that a filter wants.
+async fn wanted_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Vec<EvalId> {
+    let mut ids = Vec::new();
+    for (looked_at, eval) in state.evals().enumerate() {
+        if looked_at % list::LOOKED_AT_MAX == 0 {
+            tokio::task::yield_now().await;
+        }
+        if namespace.holds(&eval.job.namespace) && filter.wants(&**eval) {
+            ids.push(eval.id);
+        }
+    }
+    ids
 }
 
 /// What is answered to how many there are.

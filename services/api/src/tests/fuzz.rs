@@ -37,12 +37,13 @@ const PATHS: [&str; 22] = [
     "/v1/vars",
     "/v1/acl/token/self",
 ];
-const SUFFIXES: [&str; 12] = [
+const SUFFIXES: [&str; 13] = [
     "",
     "a",
     "%2F",
     "/allocations",
     "/versions",
+    "/submission",
     "/summary",
     "/evaluate",
     "/stop",

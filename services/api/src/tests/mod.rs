@@ -3,6 +3,7 @@
 
 mod blocking;
 mod deployments;
+mod evaluations;
 mod files;
 mod fuzz;
 mod house;

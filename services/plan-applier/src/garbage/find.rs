@@ -73,7 +73,9 @@ fn evals(
     let jobs: BTreeSet<&JobKey> = old.iter().filter_map(|id| state.eval(*id)).map(|eval| &eval.job).collect();
     let (mut allocs, mut in_use) = (Vec::new(), HashSet::new());
     for alloc in jobs.into_iter().flat_map(|job| state.allocs_of_job(job)) {
-        if old.contains(&alloc.eval_id()) && rules::alloc_may_go(state, alloc, before, now, false) {
+        // Of evaluations that a user has forgotten, too.
+        let is_old = old.contains(&alloc.eval_id()) || state.eval(alloc.eval_id()).is_none();
+        if is_old && rules::alloc_may_go(state, alloc, before, now, false) {
             allocs.push(alloc.id());
         } else {
             in_use.insert(alloc.eval_id());

@@ -8,6 +8,7 @@
 mod allocs;
 mod bootstrap;
 mod collect_garbage;
+mod delete_evals;
 mod deployments;
 mod deregister_job;
 mod deregister_nodes;
@@ -104,7 +105,7 @@ fn cause(command: &Command) -> Cause {
         Command::EvaluateJob(_) => Cause::JobEvaluated,
         Command::Transition(_) => Cause::AllocTransition,
         Command::SubmitPlan(_) => Cause::PlanResult,
-        Command::UpdateEvals(_) => Cause::EvaluationUpdated,
+        Command::UpdateEvals(_) | Command::DeleteEvals(_) => Cause::EvaluationUpdated,
         Command::RegisterNode(_) => Cause::NodeRegistration,
         Command::UpdateNodes(_) => Cause::NodeStatus,
         Command::ReportAllocs(_) => Cause::AllocationUpdated,
@@ -130,6 +131,7 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
         Command::Transition(command) => transition::transition(work, &command),
         Command::SubmitPlan(command) => submit_plan::submit_plan(work, *command),
         Command::UpdateEvals(command) => update_evals::update_evals(work, command),
+        Command::DeleteEvals(command) => delete_evals::delete_evals(work, command),
         Command::RegisterNode(command) => register_node::register_node(work, *command),
         Command::UpdateNodes(command) => update_nodes::update_nodes(work, &command),
         Command::ReportAllocs(command) => report_allocs::report_allocs(work, command),

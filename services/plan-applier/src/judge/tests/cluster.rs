@@ -8,8 +8,8 @@ use model::job::{JobSpec, JobStatus, JobType};
 use model::{Epoch, EvalId, Index, JobKey};
 use wire::RefusalKind;
 use wire::command::{
-    Command, DeleteNamespace, DeleteNodePool, DeregisterJob, EvalUpdate, SetNamespace, SetNodePool,
-    SetSchedulerConfig, TakeLease, UpdateEvals,
+    Command, DeleteEvals, DeleteNamespace, DeleteNodePool, DeregisterJob, EVALS_DELETED_MAX, EvalUpdate,
+    SetNamespace, SetNodePool, SetSchedulerConfig, TakeLease, UpdateEvals,
 };
 
 use super::scene::{EPOCH, Scene, process, service};
@@ -162,6 +162,28 @@ fn what_became_terminal_or_changed_meanwhile_is_left_alone() {
     let gone = EvalId::from_bytes([7; 16]);
     assert!(!scene.done(command(vec![update(vec![id, gone], EvalStatus::Failed)], Vec::new())).written);
     assert_eq!(scene.eval(id).status, EvalStatus::Complete);
+}
+
+#[test]
+fn evaluations_are_forgotten_while_they_rest() {
+    //
+    let mut scene = Scene::new();
+    let keys = [scene.register(service("a")), scene.register(service("b"))];
+    let ids: Vec<EvalId> = keys.iter().map(|key| scene.pending(key)[0].id).collect();
+    let gone = EvalId::from_bytes([7; 16]);
+    let delete = |ids: &[EvalId]| Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() });
+    let (kind, text) = scene.refused(delete(&ids));
+    assert_eq!(kind, RefusalKind::NotReady);
+    assert_eq!(text, "eval broker is enabled; eval broker must be paused to delete evals");
+
+    let config = SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() };
+    scene.done(Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index: None }));
+    let many = vec![gone; EVALS_DELETED_MAX + 1];
+    assert_eq!(scene.refused(delete(&many)).0, RefusalKind::Invalid);
+    assert!(!scene.done(delete(&many[1..])).written, "there is no such evaluation");
+    assert!(scene.done(delete(&[ids[1], gone, ids[1]])).written);
+    assert_eq!(scene.last(), [Change::EvalsDeleted(vec![ids[1]])]);
+    assert!(scene.state.eval(ids[0]).is_some() && scene.state.eval(ids[1]).is_none());
 }
 
 #[test]

@@ -3,11 +3,15 @@
 use clap::Parser as _;
 use model::alloc::ClientStatus;
 use model::change::{Cause, Change};
+use model::cluster::SchedulerConfig;
 use model::job::{JobSpec, JobStatus, JobType, ReschedulePolicy};
 use model::plan::Stops;
 use model::{AllocId, JobKey, Nanos, NodeId};
 use wire::RefusalKind;
-use wire::command::{CollectGarbage, Command, DeregisterJob, GARBAGE_SLICE_MAX, Garbage, RegisterJob};
+use wire::command::{
+    CollectGarbage, Command, DeleteEvals, DeregisterJob, GARBAGE_SLICE_MAX, Garbage, RegisterJob,
+    SetSchedulerConfig,
+};
 
 use super::scene::{Scene, job_spec, registration, service};
 use crate::garbage::Args;
@@ -216,6 +220,23 @@ fn an_evaluation_never_goes_before_its_allocations() {
         scene.done(Command::CollectGarbage(garbage));
     }
     assert_eq!(left(&scene, &job), (1, 0, true), "the one without allocations went");
+}
+
+#[test]
+fn allocations_whose_evaluation_a_user_forgot_go_too() {
+    let mut scene = Scene::new();
+    let (node, job, alloc) = placed(&mut scene, service("web"));
+    scene.place_another(&job, node);
+    let config = SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() };
+    scene.done(Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index: None }));
+    let forgotten = scene.alloc(alloc).common.eval_id;
+    scene.done(Command::DeleteEvals(DeleteEvals { ids: vec![forgotten] }));
+    force(&mut scene);
+    assert!(scene.state.alloc(alloc).is_some(), "it runs");
+    scene.report(node, &[alloc], ClientStatus::Complete);
+    scene.settle(&job);
+    force(&mut scene);
+    assert!(scene.state.eval(forgotten).is_none() && scene.state.alloc(alloc).is_none());
 }
 
 #[test]

@@ -317,9 +317,9 @@ pub(crate) fn table_of(change: &Change) -> Table {
         Change::Job(_) | Change::JobFields(_) | Change::JobDeleted(_) | Change::JobVersionsDeleted(_) => {
             Table::Jobs
         }
-        Change::JobSubmission(_)
-        | Change::JobSubmissionCopied { .. }
-        | Change::JobSubmissionsDeleted(_) => Table::JobSubmissions,
+        Change::JobSubmission(_) | Change::JobSubmissionCopied { .. } | Change::JobSubmissionsDeleted(_) => {
+            Table::JobSubmissions
+        }
         Change::JobSummary(_) => Table::JobSummaries,
         Change::Eval(_)
         | Change::EvalOutcome(_)

@@ -23,12 +23,12 @@ use model::{
 
 use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
 use crate::command::{
-    self, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool, DeploymentFinding,
-    DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob, EvaluateNode,
-    FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport, NodeSign, PlanResult,
-    PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility, SetNamespace,
-    SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments, UpdateEvals,
-    UpdateNodes,
+    self, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool,
+    DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob,
+    EvaluateNode, FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport, NodeSign,
+    PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
+    SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments,
+    UpdateEvals, UpdateNodes,
 };
 use crate::feed::{self, AskHead, Changes, Head};
 use crate::files::{

@@ -76,10 +76,9 @@ impl Command {
                 source: Arc::new(JobSource { text: source.clone(), ..JobSource::default() }),
                 is_copy: *is_copy,
             })),
-            Self::CopySubmission { from, to } => Change::JobSubmissionCopied {
-                from: pick_version(from, naive)?,
-                to: pick_version(to, naive)?,
-            },
+            Self::CopySubmission { from, to } => {
+                Change::JobSubmissionCopied { from: pick_version(from, naive)?, to: pick_version(to, naive)? }
+            }
             Self::ForgetOldSubmissions(job) => {
                 let of_job = naive.submissions.keys().filter(|version| version.job == job_key(*job));
                 let versions: Vec<_> = of_job.cloned().collect();

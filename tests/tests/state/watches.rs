@@ -50,7 +50,8 @@ fn a_job_s_source_wakes_on_its_own() {
         }))
     };
     assert_wakes(submission, &expected);
-    let copied = |[one, two]: &[Half; 2]| Change::JobSubmissionCopied { from: version(two), to: version(one) };
+    let copied =
+        |[one, two]: &[Half; 2]| Change::JobSubmissionCopied { from: version(two), to: version(one) };
     assert_wakes(copied, &expected);
     assert_wakes(|[one, _]| Change::JobSubmissionsDeleted(vec![version(one)]), &expected);
 }

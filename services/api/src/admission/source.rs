@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn sizes_are_for_people() {
-        let shown = [0, 999, 1_000, 1_049, 1_050, 9_949, 9_951, 10_000, 82_854_982, usize::MAX].map(for_people);
+        let shown =
+            [0, 999, 1_000, 1_049, 1_050, 9_949, 9_951, 10_000, 82_854_982, usize::MAX].map(for_people);
         let expected =
             ["0 B", "999 B", "1.0 kB", "1.0 kB", "1.1 kB", "9.9 kB", "10 kB", "10 kB", "83 MB", "18 EB"];
         assert_eq!(shown, expected);

@@ -90,7 +90,8 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error
         (true, false) | (false, true) => {}
     }
     if ids.len() > EVALS_DELETED_MAX {
-        let text = format!("{} evaluation IDs are more than the {EVALS_DELETED_MAX} of one request", ids.len());
+        let text =
+            format!("{} evaluation IDs are more than the {EVALS_DELETED_MAX} of one request", ids.len());
         return Err(Error::bad_request(text));
     }
     let ids = ids.iter().map(|id| parse_id(WHAT, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;

@@ -21,6 +21,7 @@ mod operator;
 mod plan;
 mod search;
 pub(crate) mod shapes;
+mod submission;
 mod table;
 
 use actix_web::http::Method;

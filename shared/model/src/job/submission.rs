@@ -29,9 +29,8 @@ impl JobSource {
         Some(Self {
             text: text.into(),
             format: api.format.unwrap_or_default().into(),
-            variable_flags: flags.map(|flags| {
-                flags.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-            }),
+            variable_flags: flags
+                .map(|flags| flags.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
             variables: api.variables.unwrap_or_default().into(),
         })
     }
@@ -61,9 +60,8 @@ impl JobSubmission {
     /// The API's submission. Values of flags are as they came.
     pub fn to_api(&self) -> api_types::JobSubmission {
         let flags = self.source.variable_flags.as_ref();
-        let flags = flags.map(|flags| {
-            flags.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
-        });
+        let flags = flags
+            .map(|flags| flags.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect());
         api_types::JobSubmission {
             source: Some(self.source.text.to_string()),
             format: Some(self.source.format.to_string()),

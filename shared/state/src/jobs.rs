@@ -22,6 +22,8 @@ pub(crate) struct JobTable {
     plans: BTree<JobKey, Index>,
     /// Jobs of type system that are not stopped: every node is theirs (N-5.2).
     system: BTree<JobKey, ()>,
+    /// The current jobs by the index at which each changed last.
+    by_change: BTree<(Index, JobKey), ()>,
 }
 
 impl JobTable {
@@ -66,6 +68,14 @@ impl JobTable {
         self.current.range(range).map(|(_, job)| job)
     }
 
+    /// The current jobs in the order of their last changes.
+    pub(crate) fn by_change(
+        &self,
+        range: impl std::ops::RangeBounds<(Index, JobKey)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.by_change.range(range).filter_map(|((_, key), ())| self.current.get(key))
+    }
+
     /// The current jobs of type system that are not stopped.
     pub(crate) fn system(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.system.keys().filter_map(|key| self.current.get(key))
@@ -94,7 +104,8 @@ impl JobTable {
         let (key, job) = (job.version_key(), Arc::new(job));
         let is_current = self.current.get(&key.job).is_none_or(|current| current.version_key() <= key);
         if is_current {
-            self.current.insert(key.job.clone(), Arc::clone(&job));
+            let before = self.current.insert(key.job.clone(), Arc::clone(&job));
+            self.moved(&key.job, before.map(|before| before.modify_index), job.modify_index);
             if job.spec.kind == JobType::System && !job.spec.stop {
                 self.system.insert(key.job.clone(), ());
             } else {
@@ -120,9 +131,18 @@ impl JobTable {
         if let Some(current) = self.current.get_mut(&fields.key.job)
             && current.version_key() == fields.key
         {
-            *current = job;
+            let before = std::mem::replace(current, job).modify_index;
+            self.moved(&fields.key.job, Some(before), index);
         }
         Ok(())
+    }
+
+    /// A current job changed at an index, and before that at another one.
+    fn moved(&mut self, key: &JobKey, before: Option<Index>, index: Index) {
+        if let Some(before) = before {
+            self.by_change.remove(&(before, key.clone()));
+        }
+        self.by_change.insert((index, key.clone()), ());
     }
 
     pub(crate) fn delete(&mut self, key: &JobKey) {
@@ -130,7 +150,9 @@ impl JobTable {
         self.delete_versions(&versions);
         let submissions: Vec<_> = self.submissions(key).map(|one| one.version.clone()).collect();
         self.delete_submissions(&submissions);
-        self.current.remove(key);
+        if let Some(job) = self.current.remove(key) {
+            self.by_change.remove(&(job.modify_index, key.clone()));
+        }
         self.summaries.remove(key);
         self.plans.remove(key);
         self.system.remove(key);

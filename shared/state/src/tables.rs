@@ -175,6 +175,14 @@ impl State {
         self.jobs.range(range)
     }
 
+    /// The current versions of jobs in the order of their last changes, and by namespace and id where that is the same.
+    pub fn jobs_by_change(
+        &self,
+        range: impl RangeBounds<(Index, JobKey)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.jobs.by_change(range)
+    }
+
     /// The current jobs of type system that are not stopped: those that every node may be for (N-5.2).
     pub fn system_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.jobs.system()

@@ -91,6 +91,9 @@ fn assert_same_jobs(state: &State, naive: &Naive) {
     assert_eq!(state.job_count(), current.len());
     let system = |job: &&Job| job.spec.kind == JobType::System && !job.spec.stop;
     assert_eq!(plain(state.system_jobs()), current.values().copied().filter(system).collect::<Vec<_>>());
+    let mut by_change: Vec<_> = current.values().map(|job| (job.modify_index, job.key())).collect();
+    by_change.sort();
+    assert!(state.jobs_by_change(..).map(|job| (job.modify_index, job.key())).eq(by_change));
     for key in pool::job_keys() {
         assert_eq!(state.job(&key).map(Arc::as_ref), current.get(&key).copied());
         assert_eq!(plain(state.job_versions(&key)), naive.versions(&key));

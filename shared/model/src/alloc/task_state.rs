@@ -111,6 +111,17 @@ impl PackedTaskStates {
         read_states(&mut input).ok_or(Unreadable::Damaged)
     }
 
+    /// Whether some task is paused, without unpacking all of it.
+    pub fn any_paused(&self) -> bool {
+        let Some((&VERSION, rest)) = self.0.split_first() else { return false };
+        let mut input = Reader::new(rest);
+        let count = input.uint().unwrap_or(0);
+        (0..count).map_while(|_| input.framed()).any(|mut task| {
+            let flags = task.text().and_then(|_| task.uint());
+            flags.is_some_and(|flags| flags & PAUSED != 0)
+        })
+    }
+
     /// Whether nothing was reported.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -251,6 +262,14 @@ mod tests {
         let packed = PackedTaskStates::pack(&[running()]);
         assert_eq!(packed.unpack(), Ok(vec![running()]));
         assert!(packed.as_bytes().len() <= 72, "{} bytes", packed.as_bytes().len());
+    }
+
+    #[test]
+    fn a_paused_task_is_seen_among_others() {
+        let paused = TaskState { paused: "schedule".into(), ..running() };
+        assert!(!PackedTaskStates::default().any_paused());
+        assert!(!PackedTaskStates::pack(&[running(), running()]).any_paused());
+        assert!(PackedTaskStates::pack(&[running(), paused]).any_paused());
     }
 
     #[test]

@@ -18,13 +18,15 @@ use tokio::time::{MissedTickBehavior, interval};
 use wire::node::WorkIndex;
 
 use crate::alloc::core::AllocCore;
-use crate::alloc::runner::{AllocRunner, Before, Command, NOT_RUNNING, keep_spec, spec_file, state_file};
+use crate::alloc::runner::{
+    AllocRunner, Before, Command, NOT_RUNNING, SHOULD_NOT_RUN, keep_spec, spec_file, state_file,
+};
 use crate::alloc::spec::AllocSpec;
 use crate::contact::Standing;
 use crate::context::Context;
 use crate::gc::{Ended, REMOVED_AT_ONCE};
 use crate::heartbeats::Heard;
-use crate::orders::TasksOrder;
+use crate::orders::{TasksOrder, Whom};
 use crate::reporter::acknowledged_file;
 use crate::reports::{AllocState, Reports, Told};
 use crate::store;
@@ -221,7 +223,8 @@ impl Allocs {
             // Dropping the order says that it is unknown.
             None => return,
         };
-        let _ = refused.done.send(Err(NOT_RUNNING.into()));
+        let why = if refused.whom == Whom::All { SHOULD_NOT_RUN } else { NOT_RUNNING };
+        let _ = refused.done.send(Err(why.into()));
     }
 
     async fn change(&mut self, changes: Changes) {

@@ -34,11 +34,35 @@ pub(crate) struct TaskOrder {
     pub(crate) done: oneshot::Sender<Outcome>,
 }
 
+/// The tasks that a wish is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// One, which must run.
+    Task(Text),
+    /// All that run.
+    Running,
+    /// All, also those that have ended.
+    All,
+}
+
+impl Whom {
+    fn running(task: Option<Text>) -> Self {
+        task.map_or(Self::Running, Self::Task)
+    }
+
+    /// Whether a task is meant.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::Task(task) => **task == *name,
+            Self::Running | Self::All => true,
+        }
+    }
+}
+
 /// A wish for tasks of an allocation, and who is told how it ended.
 #[derive(Debug)]
 pub(crate) struct TasksOrder {
-    /// One task; `None` is all that run.
-    pub(crate) task: Option<Text>,
+    pub(crate) whom: Whom,
     pub(crate) wish: Wish,
     pub(crate) done: oneshot::Sender<Outcome>,
 }
@@ -54,7 +78,9 @@ async fn answer(request: Request, orders: mpsc::Sender<Order>) {
     if request.is::<SignalTasks>() {
         let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
         let outcome = match read_signal(&ask.signal) {
-            Ok(Some(signal)) => ordered(&orders, ask.alloc, ask.task, Wish::Signal(signal)).await,
+            Ok(Some(signal)) => {
+                ordered(&orders, ask.alloc, Whom::running(ask.task), Wish::Signal(signal)).await
+            }
             Ok(None) => Err(invalid("no signal was named")),
             Err(unknown) => Err(invalid(unknown)),
         };
@@ -63,13 +89,16 @@ async fn answer(request: Request, orders: mpsc::Sender<Order>) {
     let Some((request, ask)) = request.read::<RestartTasks>().await else { return };
     let outcome = match (&ask.task, ask.all) {
         (Some(_), true) => Err(invalid("task name cannot be set when restarting all tasks")),
-        (None, true) => Err(invalid("restarting tasks that have ended is not built yet")),
+        (None, true) => {
+            let wish = Wish::Restart { reason: "User requested all tasks to restart" };
+            ordered(&orders, ask.alloc, Whom::All, wish).await
+        }
         (task, false) => {
             let reason = match task {
                 Some(_) => "User requested task to restart",
                 None => "User requested running tasks to restart",
             };
-            ordered(&orders, ask.alloc, ask.task, Wish::Restart { reason }).await
+            ordered(&orders, ask.alloc, Whom::running(ask.task), Wish::Restart { reason }).await
         }
     };
     reply(request, outcome).await;
@@ -85,11 +114,11 @@ async fn reply(request: Request, outcome: Result<(), Refusal>) {
 async fn ordered(
     orders: &mpsc::Sender<Order>,
     alloc: AllocId,
-    task: Option<Text>,
+    whom: Whom,
     wish: Wish,
 ) -> Result<(), Refusal> {
     let (done, outcome) = oneshot::channel();
-    let order = Order::Tasks { alloc, order: TasksOrder { task, wish, done } };
+    let order = Order::Tasks { alloc, order: TasksOrder { whom, wish, done } };
     if orders.send(order).await.is_err() {
         return Err(invalid("the agent ends"));
     }

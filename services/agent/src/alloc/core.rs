@@ -27,6 +27,8 @@ pub(crate) struct AllocCore {
     spec: Arc<AllocSpec>,
     phase: Phase,
     tasks: Tasks,
+    /// Tasks that are to end so that all begin anew; until they have, none begins.
+    restarting: BTreeSet<Text>,
     /// Whether everything that tasks need is there.
     set_up: bool,
     ending: Option<Ending>,
@@ -92,6 +94,7 @@ impl AllocCore {
         let mut core = Self {
             phase: Phase::Prestart,
             tasks,
+            restarting: BTreeSet::new(),
             set_up: false,
             ending: None,
             forced: None,
@@ -115,7 +118,9 @@ impl AllocCore {
 
     /// Whether a task may start now.
     pub(crate) fn may_start(&self, task: &str) -> bool {
-        self.set_up && self.tasks.get(task).is_some_and(|task| self.phase.opens(task.class))
+        self.set_up
+            && self.restarting.is_empty()
+            && self.tasks.get(task).is_some_and(|task| self.phase.opens(task.class))
     }
 
     /// Whether all is over.
@@ -200,10 +205,35 @@ impl AllocCore {
 
     /// Something happened to a task.
     pub(crate) fn happened(&mut self, task: &str, happening: Happening, now: Timestamp) -> Kills {
-        if let Some(task) = self.tasks.get_mut(task) {
-            state::apply(&mut task.state, happening, now);
+        if let Some(member) = self.tasks.get_mut(task) {
+            state::apply(&mut member.state, happening, now);
+            if member.state.state != TaskRunState::Running {
+                self.restarting.remove(task);
+            }
         }
         self.go_on(now)
+    }
+
+    /// All tasks are to begin anew, in their order: `running` are those that are about to be told to end for it.
+    /// Says which begin anew because they had ended; `None` if the allocation is not to run.
+    pub(crate) fn restart_all(
+        &mut self,
+        reason: &'static str,
+        running: impl Iterator<Item = Text>,
+        now: Timestamp,
+    ) -> Option<(Vec<Text>, Kills)> {
+        let is_to_run = self.spec.should_run() && self.ending.is_none() && self.forced.is_none();
+        if !is_to_run || self.is_over() {
+            return None;
+        }
+        self.phase = Phase::Prestart;
+        self.restarting.extend(running);
+        let mut ended = Vec::new();
+        for (name, task) in self.tasks.iter_mut().filter(|(_, task)| !task.is_live()) {
+            state::revive(&mut task.state, reason, now);
+            ended.push(Text::clone(name));
+        }
+        Some((ended, self.go_on(now)))
     }
 
     /// Something happened to all tasks that have not ended.
@@ -278,7 +308,7 @@ impl AllocCore {
     /// What follows from how the tasks fare and what time it is.
     fn go_on(&mut self, now: Timestamp) -> Kills {
         self.look_at_health(now);
-        if self.set_up {
+        if self.set_up && self.restarting.is_empty() {
             self.phase = self.phase.advance(&self.tasks);
         }
         if self.ending.is_none()

@@ -13,11 +13,12 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::core::{AllocCore, Kill, Kills};
 use super::spec::AllocSpec;
 use crate::context::Context;
-use crate::orders::{TaskOrder, TasksOrder};
+use crate::orders::{Outcome, TaskOrder, TasksOrder, Whom, Wish};
 use crate::reports::{AllocState, Told};
 use crate::store;
 use crate::task::check_name;
@@ -29,6 +30,8 @@ const NEWS_MAX: usize = 16;
 const ORDERS_MAX: usize = 4;
 /// What is said of a task that an order is for and that does not run.
 pub(crate) const NOT_RUNNING: &str = "Task not running";
+/// What is said of an allocation all of whose tasks are to begin anew, and that is to end or has ended.
+pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run";
 /// What is said of a task for which too many orders wait.
 const BUSY: &str = "too many orders wait for the task already";
 
@@ -54,6 +57,7 @@ pub(crate) struct AllocRunner {
     news: (mpsc::Sender<News>, mpsc::Receiver<News>),
     spec: watch::Sender<Arc<AllocSpec>>,
     tasks: BTreeMap<Text, TaskControl>,
+    runners: JoinSet<()>,
     told: Option<AllocState>,
 }
 
@@ -62,6 +66,8 @@ struct TaskControl {
     gate: watch::Sender<bool>,
     kill: watch::Sender<Option<Kill>>,
     orders: mpsc::Sender<TaskOrder>,
+    /// Cancelled when nothing more comes of it.
+    over: CancellationToken,
 }
 
 /// What an allocation waits for before it begins.
@@ -93,7 +99,8 @@ impl AllocRunner {
     ) -> Self {
         let spec = watch::Sender::new(Arc::clone(core.spec()));
         let news = mpsc::channel(NEWS_MAX);
-        Self { context, core, commands, reporter, news, spec, tasks: BTreeMap::new(), told: None }
+        let (tasks, runners) = (BTreeMap::new(), JoinSet::new());
+        Self { context, core, commands, reporter, news, spec, tasks, runners, told: None }
     }
 
     /// Runs the allocation to its end. Dropped before that, it lets go of its tasks, which run on.
@@ -103,17 +110,15 @@ impl AllocRunner {
         let id = self.core.spec().id();
         // The last step of the way from a job to a running task; ends when it runs, or will not.
         let mut starting = Some(self.start_span());
-        let mut tasks = JoinSet::new();
         let mut kills = Vec::new();
         if !self.core.spec().should_run() {
             kills = self.core.stop(clock::now());
         }
         self.publish().await;
-        for name in self.core.tasks().keys() {
-            let state = known.iter().flatten().find(|state| state.task == *name).cloned();
-            let (runner, control) = self.task(name);
-            tasks.spawn(runner.run(state));
-            self.tasks.insert(Text::clone(name), control);
+        let names: Vec<Text> = self.core.tasks().keys().cloned().collect();
+        for name in names {
+            let state = known.iter().flatten().find(|state| state.task == name).cloned();
+            self.run_task(&name, state);
         }
         self.carry_out(kills);
 
@@ -139,7 +144,7 @@ impl AllocRunner {
                     match outcome {
                         Ok(()) => self.core.set_up(clock::now()),
                         Err(error) => {
-                            tasks.abort_all();
+                            self.runners.abort_all();
                             self.core.fail_setup(&error, clock::now());
                             Vec::new()
                         }
@@ -161,7 +166,7 @@ impl AllocRunner {
         }
         drop(starting);
         // They only tidy up after themselves now.
-        while tasks.join_next().await.is_some() {}
+        while self.runners.join_next().await.is_some() {}
         let (status, failed) = (self.core.report().status, self.core.verdict());
         tracing::info!(alloc.id = %id, %status, health = ?failed, "allocation ended");
     }
@@ -175,9 +180,28 @@ impl AllocRunner {
         span
     }
 
+    /// Begins with a task; `known` is its state if it is not a new one. One that ran before has to be done with first.
+    fn run_task(&mut self, name: &Text, known: Option<TaskState>) {
+        let (runner, control) = self.task(name);
+        let over = control.over.clone();
+        let before = self.tasks.insert(Text::clone(name), control).map(|before| before.over);
+        self.runners.spawn(async move {
+            let _over = over.drop_guard();
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
+            runner.run(known).await;
+        });
+    }
+
     fn task(&self, name: &Text) -> (TaskRunner, TaskControl) {
         let (orders, ordered) = mpsc::channel(ORDERS_MAX);
-        let control = TaskControl { gate: watch::Sender::new(false), kill: watch::Sender::new(None), orders };
+        let control = TaskControl {
+            gate: watch::Sender::new(false),
+            kill: watch::Sender::new(None),
+            orders,
+            over: CancellationToken::new(),
+        };
         let runner = TaskRunner {
             context: Arc::clone(&self.context),
             name: Text::clone(name),
@@ -208,6 +232,9 @@ impl AllocRunner {
                 let _ = self.reporter.send(told).await;
                 self.core.update(spec, now)
             }
+            Command::Tasks(TasksOrder { whom: Whom::All, wish: Wish::Restart { reason }, done }) => {
+                self.restart_all(reason, done)
+            }
             Command::Tasks(order) => {
                 self.order(order);
                 Kills::new()
@@ -218,9 +245,8 @@ impl AllocRunner {
 
     /// Hands an order on to the tasks that it is for, if they run. They have to tell this loop what they
     /// do, so it does not wait for them.
-    fn order(&self, TasksOrder { task, wish, done }: TasksOrder) {
-        let is_meant = |name: &Text| task.as_ref().is_none_or(|task| task == name);
-        let meant = self.core.tasks().iter().filter(|(name, _)| is_meant(name));
+    fn order(&self, TasksOrder { whom, wish, done }: TasksOrder) {
+        let meant = self.core.tasks().iter().filter(|(name, _)| whom.holds(name));
         let running = meant.clone().filter(|(_, task)| task.state.state == TaskRunState::Running);
         let mut outcomes = Vec::new();
         for (name, _) in running {
@@ -232,24 +258,52 @@ impl AllocRunner {
             outcomes.push(outcome);
         }
         if outcomes.is_empty() {
-            let refusal: Text = match task {
-                Some(task) if meant.count() == 0 => {
+            let refusal: Text = match whom {
+                Whom::Task(task) if meant.count() == 0 => {
                     format!("Could not find task runner for task: {task}").into()
                 }
-                Some(_) | None => NOT_RUNNING.into(),
+                Whom::Task(_) | Whom::Running | Whom::All => NOT_RUNNING.into(),
             };
             let _ = done.send(Err(refusal));
             return;
         }
-        tokio::spawn(async move {
-            let mut failed = Ok(());
-            for outcome in outcomes {
-                // A task that ended meanwhile says nothing.
-                failed = failed.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
+        tell_when_done(outcomes, done);
+    }
+
+    /// Has all tasks begin anew, also those that have ended. All of it is begun with, or nothing.
+    fn restart_all(&mut self, reason: &'static str, done: oneshot::Sender<Outcome>) -> Kills {
+        let mut running = Vec::new();
+        for (name, control) in &self.tasks {
+            let task = self.core.tasks().get(name);
+            if task.is_none_or(|task| task.state.state != TaskRunState::Running) {
+                continue;
             }
-            // Whoever asked may have given up.
-            let _ = done.send(failed);
+            match control.orders.clone().try_reserve_owned() {
+                Ok(room) => running.push((Text::clone(name), room)),
+                Err(TrySendError::Full(_)) => {
+                    let _ = done.send(Err(BUSY.into()));
+                    return Kills::new();
+                }
+                // It has ended, and is about to say so.
+                Err(TrySendError::Closed(_)) => {}
+            }
+        }
+        let names = running.iter().map(|(name, _)| Text::clone(name));
+        let Some((ended, kills)) = self.core.restart_all(reason, names, clock::now()) else {
+            let _ = done.send(Err(SHOULD_NOT_RUN.into()));
+            return Kills::new();
+        };
+        for name in ended {
+            let known = self.core.tasks().get(&name).map(|task| task.state.clone());
+            self.run_task(&name, known);
+        }
+        let ordered = running.into_iter().map(|(_, room)| {
+            let (done, outcome) = oneshot::channel();
+            room.send(TaskOrder { wish: Wish::Restart { reason }, done });
+            outcome
         });
+        tell_when_done(ordered.collect(), done);
+        kills
     }
 
     async fn keep(&self, spec: &Arc<AllocSpec>) {
@@ -283,6 +337,19 @@ impl AllocRunner {
             task.gate.send_if_modified(|gate| std::mem::replace(gate, open) != open);
         }
     }
+}
+
+/// Tells how an order ended that several tasks had to carry out.
+fn tell_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sender<Outcome>) {
+    tokio::spawn(async move {
+        let mut failed = Ok(());
+        for outcome in outcomes {
+            // A task that ended meanwhile says nothing.
+            failed = failed.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
+        }
+        // Whoever asked may have given up.
+        let _ = done.send(failed);
+    });
 }
 
 /// Keeps what the servers want of an allocation.

@@ -1,7 +1,7 @@
 //! How what happens to a task changes its state. Pure.
 
 use model::alloc::{TaskEvent, TaskEventKind, TaskRunState, TaskState};
-use model::{Text, Timestamp};
+use model::{Nanos, Text, Timestamp};
 
 /// How many of a task's events are kept.
 pub(crate) const EVENTS_MAX: usize = 10;
@@ -46,6 +46,16 @@ pub(crate) fn received(task: Text, now: Timestamp) -> TaskState {
     state
 }
 
+/// Takes back that a task has ended: it is to begin anew.
+pub(crate) fn revive(state: &mut TaskState, reason: &'static str, now: Timestamp) {
+    state.failed = false;
+    state.finished_at = Timestamp::UNSET;
+    let signaled = TaskEventKind::RestartSignaled { reason: reason.into() };
+    let restarting = TaskEventKind::Restarting { reason: Text::default(), delay: Nanos::ZERO };
+    let events = vec![(signaled, false), (restarting, false)];
+    apply(state, Happening { events, state: Some(TaskRunState::Pending) }, now);
+}
+
 /// Changes a task's state by what happened.
 pub(crate) fn apply(state: &mut TaskState, happening: Happening, now: Timestamp) {
     for (kind, fails_task) in happening.events {
@@ -69,8 +79,6 @@ pub(crate) fn apply(state: &mut TaskState, happening: Happening, now: Timestamp)
 
 #[cfg(test)]
 mod tests {
-    use model::Nanos;
-
     use super::*;
 
     fn at(secs: i64) -> Timestamp {
@@ -91,6 +99,18 @@ mod tests {
         apply(&mut state, Happening::failure(over).and(TaskRunState::Dead), at(6));
         apply(&mut state, Happening::state(TaskRunState::Dead), at(7));
         assert_eq!((state.failed, state.finished_at), (true, at(6)));
+    }
+
+    #[test]
+    fn a_task_that_begins_anew_has_not_ended() {
+        let mut state = received("web".into(), at(1));
+        apply(&mut state, Happening::failure(TaskEventKind::LeaderDead).and(TaskRunState::Dead), at(2));
+        revive(&mut state, "because", at(3));
+        assert_eq!(
+            (state.state, state.failed, state.finished_at.is_set()),
+            (TaskRunState::Pending, false, false)
+        );
+        assert_eq!((state.restarts, state.last_restart), (1, at(3)));
     }
 
     #[test]

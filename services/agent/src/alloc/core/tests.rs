@@ -118,6 +118,32 @@ fn tasks_start_and_end_in_the_order_of_their_lives() {
 }
 
 #[test]
+fn a_life_begins_anew_in_its_order_once_all_have_stopped() {
+    let mut scene = Scene::ready(whole_life());
+    scene.runs("1-before");
+    scene.runs("2-side");
+    scene.ends("1-before");
+    scene.runs("3-main");
+    let running = ["2-side", "3-main"].map(Text::from);
+    let (ended, kills) = scene.core.restart_all("because", running.into_iter(), scene.now).unwrap();
+    assert_eq!((ended, names_of(&kills)), (vec!["1-before".into()], String::new()));
+    assert_eq!(scene.events("1-before")[2..], ["Restart Signaled", "Restarting"]);
+    assert_eq!(scene.may_start(), "", "two of them still run");
+    let stopped = || Happening::state(TaskRunState::Pending);
+    scene.happens("2-side", stopped());
+    assert_eq!(scene.may_start(), "");
+    scene.happens("3-main", stopped());
+    assert_eq!(scene.may_start(), "1-before 2-side");
+    scene.runs("1-before");
+    scene.runs("2-side");
+    scene.ends("1-before");
+    assert_eq!(scene.may_start(), "2-side 3-main");
+
+    scene.update(stop);
+    assert_eq!(scene.core.restart_all("because", std::iter::empty(), scene.now), None);
+}
+
+#[test]
 fn a_failure_ends_the_siblings_and_the_allocation() {
     let mut scene = Scene::ready(with_tasks(vec![task("a"), task("b")]));
     scene.runs("a");

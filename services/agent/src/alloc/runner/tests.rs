@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use model::alloc::{ClientStatus, DesiredStatus, TaskRunState};
+use model::job::{Lifecycle, LifecycleHook};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::orders::{Outcome, Wish};
 use crate::testing::{alloc_id, context, spec, task, with_tasks};
 
 struct Scene {
@@ -35,9 +35,18 @@ impl Scene {
     /// Wants something of a task; how that ends is told later.
     async fn order(&self, task: &str, wish: Wish) -> oneshot::Receiver<Outcome> {
         let (done, outcome) = oneshot::channel();
-        let order = TasksOrder { task: Some(task.into()), wish, done };
+        let order = TasksOrder { whom: Whom::Task(task.into()), wish, done };
         self.commands.send(Command::Tasks(order)).await.unwrap();
         outcome
+    }
+
+    /// Has all tasks begin anew, and waits until that has been done.
+    async fn restart_all(&self) -> Outcome {
+        let (done, outcome) = oneshot::channel();
+        let wish = Wish::Restart { reason: "User requested all tasks to restart" };
+        let order = TasksOrder { whom: Whom::All, wish, done };
+        self.commands.send(Command::Tasks(order)).await.unwrap();
+        outcome.await.unwrap()
     }
 
     /// Waits until it is told so.
@@ -148,6 +157,41 @@ async fn an_order_that_cannot_be_carried_out_says_why() {
     for outcome in waiting {
         assert_eq!(outcome.await.unwrap(), Ok(()), "it was carried out once the task ran again");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_tasks_begin_anew_those_too_that_have_ended() {
+    let before = Lifecycle { hook: LifecycleHook::Prestart, sidecar: false };
+    let first = model::job::Task { lifecycle: Some(before), ..short("first") };
+    let mut scene = Scene::of(with_tasks(vec![first, task("main")]), Before::default());
+    let is_running = |states: &[TaskState], restarts| {
+        states.iter().all(|state| state.restarts == restarts)
+            && states[0].state == TaskRunState::Dead
+            && states[1].state == TaskRunState::Running
+    };
+    let mut until = async |restarts| loop {
+        let states = scene.until(ClientStatus::Running).await.task_states.unpack().unwrap();
+        if is_running(&states, restarts) {
+            return (states, scene.restart_all().await);
+        }
+    };
+    let (states, outcome) = until(0).await;
+    assert_eq!(outcome, Ok(()));
+    let (again, _) = until(1).await;
+    assert!(again[0].finished_at >= states[1].started_at, "it ended again");
+    assert!(again[1].started_at >= again[0].finished_at, "what comes first came first again");
+    let told: Vec<_> = again[0].events.iter().map(|event| event.kind.display()).collect();
+    assert!(told.contains(&"User requested all tasks to restart".to_owned()), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_end_does_not_begin_anew() {
+    let slow = [("run_for".to_owned(), json!("1h")), ("kill_after".to_owned(), json!("60s"))];
+    let slow = model::job::Task { config: slow.into(), ..task("a") };
+    let mut scene = Scene::of(with_tasks(vec![slow]), Before::default());
+    scene.until(ClientStatus::Running).await;
+    scene.commands.send(Command::Destroy).await.unwrap();
+    assert_eq!(scene.restart_all().await, Err(SHOULD_NOT_RUN.into()));
 }
 
 #[tokio::test(start_paused = true)]

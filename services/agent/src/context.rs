@@ -64,7 +64,7 @@ fn disk_use(dir: &Path) -> DiskUse {
 }
 
 /// As `df` counts: what only the system may use is no part of it.
-fn percent_used(all: u64, free: u64, available: u64) -> f64 {
+pub(crate) fn percent_used(all: u64, free: u64, available: u64) -> f64 {
     let used = all.saturating_sub(free);
     let usable = used.saturating_add(available);
     if usable == 0 { 0.0 } else { 100.0 * used as f64 / usable as f64 }

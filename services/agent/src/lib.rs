@@ -7,7 +7,7 @@
 //!
 //! Decisions are pure: `alloc::core`, `task::restarts`, `reports`, `work`, `gc`, `heartbeats`. Around them
 //! are plain tasks: one for each allocation and each of its tasks, one that holds all allocations (`allocs`), and one
-//! each for what goes to the servers and comes from them (`contact`, `follow`, `reporter`, `files`).
+//! each for what goes to the servers and comes from them (`contact`, `follow`, `reporter`, `files`, `stats`).
 
 mod alloc;
 mod allocs;
@@ -27,6 +27,7 @@ mod orders;
 mod reporter;
 mod reports;
 mod run;
+mod stats;
 mod store;
 mod task;
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::fingerprint::{Machine, is_same, node_spec};
 use crate::follow::Follow;
 use crate::identity::Identity;
 use crate::reporter::Reporter;
+use crate::stats::Stats;
 use crate::store::Store;
 use crate::task::dirs::build_parent;
 use crate::task::names::NodeFacts;
@@ -89,7 +90,7 @@ async fn work(
         format!("cannot use the allocations' directory {}", config.allocs_dir().display())
     })?;
     let identity = Identity::begin_boot(&store).context("cannot read or make the agent's identity")?;
-    let machine = Machine::look(&config.allocs_dir());
+    let machine = Arc::new(Machine::look(&config.allocs_dir()));
     let drivers = drivers(&config);
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
     tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starts");
@@ -137,6 +138,9 @@ async fn work(
         services.spawn(files::serve(Arc::clone(&context), requests));
         let wishes = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
         services.spawn(crate::orders::serve(wishes, orders.clone()));
+        let questions = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
+        let stats = Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), standing.subscribe()));
+        services.spawn(crate::stats::serve(stats, questions));
         let unknown = Arc::new(Notify::new());
         let spec = watch::Sender::new(spec);
         let contact = Contact {
@@ -196,13 +200,12 @@ fn facts(config: &Config, identity: &Identity, spec: &NodeSpec) -> NodeFacts {
 async fn look_again(
     context: Arc<Context>,
     identity: Identity,
-    machine: Machine,
+    machine: Arc<Machine>,
     spec: watch::Sender<Arc<NodeSpec>>,
 ) {
     let mut ticks = interval(FINGERPRINT_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
-    let machine = Arc::new(machine);
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));

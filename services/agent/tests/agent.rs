@@ -26,6 +26,9 @@ use wire::node::{
     AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
     WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
+use wire::stats::{
+    AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, HostFacts, HostStats,
+};
 use wire::{Refusal, RefusalKind, Subject};
 
 const ALLOC: AllocId = AllocId::from_bytes([7; 16]);
@@ -397,6 +400,42 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
     scene.tracker.place(second, |_, _| {}).await;
     let dir = scene.dir.path().join("alloc").join(ALLOC.to_string());
     scene.tracker.until("what the servers forgot is gone", |_| !dir.exists()).await;
+}
+
+/// A shell and what it started are both the task's.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_machine_and_its_tasks_use_is_measured() {
+    let scene = Scene::new().await;
+    let _agent = scene.ready_agent().await;
+    let node = scene.tracker.known().node.clone().unwrap().0;
+    let busy = "sleep 100 & while [ -d $NOMAD_TASK_DIR ]; do :; done";
+    scene.tracker.place(ALLOC, script(busy)).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+    let within = Duration::from_secs(20);
+    let subject = Subject::AgentStats(node);
+    let host: HostStats = scene.tracker.bus.request(subject, &AskHostStats {}, within).await.unwrap();
+    assert!(!host.cpus.is_empty() && host.memory.used > 0, "{host:?}");
+    let stats: AgentStats = scene.tracker.bus.request(subject, &AskAgentStats {}, within).await.unwrap();
+    assert!(stats.allocs == 1 && stats.heard_ago_ms.is_some() && stats.ttl_ms == 300, "{stats:?}");
+
+    let mut ask = AskAllocStats { alloc: ALLOC, task: None };
+    let found = loop {
+        let found: AllocStats = scene.tracker.bus.request(subject, &ask, within).await.unwrap();
+        // The shell may not have come to its loop yet.
+        if found.tasks[0].processes.len() == 2 && found.tasks[0].sum.user_percent > 0.0 {
+            break found;
+        }
+    };
+    let task = &found.tasks[0];
+    assert!(&*task.task == "web" && task.sum.rss_bytes > 0 && task.sum.used_mhz > 0.0, "{task:?}");
+    ask.task = Some("other".into());
+    let none: AllocStats = scene.tracker.bus.request(subject, &ask, within).await.unwrap();
+    assert_eq!(none, AllocStats::default());
+    ask.alloc = AllocId::from_bytes([8; 16]);
+    let refused = scene.tracker.bus.request::<_, AllocStats>(subject, &ask, within).await.unwrap_err();
+    assert!(refused.to_string().contains("Unknown allocation"), "{refused}");
+    let facts: HostFacts = scene.tracker.bus.request(subject, &AskHostFacts {}, within).await.unwrap();
+    assert!(!facts.os.is_empty() && !facts.environment.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

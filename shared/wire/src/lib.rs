@@ -12,6 +12,7 @@ pub mod feed;
 pub mod files;
 pub mod node;
 pub mod refusal;
+pub mod stats;
 pub mod subject;
 pub mod tasks;
 

@@ -39,6 +39,10 @@ use crate::node::{
     self, AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
     WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
+use crate::stats::{
+    self, AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, CpuStats,
+    DiskStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
+};
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
 use crate::{Refusal, RefusalKind, Wire, decode, encode};
 use crate::{refusal, tasks};
@@ -54,6 +58,21 @@ const EPOCH: Epoch = Epoch(7);
 const INDEX: Index = Index(8_000_000_000);
 const WORK_INDEX: WorkIndex = WorkIndex { history: HISTORY, index: INDEX };
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+const USAGE: Usage =
+    Usage { rss_bytes: 4_096, swap_bytes: 1, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
+
+fn disk_stats() -> DiskStats {
+    DiskStats {
+        device: "/dev/vda1".into(),
+        mountpoint: "/".into(),
+        size_bytes: 100,
+        used_bytes: 40,
+        available_bytes: 50,
+        used_percent: 44.4,
+        inodes_percent: 2.0,
+    }
+}
 
 fn job_key() -> JobKey {
     JobKey::new("default", "web")
@@ -480,14 +499,60 @@ fn every_message_comes_back_as_it_went_out() {
         returns(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
         returns(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
         returns(TasksDone {}),
+        returns(AskHostStats {}),
+        returns(HostStats::default()),
+        returns(HostStats {
+            at: NOW,
+            uptime_secs: 600,
+            memory: MemoryStats { total: 8 << 30, available: 6 << 30, used: 2 << 30, free: 1 << 30 },
+            cpus: vec![CpuStats {
+                name: "cpu0".into(),
+                user_percent: 1.5,
+                system_percent: 0.5,
+                idle_percent: 98.0,
+                busy_percent: 2.0,
+                used_mhz: 40.0,
+            }],
+            disks: vec![disk_stats()],
+            alloc_disk: Some(disk_stats()),
+        }),
+        returns(AskAgentStats {}),
+        returns(AgentStats::default()),
+        returns(AgentStats { allocs: 3, heard_ago_ms: Some(200), ttl_ms: 10_000 }),
+        returns(AskAllocStats { alloc: ALLOC, task: Some("main".into()) }),
+        returns(AllocStats {
+            tasks: vec![TaskStats {
+                task: "main".into(),
+                at: NOW,
+                sum: USAGE,
+                processes: vec![(4_711, USAGE)],
+            }],
+        }),
+        returns(AskHostFacts {}),
+        returns(HostFacts {
+            os: "debian 13".into(),
+            networks: vec![("lo".into(), vec!["127.0.0.1/8".into()])],
+            resolv_conf: "nameserver 10.0.0.1".into(),
+            hosts: "127.0.0.1 localhost".into(),
+            environment: vec![("PATH".into(), "/bin".into())],
+            disks: vec![disk_stats()],
+        }),
         returns(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
     returned.extend(commands().into_iter().map(returns));
     returned.extend(answers().map(returns));
 
-    let kinds =
-        [broker::KINDS, command::KINDS, feed::KINDS, files::KINDS, node::KINDS, refusal::KINDS, tasks::KINDS]
-            .concat();
+    let kinds = [
+        broker::KINDS,
+        command::KINDS,
+        feed::KINDS,
+        files::KINDS,
+        node::KINDS,
+        refusal::KINDS,
+        stats::KINDS,
+        tasks::KINDS,
+    ]
+    .concat();
     assert_eq!(returned, kinds.iter().copied().collect(), "every message has a sample");
     assert_eq!(returned.len(), kinds.len(), "no two messages have one name: {kinds:?}");
 }

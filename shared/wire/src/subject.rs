@@ -70,6 +70,10 @@ pub enum Subject {
     /// done; a repeat is done again.
     #[display("agent.{_0}.tasks")]
     AgentTasks(NodeId),
+    /// Asks an agent for figures ([`stats`](crate::stats)); the header says which. They are of the moment, so one that is
+    /// lost is asked for again.
+    #[display("agent.{_0}.stats")]
+    AgentStats(NodeId),
 }
 
 impl Subject {

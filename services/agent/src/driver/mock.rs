@@ -151,6 +151,10 @@ impl Driver for Mock {
     }
 
     async fn discard(&self, _: &Handle) {}
+
+    fn processes(&self, _: &Handle) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 /// A task that pretends to run. It stops with the agent.

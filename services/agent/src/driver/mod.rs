@@ -35,6 +35,9 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Ends what is left of a task that was not found again, as far as that can be done.
     async fn discard(&self, handle: &Handle);
+
+    /// The numbers of the processes that a task consists of now; none if there are none, or the driver cannot tell.
+    fn processes(&self, handle: &Handle) -> Vec<u32>;
 }
 
 /// A task that was started.

@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,7 +23,9 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
-use crate::executor::{ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, end_tree, started_ticks};
+use crate::executor::{
+    ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, descendants, end_tree, parent_of, started_ticks,
+};
 use crate::store::{self, Keep};
 use crate::until::until;
 
@@ -78,10 +81,22 @@ impl ProcessHandle {
         rmp_serde::from_slice(handle).map_err(|error| NotRecovered(format!("unreadable handle: {error}")))
     }
 
+    /// Whether the process is there, and no other one of its number.
+    fn is_there(&self) -> bool {
+        self.started_ticks.is_some() && started_ticks(Pid::from_raw(self.pid)) == self.started_ticks
+    }
+
+    /// Whether a process is the task's executor: its last argument is their directory.
+    fn is_executor(&self, pid: Pid) -> bool {
+        let Ok(command) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+        let last = command.split(|byte| *byte == 0).rfind(|argument| !argument.is_empty());
+        last == Some(self.dir.as_os_str().as_bytes())
+    }
+
     /// Ends the process and all below it, if it is still the one.
     fn kill_tree(&self) {
         let pid = Pid::from_raw(self.pid);
-        if self.started_ticks.is_some() && started_ticks(pid) == self.started_ticks {
+        if self.is_there() {
             end_tree(pid, Reap::No);
             // It may be gone by now.
             let _ = killpg(pid, Signal::SIGKILL);
@@ -202,6 +217,22 @@ pub(crate) async fn discard(handle: &Handle) {
         tracing::error!(error = chain(&error), "cannot end what is left of a task");
     }
     remove_dir(&dir).await;
+}
+
+/// The numbers of a process and of all that come from it, also of those that are their executor's now because whoever
+/// started them has ended.
+pub(crate) fn processes(handle: &Handle) -> Vec<u32> {
+    let Ok(handle) = ProcessHandle::read(handle) else { return Vec::new() };
+    let pid = Pid::from_raw(handle.pid);
+    if !handle.is_there() {
+        return Vec::new();
+    }
+    let found = match parent_of(pid).filter(|parent| handle.is_executor(*parent)) {
+        Some(executor) => descendants(executor),
+        // The executor has died, and the task is about to be ended.
+        None => [pid].into_iter().chain(descendants(pid)).collect(),
+    };
+    found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
 }
 
 /// Ends a process of which only the directory is known: the agent crashed while it was being started.

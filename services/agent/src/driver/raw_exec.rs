@@ -149,6 +149,10 @@ impl Driver for RawExec {
     async fn discard(&self, handle: &Handle) {
         process::discard(handle).await;
     }
+
+    fn processes(&self, handle: &Handle) -> Vec<u32> {
+        process::processes(handle)
+    }
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

@@ -35,7 +35,7 @@ use wire::files::LogStream;
 use crate::logs::{LogFiles, Rotator};
 use crate::store::{self, Keep};
 
-pub(crate) use tree::{end_tree, started_ticks};
+pub(crate) use tree::{descendants, end_tree, parent_of, started_ticks};
 
 /// The file with what to run.
 pub(crate) const LAUNCH: &str = "launch";

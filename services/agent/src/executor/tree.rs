@@ -43,7 +43,8 @@ pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(START_TIME)?.parse().ok()
 }
 
-fn descendants(root: Pid) -> Vec<Pid> {
+/// Everything below a process, not the process itself.
+pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in entries {
@@ -64,7 +65,8 @@ fn descendants(root: Pid) -> Vec<Pid> {
     found
 }
 
-fn parent_of(pid: Pid) -> Option<Pid> {
+/// The process that started another one, or that it was left to.
+pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parent_in(&stat).map(Pid::from_raw)
 }

@@ -68,6 +68,16 @@ impl Machine {
         }
     }
 
+    /// A core's speed; 0 of one that is not there.
+    pub(crate) fn core_mhz(&self, core: usize) -> u32 {
+        self.cores.get(core).map_or(0, Core::mhz)
+    }
+
+    /// The speed of a core, on average.
+    pub(crate) fn mean_mhz(&self) -> f64 {
+        f64::from(self.total_mhz()) / self.cores.len().max(1) as f64
+    }
+
     fn total_mhz(&self) -> u32 {
         self.cores.iter().fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use model::alloc::{TaskEventKind as Event, TaskRunState, TaskState};
 use model::job::{JobType, RestartPolicy, Task};
-use model::{Nanos, Text};
+use model::{AllocId, Nanos, Text};
 use serde::{Deserialize, Serialize};
 use telemetry::{chain, clock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -62,6 +62,15 @@ struct Started {
     restarts: u64,
     /// What finds it again; `None` while it is being started.
     handle: Option<Handle>,
+}
+
+/// What finds a task that was started, from what is kept of it; `None` if it does not run.
+pub(crate) fn handle_of(context: &Context, alloc: AllocId, task: &str) -> Option<Handle> {
+    store::read::<Started>(&started_file(context, alloc, task)).ok().flatten()?.handle
+}
+
+fn started_file(context: &Context, alloc: AllocId, task: &str) -> PathBuf {
+    context.store.alloc(alloc).join(format!("task-{task}"))
 }
 
 /// Runs one task.
@@ -316,7 +325,7 @@ impl TaskRunner {
     }
 
     fn file(&self) -> PathBuf {
-        self.state_dir().join(format!("task-{}", self.name))
+        started_file(&self.context, self.spec.borrow().id(), &self.name)
     }
 
     async fn remember(&self, started: &Started) -> Result<(), NotStarted> {

@@ -1,0 +1,122 @@
+//! How full disks are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::Text;
+use nix::sys::statvfs::{Statvfs, statvfs};
+use wire::stats::{DISKS_MAX, DiskStats};
+
+use crate::context::percent_used;
+
+/// Where the kernel shows what is mounted where.
+const MOUNTS: &str = "/proc/self/mounts";
+/// Where the devices of disks are; what else is mounted is none of them.
+const DEVICES: &str = "/dev/";
+
+/// Something that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mount {
+    device: String,
+    at: PathBuf,
+}
+
+/// Every disk that is mounted, at the first of its places.
+pub(super) fn mounted() -> Vec<DiskStats> {
+    let mut disks: Vec<DiskStats> = Vec::new();
+    for mount in mounts(&fs::read_to_string(MOUNTS).unwrap_or_default()) {
+        let is_known = disks.iter().any(|disk| *disk.device == *mount.device);
+        if disks.len() == DISKS_MAX || is_known || !mount.device.starts_with(DEVICES) {
+            continue;
+        }
+        if let Ok(found) = statvfs(&mount.at) {
+            disks.push(stats(&mount, &found));
+        }
+    }
+    disks
+}
+
+/// The disk that a directory is on.
+pub(super) fn of(dir: &Path) -> Option<DiskStats> {
+    let dir = dir.canonicalize().ok()?;
+    let mounts = mounts(&fs::read_to_string(MOUNTS).ok()?);
+    let mount = holding(&mounts, &dir)?;
+    Some(stats(mount, &statvfs(&dir).ok()?))
+}
+
+/// What a directory is on: of those that hold it the innermost, and of several at one place the last, which hides the
+/// others.
+fn holding<'a>(mounts: &'a [Mount], dir: &Path) -> Option<&'a Mount> {
+    let holds = mounts.iter().filter(|mount| dir.starts_with(&mount.at));
+    holds.max_by_key(|mount| mount.at.components().count())
+}
+
+fn mounts(text: &str) -> Vec<Mount> {
+    let mount = |line: &str| {
+        let mut fields = line.split(' ');
+        Some(Mount { device: unescaped(fields.next()?), at: unescaped(fields.next()?).into() })
+    };
+    text.lines().filter_map(mount).collect()
+}
+
+/// Spaces and the like stand there by their octal numbers, such as `\040`.
+fn unescaped(field: &str) -> String {
+    const DIGITS: usize = 3;
+    let mut parts = field.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let escaped = part.split_at_checked(DIGITS);
+        match escaped.and_then(|(digits, rest)| Some((u8::from_str_radix(digits, 8).ok()?, rest))) {
+            Some((byte, rest)) => {
+                plain.push(char::from(byte));
+                plain.push_str(rest);
+            }
+            None => {
+                plain.push('\\');
+                plain.push_str(part);
+            }
+        }
+    }
+    plain
+}
+
+fn stats(mount: &Mount, disk: &Statvfs) -> DiskStats {
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
+    DiskStats {
+        device: Text::from(mount.device.as_str()),
+        mountpoint: mount.at.display().to_string().into(),
+        size_bytes: bytes(disk.blocks()),
+        used_bytes: bytes(disk.blocks().saturating_sub(disk.blocks_free())),
+        available_bytes: bytes(disk.blocks_available()),
+        used_percent: percent_used(disk.blocks(), disk.blocks_free(), disk.blocks_available()),
+        inodes_percent: percent_used(disk.files(), disk.files_free(), disk.files_available()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_on_the_innermost_mount() {
+        let mounts =
+            mounts("/dev/vda1 / ext4 rw 0 0\ntmpfs /a\\040b tmpfs rw 0 0\n/dev/vdb /a\\040b/c ext4 rw 0 0\n");
+        let device = |dir: &str| holding(&mounts, Path::new(dir)).map(|mount| mount.device.as_str());
+        assert_eq!(device("/a b/c/d"), Some("/dev/vdb"));
+        assert_eq!(device("/a b/x"), Some("tmpfs"));
+        assert_eq!(device("/a b c"), Some("/dev/vda1"), "names are whole");
+    }
+
+    #[test]
+    fn escapes_are_undone() {
+        assert_eq!(unescaped("a\\040b\\134c"), "a b\\c");
+        assert_eq!(unescaped("a\\9"), "a\\9");
+        assert_eq!(unescaped("\\04\u{e9}"), "\\04\u{e9}");
+    }
+
+    #[test]
+    fn this_machine_has_room_somewhere() {
+        let disk = of(Path::new("/")).unwrap();
+        assert!(disk.size_bytes >= disk.used_bytes && (0.0..=100.0).contains(&disk.used_percent), "{disk:?}");
+    }
+}

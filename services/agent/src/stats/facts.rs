@@ -1,0 +1,117 @@
+//! How the machine is set up, for those who look for what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+
+use model::Text;
+use sysinfo::{Networks, System};
+use wire::stats::{HostFacts, SHOWN_BYTES_MAX};
+
+use super::disks;
+use crate::context::host_env;
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const HOSTS: &str = "/etc/hosts";
+/// The most variables that are shown.
+const VARIABLES_MAX: usize = 1_000;
+/// Variables that say nothing that anybody must not know. Of all others only the names are shown: an address may hold a
+/// password, too.
+const HARMLESS: [&str; 14] = [
+    "HOME",
+    "HOSTNAME",
+    "LANG",
+    "LC_ALL",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "RUST_BACKTRACE",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_RUNTIME_DIR",
+];
+/// What stands in place of the others' values.
+const REDACTED: &str = "<redacted>";
+
+/// Looks.
+pub(super) fn look() -> HostFacts {
+    HostFacts {
+        os: os(),
+        networks: networks(),
+        resolv_conf: beginning_of(RESOLV_CONF),
+        hosts: beginning_of(HOSTS),
+        environment: shown(host_env(&[])),
+        disks: disks::mounted(),
+    }
+}
+
+fn os() -> Text {
+    let name = System::long_os_version().unwrap_or_else(|_| System::distribution_id());
+    match System::kernel_version() {
+        Ok(kernel) => format!("{name}, kernel {kernel}").into(),
+        Err(_) => name.into(),
+    }
+}
+
+fn networks() -> Vec<(Text, Vec<Text>)> {
+    let Ok(networks) = Networks::new_with_refreshed_list() else { return Vec::new() };
+    let mut found: Vec<(Text, Vec<Text>)> = networks
+        .iter()
+        .map(|(name, network)| {
+            let addresses = network.ip_networks().iter();
+            let addresses = addresses.map(|net| format!("{}/{}", net.addr, net.prefix).into());
+            (name.to_string_lossy().into_owned().into(), addresses.collect())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// A file as far as it is shown; empty if it cannot be read.
+fn beginning_of(path: &str) -> Text {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(SHOWN_BYTES_MAX as u64).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => String::from_utf8_lossy(&bytes).into_owned().into(),
+        Err(error) => {
+            tracing::debug!(path, error = telemetry::chain(&error), "cannot read a file of the machine's");
+            Text::default()
+        }
+    }
+}
+
+fn shown(environment: BTreeMap<String, String>) -> Vec<(Text, Text)> {
+    let shown = environment.into_iter().take(VARIABLES_MAX).map(|(name, value)| {
+        let value = if HARMLESS.contains(&name.as_str()) { value } else { REDACTED.to_owned() };
+        (name.into(), value.into())
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_stay_at_home() {
+        let environment = [("PATH", "/bin"), ("DATABASE_URL", "postgres://u:p@h/d")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let shown = shown(environment.into());
+        assert_eq!(
+            shown,
+            [("DATABASE_URL".into(), "<redacted>".into()), ("PATH".into(), "/bin".into())]
+                as [(Text, Text); 2]
+        );
+    }
+
+    #[test]
+    fn a_machine_says_how_it_is_set_up() {
+        let facts = look();
+        assert!(!facts.os.is_empty());
+        assert!(facts.environment.iter().any(|(name, _)| &**name == "PATH"));
+        assert_eq!(beginning_of("/nowhere"), Text::default());
+    }
+}

@@ -7,6 +7,7 @@
 pub mod clock;
 mod logs;
 pub mod metrics;
+pub mod monitor;
 mod otlp;
 mod traces;
 
@@ -107,7 +108,7 @@ pub fn init(args: &Args, service: &'static str) -> Result<Guard, Error> {
         tracing_opentelemetry::layer().with_tracer(provider.tracer("drover")).with_filter(traces::filter())
     });
 
-    Registry::default().with(spans).with(logs).try_init().map_err(Error::Twice)?;
+    Registry::default().with(spans).with(logs).with(monitor::layer()).try_init().map_err(Error::Twice)?;
     metrics::set_up(&metrics);
     Ok(Guard { traces, metrics })
 }

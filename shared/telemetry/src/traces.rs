@@ -33,18 +33,26 @@ pub fn adopt(span: &Span, trace: &TraceContext) {
     let _ = span.set_parent(Context::new().with_remote_span_context(parent));
 }
 
+/// The crates of this house that make spans and write logs.
+const OURS: [&str; 10] = [
+    "agent",
+    "api",
+    "bus",
+    "deployment_watcher",
+    "drover",
+    "eval_broker",
+    "node_tracker",
+    "plan_applier",
+    "scheduler",
+    "store",
+];
+
+/// Whether a module is this house's.
+pub(crate) fn is_ours(target: &str) -> bool {
+    target.split("::").next().is_some_and(|name| OURS.contains(&name))
+}
+
 /// Which spans make up a trace: this house's, not those that libraries make for themselves.
 pub(crate) fn filter() -> Targets {
-    const OURS: [&str; 9] = [
-        "agent",
-        "api",
-        "bus",
-        "drover",
-        "eval_broker",
-        "node_tracker",
-        "plan_applier",
-        "scheduler",
-        "store",
-    ];
     Targets::new().with_targets(OURS.map(|target| (target, tracing::Level::INFO)))
 }

@@ -26,7 +26,8 @@ use actix_web::web::{self, Data};
 use actix_web::{App, HttpServer};
 use anyhow::Context as _;
 use bus::{Bus, CommandError, Contact};
-use model::ProcessId;
+use model::job::JobType;
+use model::{NodeId, ProcessId};
 use state::Replica;
 use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +52,20 @@ pub struct Server {
     args: Args,
     listener: std::net::TcpListener,
     addr: SocketAddr,
-    has_client: bool,
+    beside: Beside,
+}
+
+/// What runs in the same process, which its API shows.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The node that the process is, if it runs tasks as well.
+    pub node: Option<NodeId>,
+    /// How many threads schedule.
+    pub workers: usize,
+    /// For which types of jobs they do.
+    pub schedulers: Vec<JobType>,
+    /// Whether it is a whole cluster for one person.
+    pub dev: bool,
 }
 
 impl Server {
@@ -69,13 +83,13 @@ impl Server {
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
         let addr = listener.local_addr().context("cannot tell where it listens")?;
-        Ok(Self { limits: args.limits(), args, listener, addr, has_client: false })
+        Ok(Self { limits: args.limits(), args, listener, addr, beside: Beside::default() })
     }
 
-    /// The same in a process that runs tasks as well, which it shows.
+    /// The same in a process that does more than that.
     #[must_use]
-    pub fn beside_client(self, has_client: bool) -> Self {
-        Self { has_client, ..self }
+    pub fn beside(self, beside: Beside) -> Self {
+        Self { beside, ..self }
     }
 
     /// Where it listens.
@@ -95,7 +109,7 @@ impl Server {
         process: ProcessId,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { limits, args, listener, addr, has_client } = self;
+        let Self { limits, args, listener, addr, beside } = self;
         let (heads, answer_heads) = heads(bus.clone());
         let asking = tokio::spawn(answer_heads);
         let recent = Arc::<Recent>::default();
@@ -113,7 +127,7 @@ impl Server {
             contact,
             process,
             addr,
-            has_client,
+            beside,
             args,
             stop: stop.clone(),
         });
@@ -173,8 +187,7 @@ struct Api {
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,
-    /// Whether this process runs tasks as well.
-    has_client: bool,
+    beside: Beside,
     stop: CancellationToken,
 }
 

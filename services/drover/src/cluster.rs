@@ -36,6 +36,8 @@ pub(crate) struct Setup {
     pub(crate) agent: Option<agent::Args>,
     /// Whether the agent's settings name the API's address already.
     pub(crate) is_advertised: bool,
+    /// Whether it is a cluster for one person.
+    pub(crate) is_dev: bool,
 }
 
 /// Everything but the agent.
@@ -50,7 +52,7 @@ pub(crate) struct Servers {
 
 /// Runs it until the process is to stop.
 pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
-    let Setup { dir, nats, database, servers, agent, is_advertised } = setup;
+    let Setup { dir, nats, database, servers, agent, is_advertised, is_dev } = setup;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = &std::path::absolute(dir)?;
     let Some(servers) = servers else {
@@ -58,7 +60,12 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         return services::agent(process, nats, agent).await;
     };
     // Before anything is started, so that an address in use is said at once.
-    let server = api::Server::bind(servers.api.clone())?.beside_client(agent.is_some());
+    let server = api::Server::bind(servers.api.clone())?.beside(api::Beside {
+        node: agent.as_ref().map(agent::node_id).transpose()?,
+        workers: servers.scheduler.worker_count(),
+        schedulers: servers.scheduler.schedulers.clone(),
+        dev: is_dev,
+    });
     let agent = agent.map(|agent| {
         let advertised =
             if is_advertised { agent.http_addr.clone() } else { reachable(server.addr()).to_string() };

@@ -46,7 +46,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let agent = Some(agent::Args { network_interface, ..agent_args(&dir) });
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
-    let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false };
+    let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false, is_dev: true };
     cluster::run(process, setup).await
 }
 

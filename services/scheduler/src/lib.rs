@@ -50,6 +50,13 @@ pub struct Args {
     pub schedulers: Vec<JobType>,
 }
 
+impl Args {
+    /// How many threads schedule.
+    pub fn worker_count(&self) -> usize {
+        self.workers.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+}
+
 /// The workers of one process.
 #[derive(Debug)]
 pub struct Workers {
@@ -92,8 +99,7 @@ impl Workers {
         stop: CancellationToken,
         schedule: Schedule,
     ) -> anyhow::Result<Self> {
-        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let count = args.workers.unwrap_or_else(cores);
+        let count = args.worker_count();
         let (paused, is_paused) = watch::channel(false);
         if count == 0 || args.schedulers.is_empty() {
             return Ok(Self { paused, taking: None });

@@ -92,17 +92,37 @@ impl Files {
         }
     }
 
-    /// What an agent's failure is to the client (http-api §13).
+    /// Asks the agent for figures.
+    ///
+    /// # Errors
+    /// If it has none, or there is no agent.
+    pub(crate) async fn figures<Q: Wire, A: Wire>(&self, question: &Q) -> Result<A, Error> {
+        figures(&self.bus, self.node, question).await
+    }
+
+    /// What the agent's failure is to the client.
     pub(crate) fn failed(&self, error: &RequestError) -> Error {
-        match error {
-            RequestError::Refused(refusal) => refused(refusal),
-            RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected => {
-                Error::not_found(format!("No path to node {}", quoted(&self.node.to_string())))
-            }
-            RequestError::Unreadable(_) | RequestError::TooLarge { .. } => {
-                Error::failed(telemetry::chain(error))
-            }
+        failed(self.node, error)
+    }
+}
+
+/// Asks an agent for figures.
+///
+/// # Errors
+/// If it has none, or there is no agent.
+pub(crate) async fn figures<Q: Wire, A: Wire>(bus: &Bus, node: NodeId, question: &Q) -> Result<A, Error> {
+    let answer = bus.request(Subject::AgentStats(node), question, ANSWER_WITHIN).await;
+    answer.map_err(|error| failed(node, &error))
+}
+
+/// What an agent's failure is to the client (http-api §13).
+fn failed(node: NodeId, error: &RequestError) -> Error {
+    match error {
+        RequestError::Refused(refusal) => refused(refusal),
+        RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected => {
+            Error::not_found(format!("No path to node {}", quoted(&node.to_string())))
         }
+        RequestError::Unreadable(_) | RequestError::TooLarge { .. } => Error::failed(telemetry::chain(error)),
     }
 }
 

@@ -23,5 +23,5 @@ pub(crate) use kept::{Kept, Made, Question};
 pub(crate) use list::{Piece, creation_token, ordered, piece, remaining};
 pub(crate) use params::{Namespace, Page, Query, Reading, unescape};
 pub(crate) use path::{Cleaned, clean, escape};
-pub(crate) use read::{Heads, Part, Shown, heads};
+pub(crate) use read::{Heads, Part, Shown, Sight, heads};
 pub(crate) use span::Spans;

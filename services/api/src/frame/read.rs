@@ -28,6 +28,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a blocking query waits that does not say, and the longest that one may.
 const WAIT_MAX: Duration = Duration::from_secs(300);
+/// The shortest time between two looks at what only looking tells the newness of: of many changes in a row, one look is
+/// enough.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// What part of its wait a blocking query may be held longer, so that many do not end at once.
 const JITTER_PART: u32 = 16;
 
@@ -102,6 +105,18 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// What somebody sees of the state, where only looking tells which objects that is and how new they are.
+pub(crate) trait Sight {
+    /// The last index at which something of it changed.
+    fn index(&self) -> Index;
+
+    /// What changes with it.
+    fn keys(&self) -> Vec<WatchKey>;
+
+    /// Whether it holds the same objects as another, however they fare.
+    fn is_of_same(&self, other: &Self) -> bool;
+}
+
 /// A body, and where its next page begins.
 pub(crate) struct Part {
     /// The body.
@@ -117,7 +132,8 @@ impl From<Body> for Part {
 }
 
 impl Part {
-    fn into_answer(self, meta: Meta) -> Answer {
+    /// The answer, with these headers.
+    pub(crate) fn into_answer(self, meta: Meta) -> Answer {
         Answer::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
     }
 }
@@ -207,6 +223,61 @@ impl Api {
         }
         let meta = self.meta(shown.at(&snapshot), reading.stale || waits);
         Ok((snapshot, meta))
+    }
+
+    /// The same of what only looking tells the newness of; `look` looks at a state.
+    ///
+    /// # Errors
+    /// If it cannot be fresh enough.
+    pub(crate) async fn sight<S: Sight>(
+        &self,
+        query: &Query,
+        look: impl AsyncFn(&State) -> S,
+    ) -> Result<(Snapshot, S, Meta), Error> {
+        let reading = query.reading()?;
+        let snapshot = self.fresh(reading.stale).await?;
+        let sight = look(&snapshot).await;
+        if !reading.after.is_set() || sight.index() > reading.after {
+            let meta = self.meta(sight.index().max(Index(1)), reading.stale);
+            return Ok((snapshot, sight, meta));
+        }
+        drop(snapshot);
+        let (snapshot, newer) = self.other_sight(&sight, &reading, &look).await;
+        // What went away takes its index with it, but indexes never fall.
+        let index = if newer.is_of_same(&sight) { newer.index() } else { snapshot.index() };
+        Ok((snapshot, newer, self.meta(index.max(Index(1)), true)))
+    }
+
+    /// Waits until something else is seen than before, or as long as that may take.
+    async fn other_sight<S: Sight>(
+        &self,
+        before: &S,
+        reading: &Reading,
+        look: &impl AsyncFn(&State) -> S,
+    ) -> (Snapshot, S) {
+        let [draw, ..] = telemetry::clock::random_bytes();
+        let mut watch = self.replica.watch(before.keys());
+        let changed = async {
+            loop {
+                {
+                    let snapshot = self.replica.snapshot();
+                    let sight = look(&snapshot).await;
+                    if sight.index() > reading.after || !sight.is_of_same(before) {
+                        return (snapshot, sight);
+                    }
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+                watch.changed().await;
+            }
+        };
+        tokio::select! {
+            changed = changed => return changed,
+            () = tokio::time::sleep(patience(reading.wait, draw)) => {}
+            () = self.stop.cancelled() => {}
+        }
+        let snapshot = self.replica.snapshot();
+        let sight = look(&snapshot).await;
+        (snapshot, sight)
     }
 
     /// The headers of what is shown at an index, by this process alone if `stale`.

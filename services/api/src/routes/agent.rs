@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use actix_web::http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Request;
+use super::{Request, figures};
 use crate::Api;
-use crate::frame::{Answer, Body, Error};
+use crate::frame::{Answer, Body, Error, decode};
 
 /// The version of the API, by which clients know what they may ask for.
 pub(crate) const API_VERSION: &str = "2.0.5";
@@ -48,9 +48,14 @@ impl Api {
         self.contact(true).1
     }
 
+    /// This server's name among those of all regions.
+    pub(super) fn member_name(&self) -> String {
+        format!("{}.{}", self.args.server_name, self.args.region)
+    }
+
     fn member(&self) -> Value {
         json!({
-            "Name": format!("{}.{}", self.args.server_name, self.args.region),
+            "Name": self.member_name(),
             "Addr": self.host().to_string(),
             "Port": SERF_PORT,
             "Tags": {
@@ -78,7 +83,7 @@ impl Api {
 }
 
 /// This process: how it is configured, and some figures.
-pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
     let args = &api.args;
     let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
     let config = json!({
@@ -100,7 +105,7 @@ pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
         },
         "Server": { "Enabled": true },
-        "Client": { "Enabled": api.has_client },
+        "Client": { "Enabled": api.beside.node.is_some() },
         "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
         "BindAddr": api.addr.ip().to_string(),
         "AdvertiseAddrs": {
@@ -113,12 +118,12 @@ pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
-        "DevMode": false,
+        "DevMode": api.beside.dev,
         "LogLevel": "",
     });
     let index = api.replica.snapshot().index().to_string();
     let has_leader = api.has_leader();
-    let stats = json!({
+    let mut stats = json!({
         "nomad": {
             "server": "true",
             "leader": has_leader.to_string(),
@@ -135,6 +140,9 @@ pub(crate) fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "cpu_count": std::thread::available_parallelism().map_or(1, usize::from).to_string(),
         },
     });
+    if let Some(client) = figures::own_agent(api).await {
+        stats["client"] = client;
+    }
     Ok(Answer::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
 }
 
@@ -150,12 +158,12 @@ pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
 
 /// The servers that this process's client knows.
 pub(crate) fn servers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    if api.has_client { Ok(Answer::json(&[api.rpc_addr()])) } else { Err(no_client()) }
+    if api.beside.node.is_some() { Ok(Answer::json(&[api.rpc_addr()])) } else { Err(no_client()) }
 }
 
 /// Nobody tells a client its servers: it finds them by NATS.
 pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Answer, Error> {
-    if !api.has_client {
+    if api.beside.node.is_none() {
         return Err(no_client());
     }
     match request.query.text("address") {
@@ -168,6 +176,80 @@ fn no_client() -> Error {
     Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
 }
 
+/// What is answered to a join.
+#[derive(Debug, Serialize)]
+struct Joined {
+    num_joined: u32,
+    error: &'static str,
+    warning: &'static str,
+}
+
+/// Servers do not join each other: those are together that use the same NATS and the same database.
+pub(crate) fn join(_: &Api, request: &Request) -> Result<Answer, Error> {
+    if request.query.text("address").is_empty() {
+        return Err(Error::bad_request("missing address to join"));
+    }
+    let error = "servers need not join each other: those that are given the same NATS and the same PostgreSQL are \
+                 one cluster";
+    Ok(Answer::json(&Joined { num_joined: 0, error, warning: "" }))
+}
+
+/// A server that has gone is not remembered, so there is nothing to forget.
+pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Answer, Error> {
+    match request.query.text("node") {
+        "" => Err(Error::bad_request("missing node to force leave")),
+        _ => Ok(Answer::ok(Body::Empty)),
+    }
+}
+
+/// The one of the schedulers that looks after the cluster itself; here the applier does its work.
+const CORE: &str = "_core";
+
+/// The workers that have names: none. They are threads, and all of a process alike.
+pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Answer, Error> {
+    Ok(Answer::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
+}
+
+/// How many threads of this process schedule, and what.
+pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Answer, Error> {
+    let kinds = api.beside.schedulers.iter().map(|kind| kind.as_str());
+    Ok(Answer::json(&json!({
+        "server_id": api.member_name(),
+        "num_schedulers": api.beside.workers,
+        "enabled_schedulers": kinds.chain([CORE]).collect::<Vec<_>>(),
+    })))
+}
+
+/// The body of new settings of workers.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WorkersRequest {
+    num_schedulers: usize,
+    enabled_schedulers: Vec<String>,
+}
+
+/// Workers are as many as their process was told to have, and stay so.
+pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
+    let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
+    if body.num_schedulers == 0 || body.enabled_schedulers.is_empty() {
+        return Err(Error::bad_request("Invalid request"));
+    }
+    Err(Error::bad_request(
+        "the workers of a running process cannot be changed: start it with --workers and --schedulers",
+    ))
+}
+
+/// Servers have no keys of their own to talk to each other: NATS looks after that.
+pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Answer, Error> {
+    match request.id() {
+        "list" | "install" | "use" | "remove" => {
+            Err(Error::bad_request("servers talk by NATS, which has its own credentials, and no gossip keys"))
+        }
+        _ => Err(Error::not_found("resource not found")),
+    }
+}
+
 /// How this process fares: well while there is an applier.
 pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
     let mut roles = BTreeMap::new();
@@ -178,7 +260,7 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
         };
         roles.insert("server", health);
     }
-    if api.has_client && matches!(request.query.text("type"), "" | "client") {
+    if api.beside.node.is_some() && matches!(request.query.text("type"), "" | "client") {
         roles.insert("client", Health { ok: true, message: "ok" });
     }
     if roles.values().all(|health| health.ok) {

@@ -36,6 +36,7 @@ impl Object for Job {
             "Namespace" => (&*self.spec.namespace).into(),
             "NodePool" => (&*self.spec.node_pool).into(),
             "Type" => id(self.spec.kind),
+            "Status" => self.status.as_str().into(),
             _ => return None,
         })
     }

@@ -1,6 +1,8 @@
 //! Objects as lists and answers to writes show them: what `model` does not convert by itself, because it takes several
 //! objects or leaves some of one out.
 
+pub(crate) mod status;
+
 use api_types::{
     AllocListStub, EvaluationStub, JobChildrenSummary, JobListStub, NodeListStub, TaskGroupSummary,
 };

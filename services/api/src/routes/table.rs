@@ -4,8 +4,8 @@
 //! text, also an empty one or one with slashes.
 
 use super::{
-    Handler, acl, agent, allocations, client, deployments, evaluations, events, job, jobs, metrics,
-    namespaces, node_pools, nodes, operator, plan, search, submission,
+    Handler, acl, agent, allocations, client, deployments, evaluations, events, figures, job, jobs, metrics,
+    monitor, namespaces, node_pools, nodes, operator, plan, search, statuses, submission,
 };
 
 /// A route.
@@ -110,7 +110,7 @@ static ROUTES: &[Route] = &[
     // Jobs (http-api §11).
     get("/v1/jobs", waits!(jobs::list)).and_put(waits!(jobs::register)),
     put("/v1/jobs/parse", waits!(jobs::parse)),
-    not_built("/v1/jobs/statuses"),
+    get("/v1/jobs/statuses", waits!(statuses::list)).and_put(waits!(statuses::named)),
     put("/v1/validate/job", waits!(jobs::validate)),
     put("/v1/job/:id/evaluate", waits!(job::evaluate)),
     get("/v1/job/:id/allocations", waits!(job::allocations)),
@@ -147,7 +147,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/fs/:other", at_once!(client::unknown)),
     // What else nodes answer (§14, §18).
     not_built("/v1/client/allocation/:id/exec"),
-    not_built("/v1/client/allocation/:id/stats"),
+    any("/v1/client/allocation/:id/stats", waits!(figures::alloc)),
     not_built("/v1/client/allocation/:id/checks"),
     any("/v1/client/allocation/:id/restart", waits!(client::restart)),
     any("/v1/client/allocation/:id/signal", waits!(client::signal)),
@@ -155,7 +155,7 @@ static ROUTES: &[Route] = &[
     not_built("/v1/client/allocation/:id/gc"),
     not_built("/v1/client/allocation/:id/snapshot"),
     not_built("/v1/client/gc"),
-    not_built("/v1/client/stats"),
+    any("/v1/client/stats", waits!(figures::host)),
     not_built("/v1/client/metadata"),
     not_built("/v1/client/identity"),
     not_built("/v1/client/identity/renew"),
@@ -237,19 +237,20 @@ static ROUTES: &[Route] = &[
     not_built("/v1/search/fuzzy"),
     get("/v1/event/stream", waits!(events::follow)),
     // The agent (§27).
-    get("/v1/agent/self", at_once!(agent::this)),
+    get("/v1/agent/self", waits!(agent::this)),
     get("/v1/agent/members", at_once!(agent::members)),
     get("/v1/agent/health", at_once!(agent::health)),
-    not_built("/v1/agent/join"),
-    not_built("/v1/agent/force-leave"),
+    put("/v1/agent/join", at_once!(agent::join)),
+    put("/v1/agent/force-leave", at_once!(agent::force_leave)),
     get("/v1/agent/servers", at_once!(agent::servers)).and_put(at_once!(agent::set_servers)),
-    not_built("/v1/agent/monitor"),
+    get("/v1/agent/monitor", waits!(monitor::follow)),
     not_built("/v1/agent/monitor/export"),
     not_built("/v1/agent/pprof/:profile"),
-    not_built("/v1/agent/host"),
-    not_built("/v1/agent/schedulers"),
-    not_built("/v1/agent/schedulers/config"),
-    not_built("/v1/agent/keyring/:operation"),
+    get("/v1/agent/host", waits!(figures::facts)),
+    get("/v1/agent/schedulers", at_once!(agent::schedulers)),
+    get("/v1/agent/schedulers/config", at_once!(agent::schedulers_config))
+        .and_put(at_once!(agent::set_schedulers_config)),
+    any("/v1/agent/keyring/:operation", at_once!(agent::keyring)),
     not_built("/v1/agent/reload"),
     // Status, regions, system (§28).
     get("/v1/status/leader", at_once!(agent::leader)),

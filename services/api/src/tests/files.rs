@@ -15,11 +15,12 @@ use wire::{Refusal, RefusalKind, Subject};
 
 use super::house::{Got, House};
 
-const NODE: NodeId = NodeId::from_bytes([0x11; 16]);
-const ALLOC: AllocId = AllocId::from_bytes([0x22; 16]);
+pub(super) const NODE: NodeId = NodeId::from_bytes([0x11; 16]);
+pub(super) const ALLOC: AllocId = AllocId::from_bytes([0x22; 16]);
 const TEXT: &[u8] = b"0123456789abcdef";
 
-fn cluster() -> Vec<Change> {
+/// A job with one allocation on a node.
+pub(super) fn cluster() -> Vec<Change> {
     let spec = JobSpec { namespace: "default".into(), id: "fs".into(), ..JobSpec::default() };
     let job = Job { spec: Arc::new(spec), create_index: Index(2), ..Job::default() };
     let common = AllocCommon {

@@ -13,8 +13,9 @@ const FUZZ_MS: u64 = 2_000;
 /// How long an answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-const PATHS: [&str; 22] = [
+const PATHS: [&str; 26] = [
     "/v1/jobs",
+    "/v1/jobs/statuses",
     "/v1/job/",
     "/v1/jobs/parse",
     "/v1/validate/job",
@@ -32,12 +33,16 @@ const PATHS: [&str; 22] = [
     "/v1/search",
     "/v1/operator/scheduler/configuration",
     "/v1/agent/self",
+    "/v1/agent/schedulers/config",
+    "/v1/client/stats",
+    "/v1/client/allocation/",
     "/v1/metrics",
     "/v1/client/fs/ls/",
     "/v1/vars",
     "/v1/acl/token/self",
 ];
 const SUFFIXES: [&str; 13] = [
+    "/stats",
     "",
     "a",
     "%2F",
@@ -52,7 +57,9 @@ const SUFFIXES: [&str; 13] = [
     "%",
     "..%2f",
 ];
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
+    "include_children",
+    "node_id",
     "filter",
     "per_page",
     "next_token",
@@ -93,7 +100,8 @@ const VALUES: [&str; 22] = [
     "default.a",
     "%E4%BD%A0",
 ];
-const BODIES: [&str; 18] = [
+const BODIES: [&str; 19] = [
+    "{\"Jobs\":[{\"ID\":\"a\"}]}",
     "",
     "{",
     "}",

@@ -138,7 +138,7 @@ fn setup(settings: &Settings) -> anyhow::Result<Setup> {
     let agent = if is_client { Some(agent_args(settings, &dir)?) } else { None };
     let servers = if is_server { Some(servers(settings)?) } else { None };
     let is_advertised = settings.http_advertised.is_some();
-    Ok(Setup { dir, nats, database, servers, agent, is_advertised })
+    Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev: false })
 }
 
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {

@@ -1,0 +1,273 @@
+//! Figures of nodes and of what runs on them (http-api §18, §27), measured by their agents.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::text::quoted;
+use model::{NodeId, Text};
+use serde::Serialize;
+use serde_json::{Value, json};
+use state::State;
+use wire::stats::{
+    AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, CpuStats, DiskStats,
+    HostFacts, HostStats, TaskStats, Usage,
+};
+
+use super::Request;
+use crate::Api;
+use crate::files::{Files, figures};
+use crate::frame::{Answer, Error, Query, parse_id};
+
+/// How long this process's own agent may take to say how it fares, to those who ask about more than that.
+const OWN_AGENT_WITHIN: Duration = Duration::from_millis(500);
+/// What is measured of memory, by the names that clients know.
+const MEMORY_MEASURED: [&str; 3] = ["RSS", "Swap", "Usage"];
+/// What is measured of compute.
+const CPU_MEASURED: [&str; 3] = ["System Mode", "User Mode", "Percent"];
+
+impl Api {
+    /// The node that a request is about: the one that it names, or the one that this process is.
+    ///
+    /// # Errors
+    /// If it names none that there is, or none at all and this process is none.
+    pub(super) async fn node_of(&self, query: &Query) -> Result<NodeId, Error> {
+        let id: NodeId = match query.text("node_id") {
+            "" => {
+                let missing = || Error::bad_request("No local Node and node_id not provided");
+                return self.beside.node.ok_or_else(missing);
+            }
+            id => parse_id("node", id)?,
+        };
+        let is_there = |state: &State| state.node(id).is_some();
+        if is_there(&self.replica.snapshot()) || is_there(&*self.fresh(false).await?) {
+            return Ok(id);
+        }
+        Err(Error::not_found(format!("Unknown node {id}")))
+    }
+}
+
+/// How a node's machine fares.
+pub(crate) async fn host(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let node = api.node_of(&request.query).await?;
+    let stats: HostStats = figures(&api.bus, node, &AskHostStats {}).await?;
+    Ok(Answer::json(&host_shape(&stats)))
+}
+
+/// How this process's own agent fares, as it is shown; `None` where there is none, or it does not answer.
+pub(super) async fn own_agent(api: &Api) -> Option<Value> {
+    let node = api.beside.node?;
+    let asked = figures(&api.bus, node, &AskAgentStats {});
+    let stats: AgentStats = tokio::time::timeout(OWN_AGENT_WITHIN, asked).await.ok()?.ok()?;
+    let heard = stats.heard_ago_ms.map(|ms| format!("{}s", Duration::from_millis(ms).as_secs_f64()));
+    Some(json!({
+        "node_id": node,
+        "known_servers": "1",
+        "num_allocations": stats.allocs.to_string(),
+        "last_heartbeat": heard.unwrap_or_else(|| "never".to_owned()),
+        "heartbeat_ttl": format!("{}s", Duration::from_millis(stats.ttl_ms).as_secs_f64()),
+    }))
+}
+
+fn host_shape(stats: &HostStats) -> Value {
+    let cpu = |cpu: &CpuStats| {
+        json!({
+            "CPU": cpu.name,
+            "User": cpu.user_percent,
+            "System": cpu.system_percent,
+            "Idle": cpu.idle_percent,
+            "TotalPercent": cpu.busy_percent,
+            "TotalTicks": cpu.used_mhz,
+        })
+    };
+    json!({
+        "Memory": {
+            "Total": stats.memory.total,
+            "Available": stats.memory.available,
+            "Used": stats.memory.used,
+            "Free": stats.memory.free,
+        },
+        "CPU": stats.cpus.iter().map(cpu).collect::<Vec<_>>(),
+        "DiskStats": stats.disks.iter().map(disk_shape).collect::<Vec<_>>(),
+        "AllocDirStats": stats.alloc_disk.as_ref().map(disk_shape),
+        "DeviceStats": [],
+        "Uptime": stats.uptime_secs,
+        "Timestamp": stats.at.0,
+        "CPUTicksConsumed": stats.cpus.iter().map(|cpu| cpu.used_mhz).sum::<f64>(),
+    })
+}
+
+fn disk_shape(disk: &DiskStats) -> Value {
+    json!({
+        "Device": disk.device,
+        "Mountpoint": disk.mountpoint,
+        "Size": disk.size_bytes,
+        "Used": disk.used_bytes,
+        "Available": disk.available_bytes,
+        "UsedPercent": disk.used_percent,
+        "InodesUsedPercent": disk.inodes_percent,
+    })
+}
+
+/// What an allocation's tasks use.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct AllocUsage<'a> {
+    resource_usage: ResourceUsage,
+    tasks: BTreeMap<&'a str, TaskUsage>,
+    timestamp: i64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskUsage {
+    resource_usage: ResourceUsage,
+    timestamp: i64,
+    pids: BTreeMap<u32, ResourceUsage>,
+}
+
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ResourceUsage {
+    memory_stats: MemoryUsage,
+    cpu_stats: CpuUsage,
+    device_stats: [(); 0],
+}
+
+/// Memory, in bytes. What is not measured is 0.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct MemoryUsage {
+    #[serde(rename = "RSS")]
+    rss: u64,
+    cache: u64,
+    swap: u64,
+    mapped_file: u64,
+    usage: u64,
+    max_usage: u64,
+    kernel_usage: u64,
+    kernel_max_usage: u64,
+    measured: Option<[&'static str; 3]>,
+}
+
+/// Compute: percent of one processor, and ticks as MHz. What is not measured is 0.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct CpuUsage {
+    system_mode: f64,
+    user_mode: f64,
+    total_ticks: f64,
+    throttled_periods: u64,
+    throttled_time: u64,
+    percent: f64,
+    measured: Option<[&'static str; 3]>,
+}
+
+impl From<Usage> for ResourceUsage {
+    fn from(usage: Usage) -> Self {
+        let Usage { rss_bytes, swap_bytes, user_percent, system_percent, used_mhz } = usage;
+        Self {
+            memory_stats: MemoryUsage {
+                rss: rss_bytes,
+                swap: swap_bytes,
+                usage: rss_bytes,
+                measured: Some(MEMORY_MEASURED),
+                ..MemoryUsage::default()
+            },
+            cpu_stats: CpuUsage {
+                system_mode: system_percent,
+                user_mode: user_percent,
+                total_ticks: used_mhz,
+                percent: system_percent + user_percent,
+                measured: Some(CPU_MEASURED),
+                ..CpuUsage::default()
+            },
+            device_stats: [],
+        }
+    }
+}
+
+impl From<&TaskStats> for TaskUsage {
+    fn from(stats: &TaskStats) -> Self {
+        Self {
+            resource_usage: stats.sum.into(),
+            timestamp: stats.at.0,
+            pids: stats.processes.iter().map(|(pid, usage)| (*pid, (*usage).into())).collect(),
+        }
+    }
+}
+
+/// What an allocation's tasks use: all of them, or the one that is named.
+pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let agent = Files::find(api, request.id()).await?;
+    let task = Some(request.query.text("task")).filter(|task| !task.is_empty()).map(Text::from);
+    let question = AskAllocStats { alloc: agent.alloc(), task };
+    let AllocStats { tasks } = agent.figures(&question).await?;
+    // One task is no sum.
+    let sum = match question.task {
+        Some(_) => ResourceUsage::default(),
+        None => tasks.iter().fold(Usage::default(), |sum, task| sum.and(task.sum)).into(),
+    };
+    Ok(Answer::json(&AllocUsage {
+        resource_usage: sum,
+        timestamp: tasks.iter().map(|task| task.at.0).max().unwrap_or_default(),
+        tasks: tasks.iter().map(|task| (&*task.task, task.into())).collect(),
+    }))
+}
+
+/// How a machine is set up: a node's, or this server's, if it is a node.
+pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    api.check_server(query)?;
+    let node = api.node_of(query).await?;
+    let facts: HostFacts = figures(&api.bus, node, &AskHostFacts {}).await?;
+    let network = |(name, addresses): &(Text, Vec<Text>)| json!({ "Name": name, "Addresses": addresses });
+    let environment: BTreeMap<_, _> = facts.environment.iter().map(|(name, value)| (name, value)).collect();
+    let disks: BTreeMap<_, _> = facts.disks.iter().map(|disk| (&disk.mountpoint, disk_shape(disk))).collect();
+    Ok(Answer::json(&json!({
+        "OS": facts.os,
+        "Network": facts.networks.iter().map(network).collect::<Vec<_>>(),
+        "ResolvConf": facts.resolv_conf,
+        "Hosts": facts.hosts,
+        "Environment": environment,
+        "Disk": disks,
+    })))
+}
+
+impl Api {
+    /// Whether the server that a request names, if it names one, is this one: no other is asked.
+    ///
+    /// # Errors
+    /// If it is not, or a node is named as well.
+    pub(super) fn check_server(&self, query: &Query) -> Result<(), Error> {
+        let server = query.text("server_id");
+        if server.is_empty() {
+            return Ok(());
+        }
+        if !query.text("node_id").is_empty() {
+            return Err(Error::bad_request("Cannot target node and server simultaneously"));
+        }
+        let names = [self.member_name(), self.args.server_name.clone(), self.process.to_string()];
+        if server == "leader" || names.iter().any(|name| name == server) {
+            return Ok(());
+        }
+        Err(Error::not_found(format!("unknown Nomad server {}", quoted(server))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_measured_is_not_said_to_be() {
+        let usage =
+            Usage { rss_bytes: 100, swap_bytes: 1, user_percent: 1.0, system_percent: 0.5, used_mhz: 30.0 };
+        let shown = serde_json::to_value(ResourceUsage::from(usage)).unwrap();
+        assert_eq!((&shown["MemoryStats"]["RSS"], &shown["MemoryStats"]["Cache"]), (&json!(100), &json!(0)));
+        assert_eq!(shown["CpuStats"]["Percent"], json!(1.5));
+        assert_eq!(shown["CpuStats"]["Measured"], json!(["System Mode", "User Mode", "Percent"]));
+        let nothing = serde_json::to_value(ResourceUsage::default()).unwrap();
+        assert_eq!(nothing["MemoryStats"]["Measured"], Value::Null);
+        assert_eq!(nothing["DeviceStats"], json!([]));
+    }
+}

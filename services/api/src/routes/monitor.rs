@@ -1,0 +1,201 @@
+//! What this process logs, as it does (http-api §27).
+
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use futures::stream;
+use serde_json::{Map, Value};
+use telemetry::monitor::{Heard, Line, Listener, listen};
+use tokio_util::sync::CancellationToken;
+use tracing::Level;
+
+use super::Request;
+use crate::Api;
+use crate::files::{Framing, Pulled};
+use crate::frame::{Answer, Body, Error, Pieces, Query};
+
+/// After so long without a line, a frame says that all is well.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+/// The levels by the names that clients know.
+const LEVELS: [(&str, Level); 6] = [
+    ("trace", Level::TRACE),
+    ("debug", Level::DEBUG),
+    ("info", Level::INFO),
+    ("warn", Level::WARN),
+    ("error", Level::ERROR),
+    ("err", Level::ERROR),
+];
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    json: bool,
+    with_location: bool,
+}
+
+/// Tells what this process logs, for as long as the client listens.
+pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let level = level(query.text("log_level"))?;
+    let style = Style {
+        json: query.flag("log_json", false)?,
+        with_location: query.flag("log_include_location", false)?,
+    };
+    let framing = if query.flag("plain", false)? { Framing::Plain } else { Framing::Frames };
+    api.check_server(query)?;
+    check_node(api, query).await?;
+    let content_type = match framing {
+        Framing::Plain => "text/plain",
+        Framing::Frames => "text/plain; charset=utf-8",
+    };
+    let pieces = pieces(listen(level), style, framing, api.stop.clone());
+    Ok(Answer::ok(Body::OtherPieces { content_type: content_type.to_owned(), pieces }))
+}
+
+fn level(name: &str) -> Result<Level, Error> {
+    let name = if name.is_empty() { "info" } else { name };
+    let known = LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    known.map(|(_, level)| *level).ok_or_else(|| Error::bad_request(format!("Unknown log level: {name}")))
+}
+
+/// A node's logs are this process's if it is that node. Those of others are not asked for.
+async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
+    let named = query.text("node_id");
+    if named.is_empty() {
+        return Ok(());
+    }
+    let node = api.node_of(query).await.map_err(|error| match error.is_not_found() {
+        true => Error::failed(format!("RPC Error:: 404,Unknown node {}", model::text::quoted(named))),
+        false => error,
+    })?;
+    if api.beside.node == Some(node) {
+        return Ok(());
+    }
+    Err(Error::not_built(
+        "the logs of another node are not built yet; those of a server are told by its own API",
+    ))
+}
+
+fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> Pieces {
+    Box::pin(stream::unfold((listener, stop), move |(mut listener, stop)| async move {
+        loop {
+            let pulled = tokio::select! {
+                heard = listener.next() => Pulled::Data {
+                    file: "".into(),
+                    end: 0,
+                    data: Bytes::from(text(&heard, style)),
+                },
+                () = tokio::time::sleep(HEARTBEAT) => Pulled::Nothing,
+                () = stop.cancelled() => return None,
+            };
+            if let Some(bytes) = framing.frame(&pulled) {
+                return Some((Ok(bytes), (listener, stop)));
+            }
+        }
+    }))
+}
+
+/// One line with its end.
+fn text(heard: &Heard, style: Style) -> String {
+    let missed;
+    let line = match heard {
+        Heard::Line(line) => line.as_ref(),
+        Heard::Missed(count) => {
+            missed = Line {
+                at: telemetry::clock::now(),
+                level: Level::WARN,
+                target: "monitor",
+                location: None,
+                message: "lines were lost: they came faster than they were taken".to_owned(),
+                fields: vec![("lines", count.to_string())],
+            };
+            &missed
+        }
+    };
+    if style.json { json_line(line, style.with_location) } else { human_line(line, style.with_location) }
+}
+
+fn time(line: &Line) -> String {
+    api_types::Time::from_unix_nanos(line.at.0).to_string()
+}
+
+fn human_line(line: &Line, with_location: bool) -> String {
+    let Line { level, target, message, fields, .. } = line;
+    let level = format!("[{level}]");
+    let mut text = format!("{} {level:<7} ", time(line));
+    if let (true, Some((file, number))) = (with_location, line.location) {
+        text.push_str(&format!("{file}:{number}: "));
+    }
+    text.push_str(&format!("{target}: {message}"));
+    for (place, (name, value)) in fields.iter().enumerate() {
+        let before = if place == 0 { ":" } else { "" };
+        let is_plain = !value.is_empty() && !value.contains([' ', '"', '\n', '=']);
+        let value = if is_plain { value.clone() } else { model::text::quoted(value) };
+        text.push_str(&format!("{before} {name}={value}"));
+    }
+    // A line is one, whatever somebody writes.
+    text = text.replace('\n', "\\n");
+    text.push('\n');
+    text
+}
+
+fn json_line(line: &Line, with_location: bool) -> String {
+    let mut object = Map::new();
+    for (name, value) in &line.fields {
+        object.insert((*name).to_owned(), Value::from(value.as_str()));
+    }
+    if let (true, Some((file, number))) = (with_location, line.location) {
+        object.insert("@caller".to_owned(), format!("{file}:{number}").into());
+    }
+    object.insert("@level".to_owned(), line.level.as_str().to_ascii_lowercase().into());
+    object.insert("@message".to_owned(), line.message.as_str().into());
+    object.insert("@module".to_owned(), line.target.into());
+    object.insert("@timestamp".to_owned(), time(line).into());
+    format!("{}\n", Value::Object(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+
+    use super::*;
+
+    fn line() -> Line {
+        Line {
+            at: Timestamp::from_secs(1_767_225_600),
+            level: Level::INFO,
+            target: "api::routes",
+            location: Some(("src/x.rs", 7)),
+            message: "it\nhappened".to_owned(),
+            fields: vec![("node.id", "n-1".to_owned()), ("why", "no \"room\"".to_owned())],
+        }
+    }
+
+    #[test]
+    fn lines_are_for_people_or_for_programs() {
+        assert_eq!(
+            human_line(&line(), false),
+            "2026-01-01T00:00:00Z [INFO]  api::routes: it\\nhappened: node.id=n-1 why=\"no \\\"room\\\"\"\n"
+        );
+        assert!(human_line(&line(), true).contains("src/x.rs:7: api::routes"));
+        let json: Value = serde_json::from_str(&json_line(&line(), true)).unwrap();
+        assert_eq!((&json["@level"], &json["@message"]), (&"info".into(), &"it\nhappened".into()));
+        assert_eq!((&json["why"], &json["@caller"]), (&"no \"room\"".into(), &"src/x.rs:7".into()));
+    }
+
+    #[test]
+    fn who_missed_lines_is_told_how_many() {
+        let style = Style { json: false, with_location: false };
+        let told = text(&Heard::Missed(12), style);
+        assert!(
+            told.ends_with("monitor: lines were lost: they came faster than they were taken: lines=12\n")
+        );
+    }
+
+    #[test]
+    fn levels_are_known_by_their_names() {
+        assert_eq!(level(""), Ok(Level::INFO));
+        assert_eq!(level("WARN"), Ok(Level::WARN));
+        assert_eq!(level("nonsense").unwrap_err().text, "Unknown log level: nonsense");
+    }
+}

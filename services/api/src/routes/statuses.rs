@@ -1,0 +1,315 @@
+//! How jobs fare, with their allocations and newest deployments (http-api §11.1): what the web interface begins with.
+//!
+//! The jobs that changed last come first, so that pages are found in the state's own order. A page's index is that of what
+//! is on it, so whoever waits is woken by nothing else.
+
+use std::ops::{Bound, RangeBounds as _};
+use std::sync::Arc;
+
+use model::job::Job;
+use model::{DeploymentId, Index, JobKey};
+use serde::Deserialize;
+use state::{Snapshot, State, Table, WatchKey};
+
+use super::Request;
+use super::filtered::is_wanted;
+use super::jobs::beginning_with;
+use super::shapes::status::{JobStatus, is_parent};
+use crate::Api;
+use crate::admission::DEFAULT_NAMESPACE;
+use crate::filter::Filter;
+use crate::frame::list::{Bounds, LOOKED_AT_MAX};
+use crate::frame::{Answer, Error, Namespace, Page, Part, Query, Sight, decode, list, ordered, piece};
+
+/// The most jobs that are made into an answer at once: each comes with all its allocations.
+const AT_ONCE_MAX: usize = 16;
+/// The most jobs whose allocations are watched one by one; of more, all allocations are.
+const WATCHED_MAX: usize = 500;
+
+/// Lists how jobs fare.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let with_children = query.flag("include_children", false)?;
+    answer(api, query, Wanted { with_children, ..Wanted::read(query)? }).await
+}
+
+/// The jobs that are asked for by name.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct StatusesRequest {
+    jobs: Option<Vec<JobName>>,
+    include_children: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct JobName {
+    #[serde(rename = "ID")]
+    id: Option<String>,
+    namespace: Option<String>,
+}
+
+/// The same of jobs that are asked for by name.
+pub(crate) async fn named(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let body: StatusesRequest = decode(&request.body, &api.limits)?;
+    let names = body.jobs.unwrap_or_default();
+    if names.is_empty() {
+        return Err(Error::bad_request("no jobs in request"));
+    }
+    let mut wanted = Wanted::read(query)?;
+    // Who names jobs of other namespaces means them, unless the request says otherwise.
+    if wanted.namespace.holds(DEFAULT_NAMESPACE) {
+        wanted.namespace = Namespace::Any;
+    }
+    let key = |name: JobName| {
+        let namespace = name.namespace.filter(|namespace| !namespace.is_empty());
+        JobKey::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE), name.id.unwrap_or_default())
+    };
+    wanted.named = Some(names.into_iter().map(key).collect());
+    wanted.with_children =
+        query.flag("include_children", false)? || body.include_children.unwrap_or_default();
+    answer(api, query, wanted).await
+}
+
+async fn answer(api: &Api, query: &Query, wanted: Wanted) -> Result<Answer, Error> {
+    let (snapshot, seen, meta) = api.sight(query, async |state: &State| wanted.look(state).await).await?;
+    let Seen { shown, next_token, .. } = seen;
+    let part = Part { next_token, ..body(snapshot, shown, wanted.with_children).await };
+    Ok(part.into_answer(meta))
+}
+
+/// Which jobs are asked for, and which of them a page begins and ends with.
+struct Wanted {
+    namespace: Namespace,
+    prefix: String,
+    filter: Option<Filter>,
+    named: Option<Vec<JobKey>>,
+    /// Whether jobs that another one launched are shown like others, and not with that one.
+    with_children: bool,
+    limit: Option<usize>,
+    /// `None` where there is a token that no job has.
+    bounds: Option<Bounds<(Index, JobKey)>>,
+    newest_first: bool,
+}
+
+impl Wanted {
+    fn read(query: &Query) -> Result<Self, Error> {
+        let page = query.page()?;
+        let newest_first = !page.reverse;
+        Ok(Self {
+            namespace: query.namespace(),
+            prefix: query.text("prefix").to_owned(),
+            // Whatever is wrong with a filter is a failure here (http-api §7.4).
+            filter: query.filter::<api_types::Job>().map_err(|error| Error::failed(error.text))?,
+            named: None,
+            with_children: false,
+            limit: page.limit,
+            bounds: bounds(page.from, newest_first),
+            newest_first,
+        })
+    }
+
+    fn wants(&self, job: &Job) -> bool {
+        // A job that is asked for by name is meant, whoever launched it.
+        let is_listed = self.with_children || self.named.is_some() || job.spec.parent_id.is_empty();
+        is_listed
+            && self.namespace.holds(&job.spec.namespace)
+            && job.spec.id.starts_with(&self.prefix)
+            && is_wanted(self.filter.as_ref(), job)
+    }
+
+    /// The jobs among which the page is, from its beginning on.
+    fn candidates<'a>(&self, state: &'a State) -> Box<dyn Iterator<Item = &'a Arc<Job>> + 'a> {
+        let Some(bounds) = self.bounds.clone() else { return Box::new(std::iter::empty()) };
+        let Some(named) = &self.named else {
+            return ordered(state.jobs_by_change(bounds), self.newest_first);
+        };
+        let mut jobs: Vec<_> = named
+            .iter()
+            .filter_map(|key| state.job(key))
+            .map(|job| ((job.modify_index, job.key()), job))
+            .collect();
+        jobs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        jobs.dedup_by(|(one, _), (other, _)| one == other);
+        jobs.retain(|(place, _)| bounds.contains(place));
+        ordered(jobs.into_iter().map(|(_, job)| job), self.newest_first)
+    }
+
+    /// Finds the jobs of the page.
+    async fn look(&self, state: &State) -> Seen {
+        let mut seen = Seen { index: Index::ZERO, shown: Vec::new(), next_token: None };
+        for (looked_at, job) in self.candidates(state).enumerate() {
+            if looked_at % LOOKED_AT_MAX == LOOKED_AT_MAX - 1 {
+                tokio::task::yield_now().await;
+            }
+            if !self.wants(job) {
+                continue;
+            }
+            if self.limit.is_some_and(|limit| seen.shown.len() == limit) {
+                seen.next_token = Some(token(state, job, self.newest_first));
+                break;
+            }
+            let (shown, index) = Shown::new(state, job, self.with_children);
+            seen.index = seen.index.max(index);
+            seen.shown.push(shown);
+        }
+        if seen.shown.is_empty() {
+            seen.index = state.table_index(Table::Jobs);
+        }
+        seen
+    }
+}
+
+/// The jobs of a page.
+struct Seen {
+    index: Index,
+    shown: Vec<Shown>,
+    next_token: Option<String>,
+}
+
+/// A job of a page, and what is shown with it.
+struct Shown {
+    job: Arc<Job>,
+    deployment: Option<DeploymentId>,
+    allocs: usize,
+    children: usize,
+}
+
+impl Shown {
+    /// A job, and the last index at which something changed that is shown of it.
+    fn new(state: &State, job: &Arc<Job>, with_children: bool) -> (Self, Index) {
+        let key = job.key();
+        let mut index = job.modify_index;
+        let deployment = state.latest_deployment(&key).map(|deployment| deployment.id);
+        if deployment.is_some() {
+            index = index.max(state.job_index(Table::Deployments, &key));
+        }
+        let allocs = state.allocs_of_job(&key).len();
+        if allocs > 0 {
+            index = index.max(state.job_index(Table::Allocs, &key));
+        }
+        let mut children = 0;
+        for child in children_of(state, job).filter(|_| !with_children) {
+            index = index.max(child.modify_index);
+            children += 1;
+        }
+        (Self { job: Arc::clone(job), deployment, allocs, children }, index)
+    }
+
+    fn is_of_same(&self, other: &Self) -> bool {
+        let parts = |shown: &Self| (shown.deployment, shown.allocs, shown.children);
+        self.job.key() == other.job.key() && parts(self) == parts(other)
+    }
+}
+
+impl Sight for Seen {
+    fn index(&self) -> Index {
+        self.index
+    }
+
+    fn keys(&self) -> Vec<WatchKey> {
+        const BESIDE_JOBS: [Table; 2] = [Table::Allocs, Table::Deployments];
+        let mut keys = vec![WatchKey::Table(Table::Jobs)];
+        if self.shown.len() > WATCHED_MAX {
+            keys.extend(BESIDE_JOBS.map(WatchKey::Table));
+            return keys;
+        }
+        for shown in &self.shown {
+            keys.extend(BESIDE_JOBS.map(|table| WatchKey::Job(table, shown.job.key())));
+        }
+        keys
+    }
+
+    fn is_of_same(&self, other: &Self) -> bool {
+        self.shown.len() == other.shown.len()
+            && self.shown.iter().zip(&other.shown).all(|(one, other)| one.is_of_same(other))
+    }
+}
+
+/// The jobs that a job has launched.
+fn children_of<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = &'a Arc<Job>> {
+    let prefix = is_parent(job).then(|| format!("{}/", job.spec.id));
+    let namespace = Namespace::named(&job.spec.namespace);
+    let below = prefix.map(|prefix| beginning_with(state, &namespace, &prefix).collect::<Vec<_>>());
+    below.into_iter().flatten().filter(move |child| child.spec.parent_id == job.spec.id)
+}
+
+/// The body: made while it is sent, from the state that the page was found in.
+async fn body(snapshot: Snapshot, shown: Vec<Shown>, with_children: bool) -> Part {
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        // The token of a piece is the place of its first job.
+        let from = from.and_then(|token| token.parse().ok()).unwrap_or(0);
+        let jobs = shown.iter().enumerate().skip(from);
+        let token = |(place, _): &(usize, &Shown)| place.to_string();
+        piece(
+            jobs,
+            limit.min(AT_ONCE_MAX),
+            |_| true,
+            token,
+            |(_, shown)| {
+                let children = children_of(state, &shown.job).filter(|_| !with_children);
+                JobStatus::new(state, &shown.job, children)
+            },
+        )
+    };
+    list::body(snapshot, Page { limit: None, from: None, reverse: false }, make).await
+}
+
+/// The token of the page that begins with a job: its modify index, and the job itself if it is not the first of those that
+/// changed at that index.
+fn token(state: &State, job: &Job, newest_first: bool) -> String {
+    let (index, key) = (job.modify_index, job.key());
+    let mut before = ordered(state.jobs_by_change(at(index)), newest_first);
+    match before.next() {
+        Some(first) if first.key() != key => format!("{index}.{}.{}", key.namespace, key.id),
+        Some(_) | None => index.to_string(),
+    }
+}
+
+/// The places of all jobs that changed at an index.
+fn at(index: Index) -> Bounds<(Index, JobKey)> {
+    let first = JobKey::new("", "");
+    let end = match index.0.checked_add(1) {
+        Some(next) => Bound::Excluded((Index(next), first.clone())),
+        None => Bound::Unbounded,
+    };
+    (Bound::Included((index, first)), end)
+}
+
+/// What is left to come of all jobs when a page begins at a token; `None` if that is none.
+fn bounds(from: Option<&str>, newest_first: bool) -> Option<Bounds<(Index, JobKey)>> {
+    let Some(token) = from else { return Some((Bound::Unbounded, Bound::Unbounded)) };
+    let (index, job) = token.split_once('.').map_or((token, None), |(index, job)| (index, Some(job)));
+    let index = Index(index.parse().ok()?);
+    let (first, last) = match job {
+        None => at(index),
+        Some(job) => {
+            let (namespace, id) = job.split_once('.')?;
+            let place = Bound::Included((index, JobKey::new(namespace, id)));
+            (place.clone(), place)
+        }
+    };
+    Some(if newest_first { (Bound::Unbounded, last) } else { (first, Bound::Unbounded) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_lead_both_ways() {
+        let job = |index, namespace: &str, id: &str| (Index(index), JobKey::new(namespace, id));
+        let newest = bounds(Some("7"), true).unwrap();
+        assert!(newest.contains(&job(7, "z", "z")) && newest.contains(&job(1, "a", "a")));
+        assert!(!newest.contains(&job(8, "", "")));
+        let oldest = bounds(Some("7"), false).unwrap();
+        assert!(oldest.contains(&job(7, "a", "a")) && oldest.contains(&job(8, "", "")));
+        assert!(!oldest.contains(&job(6, "z", "z")));
+        let exact = bounds(Some("7.default.a.b"), true).unwrap();
+        assert!(exact.contains(&job(7, "default", "a.b")) && !exact.contains(&job(7, "default", "a.c")));
+        assert_eq!(bounds(Some("nonsense"), true), None);
+        assert_eq!(bounds(Some("7.default"), true), None);
+        assert!(bounds(Some("18446744073709551615"), true).unwrap().contains(&job(u64::MAX, "z", "z")));
+    }
+}

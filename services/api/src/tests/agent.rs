@@ -1,0 +1,102 @@
+//! What a server tells of itself.
+
+use std::sync::OnceLock;
+
+use model::job::JobType;
+use serde_json::{Value, json};
+
+use super::files::{NODE, cluster};
+use super::house::{Got, House};
+use crate::Beside;
+
+#[actix_web::test]
+async fn workers_are_counted_and_servers_need_not_join() {
+    let beside =
+        Beside { workers: 3, schedulers: vec![JobType::Service, JobType::Batch], ..Beside::default() };
+    let house = House::beside(Vec::new(), beside).await;
+    let config = house.get("/v1/agent/schedulers/config").await.json();
+    assert_eq!(
+        config,
+        json!({"server_id": "drover.global", "num_schedulers": 3, "enabled_schedulers": ["service", "batch", "_core"]})
+    );
+    assert_eq!(house.get("/v1/agent/schedulers").await.json()["schedulers"], json!([]));
+    let body = r#"{"num_schedulers": 0, "enabled_schedulers": []}"#;
+    assert_eq!(house.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
+    assert_eq!(house.put("/v1/agent/schedulers/config", "{").await.error().0, 400);
+    assert_eq!(house.put("/v1/agent/join", "").await.error(), (400, "missing address to join"));
+    let joined = house.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
+    assert!(joined["num_joined"] == 0 && joined["error"].as_str().unwrap().contains("NATS"), "{joined}");
+    assert_eq!(house.put("/v1/agent/force-leave", "").await.error(), (400, "missing node to force leave"));
+    let left = house.put("/v1/agent/force-leave?node=x", "").await;
+    assert_eq!((left.status.as_u16(), left.text.as_str(), left.header("content-type")), (200, "", ""));
+    assert_eq!(house.get("/v1/agent/keyring/nonsense").await.error(), (404, "resource not found"));
+    assert_eq!(house.get("/v1/agent/keyring/list").await.error().0, 400);
+    for (method, path) in
+        [("GET", "/v1/agent/join"), ("GET", "/v1/agent/force-leave"), ("PUT", "/v1/agent/schedulers")]
+    {
+        assert_eq!(Got::new(house.ask(method, path)).await.error(), (405, "Invalid method"), "{path}");
+    }
+}
+
+#[actix_web::test]
+async fn whose_logs_cannot_be_told_is_said() {
+    let house = House::with(cluster()).await;
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    for (query, status, text) in [
+        ("log_level=nonsense".to_owned(), 400, "Unknown log level: nonsense"),
+        ("node_id=a&server_id=b".to_owned(), 400, "Cannot target node and server simultaneously"),
+        ("server_id=b".to_owned(), 404, "unknown Nomad server \"b\""),
+        (format!("node_id={unknown}"), 500, &*format!("RPC Error:: 404,Unknown node \"{unknown}\"")),
+        (
+            format!("node_id={NODE}"),
+            501,
+            "the logs of another node are not built yet; those of a server are told by its own API",
+        ),
+    ] {
+        assert_eq!(house.get(&format!("/v1/agent/monitor?{query}")).await.error(), (status, text), "{query}");
+    }
+}
+
+/// Logs, which a process can have only once.
+fn set_up_logs() {
+    static LOGS: OnceLock<telemetry::Guard> = OnceLock::new();
+    LOGS.get_or_init(|| {
+        let args = telemetry::Args { level: "off".to_owned(), format: telemetry::Format::Human };
+        telemetry::init(&args, "test").unwrap()
+    });
+}
+
+/// Reads of a stream until there is `what` in it.
+async fn until(response: &mut reqwest::Response, what: &str) -> String {
+    let mut text = String::new();
+    while !text.contains(what) {
+        text.push_str(std::str::from_utf8(&response.chunk().await.unwrap().unwrap()).unwrap());
+    }
+    text
+}
+
+#[actix_web::test]
+async fn logs_are_told_as_they_come() {
+    set_up_logs();
+    let house = House::with(Vec::new()).await;
+    let follow =
+        async |query: &str| house.ask("GET", &format!("/v1/agent/monitor?{query}")).send().await.unwrap();
+    let mut plain = follow("plain=true&log_level=debug&server_id=drover").await;
+    tracing::debug!(target: "api", who = "somebody", "it happened");
+    let text = until(&mut plain, "somebody").await;
+    assert!(text.contains("[DEBUG] api: it happened: who=somebody\n"), "{text}");
+
+    let mut json = follow("plain=true&log_json=true").await;
+    tracing::debug!(target: "api", "too fine");
+    tracing::info!(target: "api", "it happened again");
+    let text = until(&mut json, "again").await;
+    assert!(!text.contains("too fine"));
+    let line = text.lines().find(|line| line.contains("again")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["@level"], "info");
+
+    let mut framed = follow("").await;
+    tracing::warn!(target: "api", "framed");
+    let text = until(&mut framed, "\"Data\"").await;
+    let mut frames = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    assert!(frames.any(|frame| frame.unwrap()["Data"].is_string()));
+}

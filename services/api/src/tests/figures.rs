@@ -1,0 +1,111 @@
+//! Figures of nodes and tasks, with a stand-in for an agent.
+
+use bus::Bus;
+use serde_json::json;
+use wire::Subject;
+use wire::stats::*;
+
+use super::files::{ALLOC, NODE, cluster};
+use super::house::{Got, House};
+use crate::Beside;
+
+const USAGE: Usage =
+    Usage { rss_bytes: 1_000, swap_bytes: 10, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
+
+/// Has one processor, one disk, and a task `t` of one process.
+async fn serve(bus: Bus) {
+    let mut requests = bus.serve(Subject::AgentStats(NODE).to_string()).await.unwrap();
+    bus.flush().await.unwrap();
+    let at = model::Timestamp::from_secs(1_767_225_600);
+    let disk = DiskStats {
+        device: "/dev/vda1".into(),
+        mountpoint: "/".into(),
+        size_bytes: 9,
+        ..DiskStats::default()
+    };
+    tokio::spawn(async move {
+        while let Some(request) = requests.next().await {
+            if request.is::<AskHostStats>() {
+                let cpu = CpuStats {
+                    name: "cpu0".into(),
+                    busy_percent: 2.0,
+                    used_mhz: 40.0,
+                    ..CpuStats::default()
+                };
+                let stats = HostStats { at, uptime_secs: 60, cpus: vec![cpu], ..HostStats::default() };
+                request.answer(&HostStats { disks: vec![disk.clone()], ..stats }).await;
+            } else if request.is::<AskAgentStats>() {
+                request.answer(&AgentStats { allocs: 1, heard_ago_ms: Some(1_500), ttl_ms: 10_000 }).await;
+            } else if request.is::<AskHostFacts>() {
+                let facts =
+                    HostFacts { os: "os".into(), hosts: "127.0.0.1 x".into(), ..HostFacts::default() };
+                request.answer(&HostFacts { disks: vec![disk.clone()], ..facts }).await;
+            } else {
+                let asked: AskAllocStats = request.body().unwrap();
+                let task = TaskStats { task: "t".into(), at, sum: USAGE, processes: vec![(7, USAGE)] };
+                let is_meant = asked.task.is_none_or(|task| &*task == "t");
+                request.answer(&AllocStats { tasks: is_meant.then_some(task).into_iter().collect() }).await;
+            }
+        }
+    });
+}
+
+async fn house() -> House {
+    let house = House::beside(cluster(), Beside { node: Some(NODE), ..Beside::default() }).await;
+    serve(house.bus.clone()).await;
+    house
+}
+
+#[actix_web::test]
+async fn a_machine_is_asked_how_it_fares() {
+    let house = house().await;
+    for path in ["/v1/client/stats".to_owned(), format!("/v1/client/stats?node_id={NODE}")] {
+        let stats = house.get(&path).await.json();
+        assert_eq!((&stats["CPU"][0]["CPU"], &stats["CPUTicksConsumed"]), (&json!("cpu0"), &json!(40.0)));
+        assert_eq!((&stats["DiskStats"][0]["Size"], &stats["Uptime"]), (&json!(9), &json!(60)));
+        assert_eq!(stats["Timestamp"], json!(1_767_225_600_000_000_000_i64));
+    }
+    assert_eq!(Got::new(house.ask("PUT", "/v1/client/stats")).await.status, 200);
+    let client = &house.get("/v1/agent/self").await.json()["stats"]["client"];
+    assert_eq!((&client["node_id"], &client["last_heartbeat"]), (&json!(NODE.to_string()), &json!("1.5s")));
+    let host = house.get("/v1/agent/host").await.json();
+    assert_eq!((&host["OS"], &host["Disk"]["/"]["Size"]), (&json!("os"), &json!(9)));
+}
+
+#[actix_web::test]
+async fn who_cannot_be_asked_is_said() {
+    let house = House::with(cluster()).await;
+    let unknown = "00000000-0000-4000-8000-000000000000";
+    for (path, status, text) in [
+        ("/v1/client/stats".to_owned(), 400, "No local Node and node_id not provided"),
+        (format!("/v1/client/stats?node_id={unknown}"), 404, &*format!("Unknown node {unknown}")),
+        (
+            "/v1/client/stats?node_id=abc".to_owned(),
+            500,
+            "node lookup failed: index error: UUID must be 36 characters",
+        ),
+        (format!("/v1/client/stats?node_id={NODE}"), 404, &*format!("No path to node \"{NODE}\"")),
+        (
+            format!("/v1/client/allocation/{unknown}/stats"),
+            404,
+            &*format!("Unknown allocation \"{unknown}\""),
+        ),
+        ("/v1/agent/host?server_id=none".to_owned(), 404, "unknown Nomad server \"none\""),
+    ] {
+        assert_eq!(house.get(&path).await.error(), (status, text), "{path}");
+    }
+}
+
+#[actix_web::test]
+async fn tasks_are_added_up_or_looked_at_alone() {
+    let house = house().await;
+    let path = format!("/v1/client/allocation/{ALLOC}/stats");
+    let all = house.get(&path).await.json();
+    assert_eq!(all["ResourceUsage"]["MemoryStats"]["RSS"], json!(1_000));
+    assert_eq!(all["ResourceUsage"]["CpuStats"]["Percent"], json!(2.0));
+    assert_eq!(all["Tasks"]["t"]["Pids"]["7"]["CpuStats"]["TotalTicks"], json!(40.0));
+    let one = house.get(&format!("{path}?task=t")).await.json();
+    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "one is no sum");
+    assert_eq!(one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"]["Swap"], json!(10));
+    assert_eq!(house.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
+}

@@ -1,3 +1,5 @@
+//! Figures of this very machine.
+
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -114,7 +114,12 @@ impl Kept {
                 });
                 Part { body, next_token }
             }
-            body => Part { body, next_token },
+            body @ (Body::Json(_)
+            | Body::Empty
+            | Body::Shared(_)
+            | Body::Events(_)
+            | Body::Other { .. }
+            | Body::OtherPieces { .. }) => Part { body, next_token },
         }
     }
 

@@ -41,7 +41,7 @@ const PATHS: [&str; 26] = [
     "/v1/vars",
     "/v1/acl/token/self",
 ];
-const SUFFIXES: [&str; 13] = [
+const SUFFIXES: [&str; 14] = [
     "/stats",
     "",
     "a",

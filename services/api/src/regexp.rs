@@ -30,7 +30,10 @@ fn known(kind: &ErrorKind, pattern: &str, at: Span) -> Option<String> {
         ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{there}`"),
         ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
         ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
-        ErrorKind::RepetitionMissing => format!("missing argument to repetition operator: `{there}`"),
+        ErrorKind::RepetitionMissing => {
+            let operator = from_there.chars().next().map(String::from).unwrap_or_default();
+            format!("missing argument to repetition operator: `{operator}`")
+        }
         ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{there}`"),
         ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".to_owned(),
         ErrorKind::EscapeUnrecognized => format!("invalid escape sequence: `{there}`"),
@@ -54,7 +57,7 @@ mod tests {
         assert_eq!(said("a)"), "error parsing regexp: unexpected ): `a)`");
         assert_eq!(said("*"), "error parsing regexp: missing argument to repetition operator: `*`");
         assert_eq!(said("\\"), "error parsing regexp: trailing backslash at end of expression: ``");
-        assert_eq!(said("\\_"), "error parsing regexp: invalid escape sequence: `\\_`");
+        assert_eq!(said("\\y"), "error parsing regexp: invalid escape sequence: `\\y`");
         assert!(said("a{2,1}").starts_with("error parsing regexp: invalid repeat count: `"));
         assert!(said("(?<a>x)(?<a>y)").contains("duplicate"));
         assert!(said("(a{1000}){1000}").contains("size limit"));

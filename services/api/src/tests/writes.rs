@@ -104,7 +104,7 @@ async fn bad_bodies_never_become_commands() {
         (
             r#"{"Job": {"ID": "a", "Spreads": [{"Weight": 500}]}}"#,
             400,
-            "Spread.Job.Spreads.Weight of type int8",
+            "json: cannot unmarshal number 500 into Go struct field Spread.Job.Spreads.Weight of type int8",
         ),
         (r#"{"Job": {"ID": "a", "Region": "nowhere"}}"#, 500, "No path to region"),
         (r#"{"Job": {"ID": "a"}, "EvalPriority": 101}"#, 400, "Eval priority must be between 1 and 100"),

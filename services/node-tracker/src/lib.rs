@@ -34,7 +34,7 @@ use crate::actor::{Activate, NodeTracker, Retire, StandBy};
 use crate::gather::Gather;
 use crate::heartbeats::{Heartbeats, Settings};
 use crate::listen::Standby;
-use crate::serve::Server;
+use crate::serve::{REQUESTS_MAX, Server};
 
 /// Settings of the node-tracker.
 #[derive(Debug, Clone, clap::Args)]
@@ -81,7 +81,7 @@ impl Args {
 }
 
 /// Heartbeats within so long are looked at together: with ten thousand nodes two come each millisecond.
-const HEARTBEATS_PAUSE: Duration = Duration::from_millis(50);
+const HEARTBEATS_EVERY: Duration = Duration::from_millis(50);
 
 /// What cannot be done without a connection.
 const SERVING: &str = "cannot serve agents";
@@ -104,11 +104,11 @@ pub async fn run(
     let (active, whether_active) = watch::channel(None);
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
     let mut tasks = JoinSet::new();
-    let heartbeats = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_PAUSE).await;
-    let heartbeats = heartbeats.context(SERVING)?;
+    let heartbeats = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_EVERY).await;
+    let (heartbeats, reconnections) = heartbeats.context(SERVING)?;
     tasks.spawn(listen::hear(heartbeats, whether_active, standby));
     tasks.spawn(actor::follow(replica.follow(), timers.clone()));
-    tasks.spawn(actor::follow_connection(bus.reconnections(), timers.clone()));
+    tasks.spawn(actor::follow_connection(reconnections, timers.clone()));
     loop {
         let lease = tokio::select! {
             lease = bus::lease::hold(&bus, &replica, Singleton::NodeTracker, process) => lease,
@@ -136,9 +136,9 @@ async fn be_active(
     // Dropping the set ends them all.
     let mut tasks = JoinSet::new();
     let epoch = lease.epoch;
-    let (missed, to_report) = mpsc::channel(1);
+    let (missed, of_missed) = mpsc::channel(1);
     timers.send(Activate(replica.snapshot(), missed)).await.context(SERVING)?;
-    tasks.spawn(actor::report_missed(to_report, bus.clone(), Arc::clone(replica), epoch, timers.clone()));
+    tasks.spawn(actor::report_missed(of_missed, bus.clone(), Arc::clone(replica), epoch, timers.clone()));
     tasks.spawn(wake::follow(replica.follow(), bus.clone()));
 
     let gather = Gather::start(bus, epoch, &mut tasks);
@@ -148,9 +148,10 @@ async fn be_active(
     let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(SERVING)?;
     let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(SERVING)?;
     let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(SERVING)?;
-    tasks.spawn(server.clone().each(registrations, Server::register));
-    tasks.spawn(server.clone().each(work, Server::work));
-    tasks.spawn(server.each(reports, Server::report));
+    let [to_register, to_work, to_report] = [server.clone(), server.clone(), server];
+    tasks.spawn(registrations.each(REQUESTS_MAX, move |request| to_register.clone().register(request)));
+    tasks.spawn(work.each(REQUESTS_MAX, move |request| to_work.clone().work(request)));
+    tasks.spawn(reports.each(REQUESTS_MAX, move |request| to_report.clone().report(request)));
     let _ = tasks.join_next().await;
     Err(stopped_serving())
 }

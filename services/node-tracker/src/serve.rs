@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
-use bus::{Bus, CommandError, Request, Requests};
+use bus::{Bus, CommandError, Request};
 use model::node::{NodeStatus, Secret};
 use model::{Epoch, Index, Nanos, NodeId};
 use state::{NodeRef, Replica, Snapshot};
@@ -21,7 +21,7 @@ use crate::gather::Gather;
 use crate::{measure, work};
 
 /// The most requests of one kind that are looked at at once.
-const REQUESTS_MAX: usize = 1024;
+pub(crate) const REQUESTS_MAX: usize = 1024;
 /// The most nodes that wait to become ready at once; while more ask, no heartbeat is looked at.
 const ASKING_TO_BE_READY_MAX: usize = 16_384;
 /// The most allocations that one report may be about.
@@ -54,22 +54,6 @@ impl Server {
     ) -> Self {
         let asking_to_be_ready = Arc::new(Semaphore::new(ASKING_TO_BE_READY_MAX));
         Self { bus, replica, epoch, timers, gather, asking_to_be_ready }
-    }
-
-    /// Answers every request in a task of its own.
-    pub(crate) async fn each<F>(self, mut requests: Requests, answer: impl Fn(Self, Request) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let under_way = Arc::new(Semaphore::new(REQUESTS_MAX));
-        while let Some(request) = requests.next().await {
-            let permit = Arc::clone(&under_way).acquire_owned().await;
-            let answering = answer(self.clone(), request);
-            tokio::spawn(async move {
-                answering.await;
-                drop(permit);
-            });
-        }
     }
 
     /// A node registers (N-2).
@@ -300,13 +284,10 @@ fn trace(allocs: &mut WorkAllocs, node: NodeId) {
 }
 
 async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
-    match answer {
-        Ok(answer) => request.answer(&answer).await,
-        Err(refusal) => {
-            tracing::debug!(subject = request.subject(), reason = &*refusal.message, "refused a node");
-            request.refuse(refusal).await;
-        }
+    if let Err(refusal) = &answer {
+        tracing::debug!(subject = request.subject(), reason = &*refusal.message, "refused a node");
     }
+    request.answer_or_refuse(answer).await;
 }
 
 fn unknown() -> Refusal {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
-use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr, Subscriber};
 use bytes::Bytes;
 use model::{NodeId, RequestId};
 use telemetry::metrics::{self, Counter};
@@ -24,7 +24,10 @@ use crate::envelope;
 const PING_EVERY: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
-const RECONNECT_MAX: Duration = Duration::from_secs(5);
+/// Of servers there are few, and all wait for each of them.
+const SERVER_RECONNECT_MAX: Duration = Duration::from_secs(1);
+/// Of agents there are thousands, so even their first attempts are spread widely.
+const AGENT_RECONNECT_MAX: Duration = Duration::from_secs(5);
 /// How many messages wait in memory for a subscription's task; more are dropped. The task only sorts them into a queue.
 const SUBSCRIPTION_MESSAGES_MAX: usize = 8192;
 /// How long a message may wait for room in the connection's own queue.
@@ -67,6 +70,9 @@ pub enum Error {
         /// What NATS takes, less the headers.
         max: usize,
     },
+    /// The machine has no thread for a connection.
+    #[error("cannot begin a thread for a connection to NATS")]
+    Thread(#[source] std::io::Error),
     /// There is no connection to NATS; nothing was sent.
     #[error("not connected to NATS")]
     Disconnected,
@@ -81,6 +87,15 @@ struct Inner {
     client: Client,
     link: watch::Receiver<Link>,
     contact: Contact,
+    /// How it was opened.
+    settings: Settings,
+}
+
+#[derive(Debug, Clone)]
+struct Settings {
+    args: Args,
+    name: String,
+    agent_of: Option<NodeId>,
 }
 
 /// Tells of each time that the connection is made again: whatever was sent to this process before that is lost.
@@ -117,7 +132,7 @@ impl Bus {
     /// # Errors
     /// If the settings cannot be used. A server that is not there yet is waited for.
     pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
-        Self::open(args, name, None).await
+        Self::open(Settings { args: args.clone(), name: name.to_owned(), agent_of: None }).await
     }
 
     /// Connects an agent, whose credentials let it read only answers to its own node; otherwise as [`Self::connect`].
@@ -125,10 +140,17 @@ impl Bus {
     /// # Errors
     /// As [`Self::connect`].
     pub async fn connect_agent(args: &Args, name: &str, node: NodeId) -> Result<Self, Error> {
-        Self::open(args, name, Some(node)).await
+        Self::open(Settings { args: args.clone(), name: name.to_owned(), agent_of: Some(node) }).await
     }
 
-    async fn open(args: &Args, name: &str, agent_of: Option<NodeId>) -> Result<Self, Error> {
+    /// Another connection with the same settings, which nothing that is sent over this one can hold up.
+    pub(crate) async fn open_another(&self) -> Result<Self, Error> {
+        Self::open(self.0.settings.clone()).await
+    }
+
+    async fn open(settings: Settings) -> Result<Self, Error> {
+        let Settings { args, name, agent_of } = &settings;
+        let agent_of = *agent_of;
         let (link, seen) = watch::channel(Link::default());
         let is_first = AtomicBool::new(true);
         let reconnect_delay = move |attempt: usize| {
@@ -136,16 +158,15 @@ impl Bus {
                 return Duration::ZERO;
             }
             match agent_of {
-                // There are thousands of them, so their first attempts are spread widely, too.
-                Some(_) => rand::random_range(RECONNECT_MIN..=RECONNECT_MAX),
+                Some(_) => rand::random_range(RECONNECT_MIN..=AGENT_RECONNECT_MAX),
                 None => {
                     let attempt = u32::try_from(attempt - 1).unwrap_or(u32::MAX);
-                    backoff(attempt, RECONNECT_MIN, RECONNECT_MAX)
+                    backoff(attempt, RECONNECT_MIN, SERVER_RECONNECT_MAX)
                 }
             }
         };
         let mut options = Address::log_in(&args.servers, ConnectOptions::new())
-            .name(name)
+            .name(name.as_str())
             .ping_interval(PING_EVERY)
             .connection_timeout(CONNECT_TIMEOUT)
             .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
@@ -165,7 +186,7 @@ impl Bus {
         }
         let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
         let client = options.connect(servers).await?;
-        let bus = Self(Arc::new(Inner { client, link: seen, contact: Contact::default() }));
+        let bus = Self(Arc::new(Inner { client, link: seen, contact: Contact::default(), settings }));
         tokio::spawn(check_size(Arc::downgrade(&bus.0), bus.link()));
         bus.connected().await;
         // What the server said of itself has been taken in when this is done.
@@ -185,7 +206,7 @@ impl Bus {
     }
 
     /// Tells of each time that the connection is made again, from now on.
-    pub fn reconnections(&self) -> Reconnections {
+    pub(crate) fn reconnections(&self) -> Reconnections {
         let link = self.link();
         let made = link.borrow().made;
         Reconnections { link, made }
@@ -202,6 +223,16 @@ impl Bus {
         }
         self.fits(body.len())?;
         self.send(subject.to_string(), None, envelope::headers::<T>(), body).await
+    }
+
+    /// Subscribes to a subject. What is sent over this connection from here on finds the subscription; it is made again on
+    /// every new connection.
+    pub(crate) async fn subscribe(&self, subject: &str) -> Result<Subscriber, Error> {
+        let subscriber = self.client().subscribe(subject.to_owned()).await;
+        let subscriber =
+            subscriber.map_err(|source| Error::Subscribe { subject: subject.to_owned(), source })?;
+        let _ = self.flush().await;
+        Ok(subscriber)
     }
 
     /// Waits until what was sent has left this process.

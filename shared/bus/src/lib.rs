@@ -13,6 +13,7 @@ mod connection;
 mod contact;
 mod envelope;
 pub mod feed;
+mod gathered;
 pub mod lease;
 mod publisher;
 mod returned;

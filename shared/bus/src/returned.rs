@@ -43,9 +43,7 @@ impl Bus {
     pub async fn answers<K>(&self) -> Result<(Answers<K>, Returned<K>), Error> {
         let inbox: Arc<str> = self.client().new_inbox().into();
         let subject = format!("{inbox}.*");
-        let returned = self.client().subscribe(subject.clone()).await;
-        let returned = returned.map_err(|source| Error::Subscribe { subject, source })?;
-        let _ = self.flush().await;
+        let returned = self.subscribe(&subject).await?;
         let sent = Arc::new(Mutex::new(Sent { first: 0, about: VecDeque::new() }));
         Ok((Answers { inbox, sent: Arc::clone(&sent) }, Returned { returned, sent }))
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Message, Subscriber};
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use model::{RequestId, TraceContext};
 use telemetry::clock;
 use telemetry::metrics::{self, Counter};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use wire::{DecodeError, Refusal, RefusalKind, Wire};
 
 use crate::connection::{Bus, Error};
@@ -55,64 +55,58 @@ impl Bus {
     /// # Errors
     /// If it is no subject.
     pub async fn serve(&self, subject: impl Into<String>) -> Result<Requests, Error> {
-        self.serve_pausing(subject.into(), None).await
-    }
-
-    /// The same for small messages that come thick and fast and are in no hurry: after each look at what has come there is
-    /// none for so long, and [`Requests::next_many`] then has it all. Waking threads costs more than reading a message.
-    ///
-    /// # Errors
-    /// If it is no subject.
-    pub async fn serve_gathered(
-        &self,
-        subject: impl Into<String>,
-        pause: Duration,
-    ) -> Result<Requests, Error> {
-        self.serve_pausing(subject.into(), Some(pause)).await
-    }
-
-    async fn serve_pausing(&self, subject: String, pause: Option<Duration>) -> Result<Requests, Error> {
-        let subscriber = self.client().subscribe(subject.clone()).await;
-        let subscriber =
-            subscriber.map_err(|source| Error::Subscribe { subject: subject.clone(), source })?;
-        // What is sent over this connection from here on finds the subscription; it is made again on every new one.
-        let _ = self.flush().await;
-        let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let served = Arc::new(Served { subject, unreadable_logged: Mutex::new(None) });
-        let sorter = Sorter { bus: self.clone(), queue: sender, served: Arc::clone(&served) };
-        tokio::spawn(sorter.run(subscriber, pause));
-        Ok(Requests { queue, served })
+        let subject = subject.into();
+        let subscriber = self.subscribe(&subject).await?;
+        let (queue, requests) = Queue::new(self.clone(), &subject);
+        tokio::spawn(queue.fill(subscriber));
+        Ok(requests)
     }
 }
 
-/// Moves messages from the subscription to the queue, which notes when each came.
-struct Sorter {
+/// Where messages wait for a service, which notes when each came.
+#[derive(Debug)]
+pub(crate) struct Queue {
     bus: Bus,
-    queue: mpsc::Sender<Request>,
+    sender: mpsc::Sender<Request>,
     served: Arc<Served>,
 }
 
-impl Sorter {
-    async fn run(self, mut subscriber: Subscriber, pause: Option<Duration>) {
-        loop {
-            let message = tokio::select! {
-                message = subscriber.next() => message,
-                () = self.queue.closed() => return,
-            };
-            let Some(message) = message else { return };
-            self.take(message);
-            let Some(pause) = pause else { continue };
-            while let Some(message) = subscriber.next().now_or_never().flatten() {
-                self.take(message);
-            }
-            tokio::time::sleep(pause).await;
+impl Queue {
+    /// The queue of a subject, and its other end. What is answered goes over `bus`.
+    pub(crate) fn new(bus: Bus, subject: &str) -> (Self, Requests) {
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        let served = Arc::new(Served { subject: subject.to_owned(), unreadable_logged: Mutex::new(None) });
+        (Self { bus, sender, served: Arc::clone(&served) }, Requests { queue, served })
+    }
+
+    /// Whether nobody takes anything out any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Waits until then.
+    pub(crate) async fn closed(&self) {
+        self.sender.closed().await;
+    }
+
+    /// Puts a message into it; one that finds no room is dropped.
+    pub(crate) fn put(&self, message: Message) {
+        let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
+        if self.sender.try_send(request).is_err() {
+            DROPPED.add_with(1, &[("subject", &self.served.subject)]);
         }
     }
 
-    fn take(&self, message: Message) {
-        let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
-        if self.queue.try_send(request).is_err() {
-            DROPPED.add_with(1, &[("subject", &self.served.subject)]);
+    /// Moves to it what a subscription brings.
+    async fn fill(self, mut subscriber: Subscriber) {
+        loop {
+            tokio::select! {
+                message = subscriber.next() => match message {
+                    Some(message) => self.put(message),
+                    None => return,
+                },
+                () = self.closed() => return,
+            }
         }
     }
 }
@@ -139,6 +133,23 @@ impl Requests {
             if came == 0 || !requests.is_empty() {
                 return requests;
             }
+        }
+    }
+
+    /// Answers each of them in a task of its own, at most so many at once, until the connection has ended for good.
+    pub async fn each<F>(mut self, at_once: usize, answer: impl Fn(Request) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let under_way = Arc::new(Semaphore::new(at_once));
+        while let Some(request) = self.next().await {
+            // Fails once it is closed, which nobody does.
+            let permit = Arc::clone(&under_way).acquire_owned().await;
+            let answering = answer(request);
+            tokio::spawn(async move {
+                answering.await;
+                drop(permit);
+            });
         }
     }
 
@@ -216,6 +227,12 @@ impl Request {
         }
     }
 
+    /// Answers it with what comes of its body, or refuses it.
+    pub async fn answer_with<Q: Wire, A: Wire>(self, work: impl AsyncFnOnce(Q) -> Result<A, Refusal>) {
+        let Some((request, asked)) = self.read::<Q>().await else { return };
+        request.answer_or_refuse(work(asked).await).await;
+    }
+
     /// Its body as it came.
     pub fn payload(&self) -> &Bytes {
         &self.message.payload
@@ -224,6 +241,14 @@ impl Request {
     /// Answers it.
     pub async fn answer<T: Wire>(self, body: &T) {
         self.reply::<T>(wire::encode(body), None).await;
+    }
+
+    /// Answers it, or refuses it.
+    pub async fn answer_or_refuse<T: Wire>(self, outcome: Result<T, Refusal>) {
+        match outcome {
+            Ok(body) => self.answer(&body).await,
+            Err(refusal) => self.refuse(refusal).await,
+        }
     }
 
     /// Answers it; NATS says to `unheard` if nobody listens for the answer.

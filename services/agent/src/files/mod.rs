@@ -14,10 +14,9 @@ use bytes::Bytes;
 use model::text::quoted;
 use model::{AllocId, Text};
 use telemetry::clock;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use wire::files::{FILE_BYTES_MAX, FileChunk, ListFiles, Origin, ReadFile, ReadLogs, StatFile, WAIT_MS_MAX};
-use wire::{Refusal, RefusalKind, Wire};
+use wire::{Refusal, RefusalKind};
 
 use crate::context::Context;
 use inside::Inside;
@@ -28,41 +27,28 @@ const AT_ONCE_MAX: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Answers requests until there are no more.
-pub(crate) async fn serve(context: Arc<Context>, mut requests: Requests) {
-    let room = Arc::new(Semaphore::new(AT_ONCE_MAX));
-    while let Some(request) = requests.next().await {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let context = Arc::clone(&context);
-        tokio::spawn(async move {
-            answer(context, request).await;
-            drop(permit);
-        });
-    }
+pub(crate) async fn serve(context: Arc<Context>, requests: Requests) {
+    requests.each(AT_ONCE_MAX, |request| answer(Arc::clone(&context), request)).await;
 }
 
 async fn answer(context: Arc<Context>, request: Request) {
     if request.is::<ListFiles>() {
-        with(request, async |ask: ListFiles| {
-            blocking(move || listing::list(&open(&context, ask.alloc)?, &ask.path, ask.after.as_ref())).await
-        })
-        .await;
+        request
+            .answer_with(async |ask: ListFiles| {
+                blocking(move || listing::list(&open(&context, ask.alloc)?, &ask.path, ask.after.as_ref()))
+                    .await
+            })
+            .await;
     } else if request.is::<StatFile>() {
-        with(request, async |ask: StatFile| {
-            blocking(move || listing::stat(&open(&context, ask.alloc)?, &ask.path)).await
-        })
-        .await;
+        request
+            .answer_with(async |ask: StatFile| {
+                blocking(move || listing::stat(&open(&context, ask.alloc)?, &ask.path)).await
+            })
+            .await;
     } else if request.is::<ReadFile>() {
-        with(request, async |ask: ReadFile| read_when_there(context, ask).await).await;
+        request.answer_with(async |ask: ReadFile| read_when_there(context, ask).await).await;
     } else {
-        with(request, async |ask: ReadLogs| output::read_when_there(context, ask).await).await;
-    }
-}
-
-async fn with<Q: Wire, A: Wire>(request: Request, work: impl AsyncFnOnce(Q) -> Result<A, Refusal>) {
-    let Some((request, ask)) = request.read::<Q>().await else { return };
-    match work(ask).await {
-        Ok(answer) => request.answer(&answer).await,
-        Err(refusal) => request.refuse(refusal).await,
+        request.answer_with(async |ask: ReadLogs| output::read_when_there(context, ask).await).await;
     }
 }
 

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use bus::{Request, Requests};
 use model::{AllocId, Text};
 use telemetry::clock;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::sleep;
 use wire::stats::{
     AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, HostFacts, HostStats,
 };
-use wire::{Refusal, RefusalKind, Wire};
+use wire::{Refusal, RefusalKind};
 
 use self::host::HostReading;
 use self::tasks::{Processes, TaskReading};
@@ -47,16 +47,8 @@ pub(crate) struct Stats {
 }
 
 /// Answers requests until there are no more.
-pub(crate) async fn serve(stats: Arc<Stats>, mut requests: Requests) {
-    let room = Arc::new(Semaphore::new(AT_ONCE_MAX));
-    while let Some(request) = requests.next().await {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let stats = Arc::clone(&stats);
-        tokio::spawn(async move {
-            stats.answer(request).await;
-            drop(permit);
-        });
-    }
+pub(crate) async fn serve(stats: Arc<Stats>, requests: Requests) {
+    requests.each(AT_ONCE_MAX, |request| Arc::clone(&stats).answer(request)).await;
 }
 
 impl Stats {
@@ -71,13 +63,13 @@ impl Stats {
 
     async fn answer(self: Arc<Self>, request: Request) {
         if request.is::<AskHostStats>() {
-            with(request, async |AskHostStats {}| self.host_stats().await).await;
+            request.answer_with(async |AskHostStats {}| self.host_stats().await).await;
         } else if request.is::<AskAgentStats>() {
-            with(request, async |AskAgentStats {}| self.agent_stats().await).await;
+            request.answer_with(async |AskAgentStats {}| self.agent_stats().await).await;
         } else if request.is::<AskHostFacts>() {
-            with(request, async |AskHostFacts {}| self.host_facts().await).await;
+            request.answer_with(async |AskHostFacts {}| self.host_facts().await).await;
         } else {
-            with(request, async |ask: AskAllocStats| self.alloc_stats(ask).await).await;
+            request.answer_with(async |ask: AskAllocStats| self.alloc_stats(ask).await).await;
         }
     }
 
@@ -171,14 +163,6 @@ async fn until(at: Instant) {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is kept is put in place whole.
     of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn with<Q: Wire, A: Wire>(request: Request, work: impl AsyncFnOnce(Q) -> Result<A, Refusal>) {
-    let Some((request, ask)) = request.read::<Q>().await else { return };
-    match work(ask).await {
-        Ok(answer) => request.answer(&answer).await,
-        Err(refusal) => request.refuse(refusal).await,
-    }
 }
 
 /// The kernel may have to look for its figures, and disks for theirs: threads wait that may.

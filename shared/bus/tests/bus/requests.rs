@@ -17,6 +17,8 @@ use crate::scene::{Scene, next, soon};
 const NODE: NodeId = NodeId::from_bytes([7; 16]);
 const SUBJECT: Subject = Subject::NodeHeartbeat(NODE);
 const WITHIN: Duration = Duration::from_secs(30);
+/// How often what is gathered is looked at.
+const EVERY: Duration = Duration::from_millis(20);
 
 fn heartbeat() -> Heartbeat {
     Heartbeat { id: NODE, secret: Secret::default(), boot: 3 }
@@ -229,4 +231,38 @@ async fn a_request_waits_for_the_connection() {
     let (answer, ()) = tokio::join!(ask(&bus, WITHIN), restarting);
     assert_eq!(answer.unwrap(), ready());
     answering.abort();
+}
+
+#[tokio::test]
+async fn what_is_gathered_comes_together_and_is_answered() {
+    let scene = Scene::new().await;
+    let (server, bus) = (scene.bus().await, scene.bus().await);
+    let (mut requests, _) = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let asking = tokio::spawn(async move {
+        assert_eq!(tokio::join!(ask_until_served(&bus), ask_until_served(&bus)), (ready(), ready()));
+    });
+    let mut answered = 0;
+    while answered < 2 {
+        for request in soon(requests.next_many()).await {
+            assert_eq!(request.body::<Heartbeat>().unwrap(), heartbeat());
+            request.answer(&ready()).await;
+            answered += 1;
+        }
+    }
+    soon(asking).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_gathers_is_told_that_something_may_be_missed() {
+    let mut scene = Scene::new().await;
+    let (server, bus) = (scene.bus().await, scene.bus().await);
+    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await;
+    let (mut requests, mut reconnections) = gathered.unwrap();
+    scene.nats.kill9().await.unwrap();
+    scene.nats.restart().await.unwrap();
+    soon(reconnections.next()).await;
+
+    let asking = tokio::spawn(async move { ask_until_served(&bus).await });
+    next(&mut requests).await.answer(&ready()).await;
+    assert_eq!(soon(asking).await.unwrap(), ready());
 }

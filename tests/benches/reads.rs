@@ -53,10 +53,12 @@ async fn run() {
     };
     let [job, stale] = ["", "?stale"].map(|query| format!("/v1/job/{SMALL}{query}"));
     println!("{:<44} {:>8}", "", "1/s");
-    rate("reads of a job", asked(&api, &job, READERS, length).await, "20000", "");
-    rate("  stale", asked(&api, &stale, READERS, length).await, "40000", "");
+    rate("reads of a job", asked(&api, &job, READERS, length, false).await, "20000", "");
+    rate("  stale", asked(&api, &stale, READERS, length, false).await, "40000", "");
     let list = format!("/v1/job/{LARGE}/allocations");
-    rate(&format!("lists of {allocs} allocations"), asked(&api, &list, LISTERS, length).await, "100", "300");
+    let compressed = asked(&api, &list, LISTERS, length, true).await;
+    rate(&format!("lists of {allocs} allocations, compressed"), compressed, "100", "300");
+    rate("  as they are", asked(&api, &list, LISTERS, length, false).await, "", "");
 
     println!("\n{}", head());
     println!("{}", line("a page of 100 allocations (ms)", pages(&api).await, "p99 3", ""));
@@ -64,14 +66,15 @@ async fn run() {
     println!("{}", line(&format!("{watchers} blocking queries: the last woken (ms)"), woken, "100", "20"));
 }
 
-/// How often in a second a path is read by so many connections together.
-async fn asked(api: &str, path: &str, connections: u64, length: Duration) -> f64 {
+/// How often in a second a path is read by so many connections together, which take compressed answers or do not.
+async fn asked(api: &str, path: &str, connections: u64, length: Duration, gzip: bool) -> f64 {
     let mut asking = JoinSet::new();
     let began = Instant::now();
     for _ in 0..connections {
         let (api, path) = (api.to_owned(), path.to_owned());
         asking.spawn(async move {
-            let mut connection = Connection::open(&api).await.expect("the API is there");
+            let connection = Connection::open(&api).await.expect("the API is there");
+            let mut connection = if gzip { connection.taking_gzip() } else { connection };
             let mut answers = 0_u32;
             while began.elapsed() < length {
                 good(connection.get(&path).await);

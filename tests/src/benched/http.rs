@@ -21,6 +21,8 @@ const TIMES: u32 = 100;
 pub struct Connection {
     stream: TcpStream,
     host: String,
+    /// What it says of the answers that it understands.
+    accept: &'static str,
     read: Vec<u8>,
 }
 
@@ -52,7 +54,13 @@ impl Connection {
             }
         };
         stream.set_nodelay(true)?;
-        Ok(Self { stream, host, read: Vec::new() })
+        Ok(Self { stream, host, accept: "", read: Vec::new() })
+    }
+
+    /// Takes compressed answers from now on, as browsers and clients in Go do unless they are told otherwise.
+    #[must_use]
+    pub fn taking_gzip(self) -> Self {
+        Self { accept: "Accept-Encoding: gzip\r\n", ..self }
     }
 
     /// Asks for a path, and waits for the whole answer.
@@ -69,7 +77,7 @@ impl Connection {
     /// # Errors
     /// If the connection breaks.
     pub async fn send(&mut self, path: &str) -> io::Result<()> {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{}\r\n", self.host, self.accept);
         self.stream.write_all(request.as_bytes()).await
     }
 

@@ -5,6 +5,7 @@
 //! the client asked for. Whatever else it may depend on one day, such as who asks, belongs into the question.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use actix_web::web::Bytes;
@@ -20,6 +21,8 @@ use super::{Body, Part, gzip};
 const BYTES_MAX: usize = 128 << 20;
 /// The longest body that is kept, in bytes: a list of 20,000 allocations takes some 48 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
+/// The longest body that is compressed at once, in bytes, which takes some milliseconds.
+const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
 /// How many bodies are gathered at once while they are sent in pieces.
 const GATHERED_MAX: usize = 2;
 
@@ -29,15 +32,34 @@ pub(crate) struct Made {
     pub(crate) json: Bytes,
     next_token: Option<String>,
     gzipped: OnceLock<Option<Bytes>>,
+    /// Whether that is done beside.
+    is_compressing: AtomicBool,
 }
 
 impl Made {
     fn new(json: impl Into<Bytes>, next_token: Option<String>) -> Arc<Self> {
-        Arc::new(Self { json: json.into(), next_token, gzipped: OnceLock::new() })
+        Arc::new(Self {
+            json: json.into(),
+            next_token,
+            gzipped: OnceLock::new(),
+            is_compressing: AtomicBool::new(false),
+        })
     }
 
-    /// The body compressed, which is done once; `None` if it is not worth it.
-    pub(crate) fn gzipped(&self) -> Option<Bytes> {
+    /// The body compressed, which is done once; `None` if it is not worth it. A long one is compressed beside, and until
+    /// that is done it goes out as it is: nobody waits for it, least of all others that are served by the same thread.
+    pub(crate) fn gzipped(self: &Arc<Self>) -> Option<Bytes> {
+        if self.json.len() <= COMPRESSED_INLINE_BYTES_MAX {
+            return self.compress();
+        }
+        if !self.is_compressing.swap(true, Ordering::Relaxed) {
+            let made = Arc::clone(self);
+            tokio::task::spawn_blocking(move || made.compress());
+        }
+        self.gzipped.get().cloned().flatten()
+    }
+
+    fn compress(&self) -> Option<Bytes> {
         self.gzipped.get_or_init(|| gzip(&self.json).map(Bytes::from)).clone()
     }
 
@@ -220,6 +242,18 @@ mod tests {
         names.iter().for_each(|name| drop(kept.keep(question(1, name), long(BODY_BYTES_MAX))));
         let found = names.iter().filter(|name| kept.find(&question(1, name)).is_some()).count();
         assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "their names count, too");
+    }
+
+    #[actix_web::test]
+    async fn a_long_body_is_compressed_beside() {
+        let made = Made::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
+        assert_eq!(made.gzipped(), None, "it goes out as it is meanwhile");
+        while made.gzipped().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(made.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
+        let short = Made::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX], None);
+        assert!(short.gzipped().is_some());
     }
 
     #[actix_web::test]

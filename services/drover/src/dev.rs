@@ -41,9 +41,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
     let Args { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
-    // Where nobody else can reach the cluster, its tasks need no address for others.
-    let network_interface = api.http_addr.ip().is_loopback().then(|| agent::LOOPBACK.to_owned());
-    let agent = Some(agent::Args { network_interface, ..agent_args(&dir) });
+    let agent = Some(agent_args(&dir, &api));
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });
     let setup = Setup { dir, nats: None, database: None, servers, agent, is_advertised: false, is_dev: true };
@@ -52,8 +50,11 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
 
 /// An agent for one machine and one person: its tasks end with it. The disk is that person's business: on a rather full
 /// one, logs would go as soon as a task has ended.
-fn agent_args(dir: &Path) -> agent::Args {
+pub(crate) fn agent_args(dir: &Path, api: &api::Args) -> agent::Args {
+    // Where nobody else can reach the cluster, its tasks need no address for others.
+    let network_interface = api.http_addr.ip().is_loopback().then(|| agent::LOOPBACK.to_owned());
     agent::Args {
+        network_interface,
         data_dir: dir.join("agent"),
         raw_exec: true,
         mock_driver: true,

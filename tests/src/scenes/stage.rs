@@ -67,12 +67,8 @@ impl Agent {
         let port: u16 = port.parse().expect("it is a number");
         let usual = json!({
             "name": "conformance",
-            "data_dir": dir.path().join("data"),
             "bind_addr": address,
             "ports": { "http": port },
-            "server": { "enabled": true },
-            "client": { "enabled": true, "network_interface": "lo" },
-            "plugin": { "raw_exec": { "config": { "enabled": true } } },
         });
         let files = [("usual.json", &usual), ("scene.json", config)];
         let files = files.map(|(name, content)| {
@@ -83,7 +79,7 @@ impl Agent {
         });
         let log = dir.path().join("log");
         let mut command = Command::new(binary);
-        command.arg("agent").env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+        command.args(["agent", "-dev"]).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         command.args(files.iter().flat_map(|file| [Path::new("-config"), file]));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).expect("temporary files can be written"));

@@ -1,5 +1,5 @@
 //! `drover agent`: what runs on every machine. By flags it is the agent alone; with configuration files it is what they
-//! say, servers too; with `-dev` it is what `drover dev` is.
+//! say, servers too; with `-dev` it is a whole cluster that keeps nothing, unless the files say otherwise.
 
 mod file;
 mod size;
@@ -26,8 +26,8 @@ use file::Settings;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) telemetry: telemetry::Args,
-    /// Be a whole cluster in one process, as `drover dev` is.
-    #[arg(long, conflicts_with = "config")]
+    /// Be a whole cluster in one process, as `drover dev --ephemeral` is; files of settings change what they speak of.
+    #[arg(long)]
     dev: bool,
     /// Take the settings from this file, or from those in this directory that end in .hcl or .json; may be given again.
     #[arg(long, value_name = "FILE")]
@@ -56,12 +56,7 @@ pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(),
 
 /// Runs it until it is to stop.
 pub(crate) fn main(mut args: Args) -> ExitCode {
-    if args.dev {
-        let mut dev: dev::Args = Parsed::of(&[]);
-        dev.telemetry = args.telemetry;
-        return process::run("dev", dev.telemetry.clone(), |process| dev::run(process, dev));
-    }
-    if args.config.is_empty() {
+    if args.config.is_empty() && !args.dev {
         return process::run("agent", args.telemetry.clone(), |process| {
             services::agent(process, args.bus, args.own)
         });
@@ -73,10 +68,17 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         if settings.log_json == Some(true) {
             args.telemetry.format = telemetry::Format::Json;
         }
-        setup(&settings)
+        let kept = settings.data_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from);
+        let temporary = if args.dev && kept.is_none() { Some(tempfile::tempdir()?) } else { None };
+        let dir = kept.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned()));
+        Ok((setup(&settings, dir, args.dev)?, temporary))
     });
     match setup.context("Error loading configuration") {
-        Ok(setup) => process::run("agent", args.telemetry, |process| cluster::run(process, setup)),
+        Ok((setup, temporary)) => process::run("agent", args.telemetry, async move |process| {
+            let ended = cluster::run(process, setup).await;
+            drop(temporary);
+            ended
+        }),
         Err(error) => process::fail(&error),
     }
 }
@@ -112,14 +114,13 @@ fn files_in(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// What a process with these settings is to run. The environment holds where the settings say nothing.
-fn setup(settings: &Settings) -> anyhow::Result<Setup> {
-    let is_server = settings.server.enabled == Some(true);
-    let is_client = settings.client.enabled == Some(true);
+/// What a process with these settings is to run, and where it keeps files; the environment holds where the settings say
+/// nothing. With `-dev` it is all of a cluster, unless they say no to a part of it (http-api C.3).
+fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Result<Setup> {
+    let is_server = settings.server.enabled.unwrap_or(is_dev);
+    let is_client = settings.client.enabled.unwrap_or(is_dev);
     ensure!(is_server || is_client, "Must specify either server, client or dev mode for the agent.");
-    let data_dir = settings.data_dir.as_deref().filter(|dir| !dir.is_empty());
-    let dir =
-        PathBuf::from(data_dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?);
+    let dir = dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?;
     let nats = match &settings.nats_url {
         Some(url) => {
             let mut flags = vec!["--nats-url", url.as_str()];
@@ -135,10 +136,14 @@ fn setup(settings: &Settings) -> anyhow::Result<Setup> {
     if is_server && nats.is_some() != database.is_some() {
         bail!("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones");
     }
-    let agent = if is_client { Some(agent_args(settings, &dir)?) } else { None };
     let servers = if is_server { Some(servers(settings)?) } else { None };
+    let agent = is_client.then(|| match (is_dev, &servers) {
+        (true, Some(servers)) => dev::agent_args(&dir, &servers.api),
+        _ => agent::Args { data_dir: dir.join("agent"), ..agent::Args::default() },
+    });
+    let agent = agent.map(|args| agent_args(settings, args)).transpose()?;
     let is_advertised = settings.http_advertised.is_some();
-    Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev: false })
+    Ok(Setup { dir, nats, database, servers, agent, is_advertised, is_dev })
 }
 
 fn servers(settings: &Settings) -> anyhow::Result<Servers> {
@@ -187,9 +192,9 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     Ok(servers)
 }
 
-fn agent_args(settings: &Settings, dir: &Path) -> anyhow::Result<agent::Args> {
+/// Settings of the agent, changed where the files say something.
+fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agent::Args> {
     let client = &settings.client;
-    let mut args = agent::Args { data_dir: dir.join("agent"), ..agent::Args::default() };
     args.node_name = settings.name.clone().or(args.node_name);
     replace(&mut args.datacenter, &settings.datacenter);
     replace(&mut args.region, &settings.region);
@@ -242,7 +247,25 @@ mod tests {
     fn read(text: &str) -> anyhow::Result<Setup> {
         let mut settings = Settings::default();
         settings.read("a.hcl", text).map_err(|faults| anyhow!(faults))?;
-        setup(&settings)
+        setup(&settings, settings.data_dir.as_ref().map(PathBuf::from), false)
+    }
+
+    #[test]
+    fn files_change_what_they_speak_of_in_a_cluster_for_one_person() {
+        let setup = |text: &str| {
+            let mut settings = Settings::default();
+            settings.read("a.hcl", text).unwrap();
+            super::setup(&settings, Some("/tmp/d".into()), true).unwrap()
+        };
+        let alone = setup("");
+        assert!(alone.is_dev && alone.servers.is_some());
+        let agent = alone.agent.unwrap();
+        assert!(agent.raw_exec && agent.stop_tasks_on_exit && agent.mock_driver);
+        assert_eq!(agent.network_interface.as_deref(), Some(agent::LOOPBACK));
+        let changed = setup("ports { http = 7 }\nclient { node_class = \"c\" }\n");
+        assert_eq!(changed.servers.unwrap().api.http_addr.port(), 7);
+        assert_eq!(changed.agent.unwrap().node_class, "c");
+        assert!(setup("client { enabled = false }\n").agent.is_none());
     }
 
     #[test]

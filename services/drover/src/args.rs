@@ -1,6 +1,8 @@
 //! What can be said to the binary.
 
-use crate::cli::{agent_info, alloc, deployment, eval, fmt, job, node, server, status, system};
+use crate::cli::{
+    agent_info, agent_monitor, alloc, deployment, eval, fmt, job, node, server, status, system,
+};
 use crate::{agent_command, dev, operator, sim_nodes};
 
 /// Drover runs jobs on many machines and keeps them running.
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Shows figures of the server that answers
     AgentInfo(agent_info::Args),
+    /// Follows what a server or a node logs
+    Monitor(agent_monitor::Args),
     /// Lays out job files
     Fmt(fmt::Args),
     /// The same as `job init`

@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> ExitCode {
-    use cli::{agent_info, alloc, deployment, eval, fmt, job, node, server, status, system};
+    use cli::{agent_info, agent_monitor, alloc, deployment, eval, fmt, job, node, server, status, system};
     match command {
         Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
             cli::run(args.api.clone(), |session| job::run::run(session, args))
@@ -116,6 +116,7 @@ fn run(command: Command) -> ExitCode {
             cli::run(args.api.clone(), |session| server::members(session, args))
         }
         Command::AgentInfo(args) => cli::run(args.api.clone(), |session| agent_info::run(session, args)),
+        Command::Monitor(args) => cli::run(args.api.clone(), |session| agent_monitor::run(session, args)),
         Command::System { command: system::Command::Gc(args) } => {
             cli::run(args.api.clone(), |session| system::collect_garbage(session, args))
         }
@@ -188,6 +189,8 @@ mod tests {
             "drover system gc",
             "drover job history -p -diff-version 2 -version=3 web",
             "drover job inspect -version 3 web",
+            "drover job inspect -hcl -with-vars web",
+            "drover job status -t {{.ID}} web",
             "drover inspect -json web",
             "drover job restart -batch-size=20% -batch-wait 10s -on-error=fail -task a -task b web",
             "drover eval list -per-page 3 -page-token=12.1a -filter x -json",
@@ -196,6 +199,7 @@ mod tests {
             "drover logs -job -c 100 example task",
             "drover status -short -verbose 1a2b",
             "drover agent-info -json",
+            "drover monitor -log-level debug -json -node-id 1a2b",
             "drover server members -detailed",
             "drover server-members",
             "drover operator scheduler get-config -json",

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::indented;
 use super::page::Page;
 use super::{Session, flags};
 
@@ -30,10 +29,9 @@ struct Agent {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let agent: Value = session.client.get(SELF, &[]).await?;
-        session.output.line(&indented(&agent));
+        args.show.object.print(session.output, &agent)?;
         return Ok(ExitCode::SUCCESS);
     }
     let agent: Agent = session.client.get(SELF, &[]).await?;

@@ -7,7 +7,6 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, Request, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::flags::Api;
 
@@ -214,13 +213,4 @@ pub(crate) fn escaped(part: &str) -> String {
     part.bytes()
         .map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
-}
-
-/// An object as the API shows it, indented by four spaces (`spec/cli.md` 1.5).
-pub(crate) fn indented(value: &Value) -> String {
-    let mut text = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    value.serialize(&mut serializer).expect("JSON in memory has a text");
-    String::from_utf8(text).expect("JSON is UTF-8")
 }

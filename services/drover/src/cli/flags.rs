@@ -4,6 +4,8 @@ use std::ffi::OsString;
 
 use anyhow::{bail, ensure};
 
+use super::object::Object;
+
 /// Where the API is unless somebody says otherwise.
 const ADDRESS: &str = "http://127.0.0.1:4646";
 
@@ -92,23 +94,11 @@ impl Api {
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Show {
-    /// Print the API's object.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) object: Object,
     /// Whole ids and times.
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Format with a Go template; not built yet, use -json.
-    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
-    template: Option<String>,
-}
-
-impl Show {
-    /// Says no to what is not built.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
-        ensure!(self.template.is_none(), "not built yet: -t; use -json and a tool such as jq");
-        Ok(())
-    }
 }
 
 /// A flag that is said to be true or false, as Go reads it.

@@ -2,6 +2,7 @@
 //! (`spec/cli.md`). Names, flags, columns and exit codes are those that scripts depend on.
 
 pub(crate) mod agent_info;
+pub(crate) mod agent_monitor;
 pub(crate) mod alloc;
 mod client;
 mod confirm;
@@ -14,6 +15,7 @@ mod format;
 pub(crate) mod job;
 mod monitor;
 pub(crate) mod node;
+mod object;
 pub(crate) mod operator;
 mod output;
 mod page;

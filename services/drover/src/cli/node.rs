@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use api_types::{AllocListStub, Node, NodeListStub};
 use serde_json::Value;
 
-use super::client::indented;
 use super::page::Page;
+use super::paging::{self, Paging};
 use super::prefix::{Kind, whole_id};
 use super::{Session, alloc, flags, format};
 
@@ -67,24 +67,19 @@ pub(crate) struct Args {
     /// The nodes' operating systems, too.
     #[arg(long, conflicts_with = "node")]
     os: bool,
-    /// Only so many nodes.
-    #[arg(long, value_name = "COUNT")]
-    per_page: Option<u32>,
-    /// Begin where an earlier list ended.
-    #[arg(long, value_name = "TOKEN")]
-    page_token: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
 }
 
 impl Args {
     /// Those that show one node.
     pub(super) fn one(api: flags::Api, show: flags::Show, node: Option<String>, short: bool) -> Self {
         let (quiet, allocs, os) = (false, false, false);
-        Self { api, show, node, quiet, short, allocs, os, per_page: None, page_token: None }
+        Self { api, show, node, quiet, short, allocs, os, paging: Paging::default() }
     }
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     match &args.node {
         None => list(&session, &args).await?,
         Some(beginning) => one(&session, &args, beginning).await?,
@@ -93,16 +88,15 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
+    let paging = args.paging.query();
     let mut query = vec![("os", if args.os { "true" } else { "false" })];
-    let per_page = args.per_page.map(|count| count.to_string());
-    query.extend(per_page.as_deref().map(|count| ("per_page", count)));
-    query.extend(args.page_token.as_deref().map(|token| ("next_token", token)));
-    if args.show.json {
+    query.extend(paging.iter().map(|(name, value)| (*name, value.as_str())));
+    if args.show.object.is_wanted() {
         let nodes: Value = session.client.get("/v1/nodes", &query).await?;
-        session.output.line(&indented(&nodes));
+        args.show.object.print(session.output, &nodes)?;
         return Ok(());
     }
-    let nodes: Vec<NodeListStub> = session.client.get("/v1/nodes", &query).await?;
+    let (nodes, next): (Vec<NodeListStub>, _) = session.client.get_page("/v1/nodes", &query).await?;
     let verbose = args.show.verbose;
     let mut page = Page::default();
     if args.quiet {
@@ -117,6 +111,9 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
             extras.running = Some(running(&allocs));
         }
         table(&mut page, &nodes, &extras, verbose);
+    }
+    if let Some(token) = next.filter(|_| !args.quiet) {
+        paging::more(&mut page, &token);
     }
     session.output.page(&page);
     Ok(())
@@ -172,7 +169,7 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
 }
 
 /// The id of the node that begins so.
-async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
+pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/nodes",
         many: "nodes",
@@ -190,9 +187,9 @@ async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
 async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
     let id = named(session, beginning).await?;
     let path = format!("/v1/node/{id}");
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let node: Value = session.client.get(&path, &[]).await?;
-        session.output.line(&indented(&node));
+        args.show.object.print(session.output, &node)?;
         return Ok(());
     }
     let node: Node = session.client.get(&path, &[]).await?;

@@ -6,7 +6,7 @@ use super::page::Page;
 const TOKEN: &str = "-page-token";
 
 /// How much of a list is shown.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Paging {
     /// Only so many of them.
@@ -32,8 +32,9 @@ impl Paging {
     }
 }
 
-/// Says how to see the next page: with the same command, and the token of that page.
-pub(crate) fn more(page: &mut Page, token: &str, command: impl IntoIterator<Item = String>) {
+/// Says how to see the next page: with the command that this process was started with, and the token of that page.
+pub(crate) fn more(page: &mut Page, token: &str) {
+    let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     page.line("");
     page.line("Results have been paginated. To get the next page run:");
     page.line("");

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::client::indented;
 use super::page::Page;
 use super::{Session, flags, format};
 
@@ -48,10 +47,9 @@ struct Member {
 }
 
 pub(crate) async fn members(session: Session, args: Members) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let answer: Value = session.client.get("/v1/agent/members", &[]).await?;
-        session.output.line(&indented(&answer["Members"]));
+        args.show.object.print(session.output, &answer["Members"])?;
         return Ok(ExitCode::SUCCESS);
     }
     let Answer { members } = session.client.get("/v1/agent/members", &[]).await?;

@@ -74,7 +74,6 @@ struct Found {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let Some(id) = args.id.clone() else { return show(session, args, Kind::Job, None).await };
     let body = json!({ "Prefix": id, "Context": "all" });
     let found: Found = session.client.put("/v1/search", &body).await?;

@@ -6,7 +6,6 @@ use api_types::{Allocation, TaskState};
 use serde_json::Value;
 
 use super::whole;
-use crate::cli::client::indented;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -26,17 +25,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let Some(beginning) = &args.alloc else {
-        anyhow::ensure!(args.show.json, "say which allocation, or list all of them with -json");
+        anyhow::ensure!(
+            args.show.object.is_wanted(),
+            "say which allocation, or list all of them with -json or -t"
+        );
         let all: Value = session.client.get("/v1/allocations", &[]).await?;
-        session.output.line(&indented(&all));
+        args.show.object.print(session.output, &all)?;
         return Ok(ExitCode::SUCCESS);
     };
     let path = format!("/v1/allocation/{}", whole(&session.client, beginning).await?);
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let alloc: Value = session.client.get(&path, &[]).await?;
-        session.output.line(&indented(&alloc));
+        args.show.object.print(session.output, &alloc)?;
         return Ok(ExitCode::SUCCESS);
     }
     let alloc: Allocation = session.client.get(&path, &[]).await?;

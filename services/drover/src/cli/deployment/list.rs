@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use api_types::Deployment;
 use serde_json::Value;
 
-use crate::cli::client::indented;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -23,11 +22,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let deployments: Value = session.client.get("/v1/deployments", &query).await?;
-        session.output.line(&indented(&deployments));
+        args.show.object.print(session.output, &deployments)?;
         return Ok(ExitCode::SUCCESS);
     }
     let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &query).await?;

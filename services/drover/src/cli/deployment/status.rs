@@ -6,7 +6,6 @@ use api_types::Deployment;
 use serde_json::Value;
 
 use super::{groups, list, named};
-use crate::cli::client::indented;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -26,7 +25,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let Some(beginning) = &args.deployment else {
         let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
         let mut page = Page::default();
@@ -39,9 +37,9 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return session.follow_deployment(&id, args.show.verbose).await;
     }
     let path = format!("/v1/deployment/{id}");
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let deployment: Value = session.client.get(&path, &[]).await?;
-        session.output.line(&indented(&deployment));
+        args.show.object.print(session.output, &deployment)?;
         return Ok(ExitCode::SUCCESS);
     }
     let deployment: Deployment = session.client.get(&path, &[]).await?;

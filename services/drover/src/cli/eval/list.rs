@@ -6,7 +6,6 @@ use api_types::Evaluation;
 use serde_json::Value;
 
 use super::has_failures;
-use crate::cli::client::indented;
 use crate::cli::page::Page;
 use crate::cli::paging::{self, Paging};
 use crate::cli::{Session, flags, format};
@@ -32,14 +31,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let paging = args.paging.query();
     let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend(args.job.as_deref().map(|job| ("job", job)));
     query.extend(args.status.as_deref().map(|status| ("status", status)));
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let evals: Value = session.client.get(LIST, &query).await?;
-        session.output.line(&indented(&evals));
+        args.show.object.print(session.output, &evals)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (evals, next): (Vec<Evaluation>, _) = session.client.get_page(LIST, &query).await?;
@@ -50,8 +48,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         table(&mut page, &evals, args.show.verbose);
     }
     if let Some(token) = next {
-        let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-        paging::more(&mut page, &token, command);
+        paging::more(&mut page, &token);
     }
     session.output.page(&page);
     Ok(ExitCode::SUCCESS)

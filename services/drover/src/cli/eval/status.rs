@@ -6,7 +6,6 @@ use api_types::{AllocListStub, Evaluation};
 use serde_json::Value;
 
 use super::{has_failures, table};
-use crate::cli::client::indented;
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
 use crate::cli::prefix::{Kind, whole_id};
@@ -29,7 +28,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let kind = Kind {
         list: "/v1/evaluations",
         many: "evaluations",
@@ -46,9 +44,9 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return session.follow(&id, Until::Running, args.show.verbose).await;
     }
     let path = format!("/v1/evaluation/{id}");
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let eval: Value = session.client.get(&path, &[]).await?;
-        session.output.line(&indented(&eval));
+        args.show.object.print(session.output, &eval)?;
         return Ok(ExitCode::SUCCESS);
     }
     let eval: Evaluation = session.client.get(&path, &[]).await?;

@@ -6,7 +6,7 @@ use api_types::AllocListStub;
 use serde_json::Value;
 
 use super::named;
-use crate::cli::client::{escaped, indented};
+use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::{Session, alloc, flags, format};
 
@@ -26,14 +26,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     let job = named(&session.client, &args.job).await?;
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let all = if args.all { "true" } else { "false" };
     let query = [("namespace", job.namespace.as_str()), ("all", all)];
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let allocs: Value = session.client.get(&path, &query).await?;
-        session.output.line(&indented(&allocs));
+        args.show.object.print(session.output, &allocs)?;
         return Ok(ExitCode::SUCCESS);
     }
     let allocs: Vec<AllocListStub> = session.client.get(&path, &query).await?;

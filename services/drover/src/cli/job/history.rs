@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::diff::Diff;
 use super::inspect::missing;
 use super::named;
-use crate::cli::client::{escaped, indented};
+use crate::cli::client::escaped;
+use crate::cli::object::{Object, indented};
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -37,12 +38,8 @@ pub(crate) struct Args {
     /// Only this version.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    /// Print the API's objects.
-    #[arg(long)]
-    json: bool,
-    /// Format with a Go template; not built yet, use -json.
-    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
-    template: Option<String>,
+    #[command(flatten)]
+    object: Object,
 }
 
 /// What the API tells of a job's versions.
@@ -63,7 +60,6 @@ struct Version {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    ensure!(args.template.is_none(), "not built yet: -t; use -json and a tool such as jq");
     let job = named(&session.client, &args.job).await?;
     let against = args.diff_version.map(|version| version.to_string());
     let mut query = vec![("namespace", job.namespace.as_str())];
@@ -72,7 +68,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     query.extend(args.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
     let path = format!("/v1/job/{}/versions", escaped(&job.id));
     let mut history: History = session.client.get(&path, &query).await?;
-    if args.json {
+    if args.object.is_wanted() {
         let shown = match args.version {
             None => Value::from(history.versions),
             Some(version) => {
@@ -80,7 +76,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
                 history.versions.swap_remove(found.with_context(|| missing(&job.id, version))?)
             }
         };
-        session.output.line(&indented(&shown));
+        args.object.print(session.output, &shown)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut versions = versions(history)?;

@@ -2,14 +2,17 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use api_types::JobSubmission;
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::{Named, named};
-use crate::cli::client::{Client, escaped, indented};
+use crate::cli::client::{Client, escaped};
+use crate::cli::object::{Object, indented};
 use crate::cli::{Session, flags};
 
-/// Prints a job as JSON, in the form in which it can be registered again.
+/// Prints a job as JSON, in the form in which it can be registered again, or the job file that it came from.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -20,37 +23,68 @@ pub(crate) struct Args {
     /// An older version of the job.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    /// Print the API's object, without `Job` around it.
-    #[arg(long)]
-    json: bool,
-    /// Format with a Go template; not built yet, use -json.
-    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
-    template: Option<String>,
-    /// Print what the job was registered from; not built yet.
-    #[arg(long, hide = true)]
+    // With -json it is the API's object, without `Job` around it.
+    #[command(flatten)]
+    object: Object,
+    /// Print the job file that it was registered from.
+    #[arg(long, conflicts_with_all = ["json", "template"])]
     hcl: bool,
-    /// Print the values of its variables, too; not built yet.
-    #[arg(long, hide = true)]
+    /// Print the values of its variables, too.
+    #[arg(long, requires = "hcl")]
     with_vars: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    ensure!(args.template.is_none(), "not built yet: -t; use -json and a tool such as jq");
-    ensure!(
-        !args.hcl && !args.with_vars,
-        "not built yet: -hcl and -with-vars; the job is printed as JSON without them"
-    );
     let job = named(&session.client, &args.job).await?;
+    let namespace = [("namespace", job.namespace.as_str())];
+    let path = format!("/v1/job/{}", escaped(&job.id));
+    let current = async || session.client.get::<Value>(&path, &namespace).await;
+    if args.hcl {
+        let version = match args.version {
+            Some(version) => version,
+            None => current().await?["Version"].as_u64().unwrap_or_default(),
+        };
+        let submission = submitted(&session.client, &job, version).await?;
+        session.output.raw(source(&submission, args.with_vars).as_bytes());
+        return Ok(ExitCode::SUCCESS);
+    }
     let found = match args.version {
-        None => {
-            let path = format!("/v1/job/{}", escaped(&job.id));
-            session.client.get(&path, &[("namespace", job.namespace.as_str())]).await?
-        }
+        None => current().await?,
         Some(version) => one_version(&session.client, &job, version).await?,
     };
-    let shown = if args.json { found } else { json!({ "Job": found }) };
-    session.output.line(&indented(&shown));
+    match args.object.is_wanted() {
+        true => args.object.print(session.output, &found)?,
+        false => session.output.line(&indented(&json!({ "Job": found }))),
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a version was registered from.
+async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result<JobSubmission> {
+    let path = format!("/v1/job/{}/submission", escaped(&job.id));
+    let number = version.to_string();
+    let query = [("namespace", job.namespace.as_str()), ("version", number.as_str())];
+    client.get(&path, &query).await.with_context(|| {
+        format!("version {version} of job \"{}\" came without a job file, or has none any more", job.id)
+    })
+}
+
+/// The job file; after it, as comments, the values that its variables were given.
+fn source(submission: &JobSubmission, with_variables: bool) -> String {
+    let mut text = submission.source.clone().unwrap_or_default();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let flags = submission.variable_flags.iter().flatten();
+    let flags =
+        flags.map(|(name, value)| format!("{name} = {}", percent_decode_str(value).decode_utf8_lossy()));
+    let file = submission.variables.as_deref().unwrap_or_default().lines();
+    let mut values = flags.chain(file.map(str::to_owned)).filter(|line| !line.trim().is_empty()).peekable();
+    if with_variables && values.peek().is_some() {
+        text.push_str("\n# Its variables were given as\n");
+        values.for_each(|line| text.extend(["# ", &line, "\n"]));
+    }
+    text
 }
 
 async fn one_version(client: &Client, job: &Named, version: u64) -> anyhow::Result<Value> {
@@ -80,5 +114,20 @@ mod tests {
         assert_eq!(pick(&answer, 1).unwrap()["ID"], "old");
         assert_eq!(pick(&answer, 2), None);
         assert_eq!(pick(&json!({}), 0), None);
+    }
+
+    #[test]
+    fn values_of_variables_follow_the_job_file() {
+        let submission = JobSubmission {
+            source: Some("job \"web\" {}".to_owned()),
+            variable_flags: Some([("image".to_owned(), "a%22b".to_owned())].into()),
+            variables: Some("count = 3\n\n".to_owned()),
+            ..JobSubmission::default()
+        };
+        assert_eq!(source(&submission, false), "job \"web\" {}\n");
+        assert_eq!(
+            source(&submission, true),
+            "job \"web\" {}\n\n# Its variables were given as\n# image = a\"b\n# count = 3\n"
+        );
     }
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
-use crate::cli::{Session, client, flags};
+use crate::cli::object::{indented, through};
+use crate::cli::{Session, flags};
 
 /// The exit code when allocations would change.
 const EXIT_CHANGES: u8 = 1;
@@ -38,6 +39,9 @@ pub(crate) struct Args {
     /// Print the API's answer.
     #[arg(long)]
     json_output: bool,
+    /// Print the API's answer through a Go template.
+    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json_output")]
+    template: Option<String>,
     /// For policies, which are not built.
     #[arg(long, hide = true)]
     policy_override: bool,
@@ -77,12 +81,14 @@ async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
     let path = format!("/v1/job/{}/plan", escaped(&id));
     let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: args.diff }).await;
     let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
-    if args.json_output {
-        session.output.line(&client::indented(&answer));
-    }
+    let shown = match &args.template {
+        Some(template) => Some(through(template, &answer)?),
+        None => args.json_output.then(|| indented(&answer)),
+    };
     let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;
-    if !args.json_output {
-        session.output.page(&planned.page(args.diff, args.verbose));
+    match shown {
+        Some(text) => session.output.line(&text),
+        None => session.output.page(&planned.page(args.diff, args.verbose)),
     }
     Ok(ExitCode::from(if planned.changes_allocations() { EXIT_CHANGES } else { 0 }))
 }

@@ -7,8 +7,9 @@ use api_types::{JobRegisterRequest, JobRegisterResponse};
 use super::file::{JobFile, Loaded};
 use crate::cli::client::Error;
 use crate::cli::monitor::Until;
+use crate::cli::object::indented;
 use crate::cli::page::Page;
-use crate::cli::{Session, client, flags};
+use crate::cli::{Session, flags};
 
 /// Registers a job and follows it until its tasks run; a service, until its new version has taken over.
 ///
@@ -54,7 +55,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     };
     if args.output {
         let job = serde_json::json!({ "Job": job });
-        session.output.line(&client::indented(&job));
+        session.output.line(&indented(&job));
         return Ok(ExitCode::SUCCESS);
     }
     let request = JobRegisterRequest {

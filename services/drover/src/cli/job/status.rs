@@ -6,7 +6,7 @@ use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSumm
 use serde_json::Value;
 
 use super::{Named, named};
-use crate::cli::client::{escaped, indented};
+use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
 use crate::cli::{Session, alloc, deployment, eval, flags, format};
@@ -33,7 +33,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
     match &args.job {
         None => list(&session, &args).await?,
         Some(name) => {
@@ -45,9 +44,9 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let jobs: Value = session.client.get("/v1/jobs", &[]).await?;
-        session.output.line(&indented(&jobs));
+        args.show.object.print(session.output, &jobs)?;
         return Ok(());
     }
     let jobs: Vec<JobListStub> = session.client.get("/v1/jobs", &[]).await?;
@@ -102,9 +101,9 @@ fn status_of(status: Option<&String>, stop: Option<bool>) -> String {
 async fn one(session: &Session, args: &Args, job: &Named) -> anyhow::Result<()> {
     let path = format!("/v1/job/{}", escaped(&job.id));
     let namespace = [("namespace", job.namespace.as_str())];
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let job: Value = session.client.get(&path, &namespace).await?;
-        session.output.line(&indented(&job));
+        args.show.object.print(session.output, &job)?;
         return Ok(());
     }
     let found: Job = session.client.get(&path, &namespace).await?;

@@ -9,8 +9,9 @@ use api_types::JobRegisterRequest;
 use serde::Deserialize;
 
 use super::file::{Failure, JobFile, as_json};
+use crate::cli::object::indented;
 use crate::cli::page::Page;
-use crate::cli::{Session, client, flags};
+use crate::cli::{Session, flags};
 
 /// Checks a job file and the job in it.
 ///
@@ -40,7 +41,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     let loaded = match args.file.load(&args.api).await {
         Ok(loaded) => loaded,
         Err(Failure::Wrong(error)) if args.json_output => {
-            session.output.line(&client::indented(&as_json(&error)));
+            session.output.line(&indented(&as_json(&error)));
             return Ok(ExitCode::FAILURE);
         }
         Err(failure) => return session.refuse(failure),

@@ -7,7 +7,6 @@ use api_types::{PreemptionConfig, SchedulerConfiguration};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cli::client::indented;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -100,10 +99,9 @@ struct Updated {
 }
 
 pub(crate) async fn get(session: Session, args: Get) -> anyhow::Result<ExitCode> {
-    args.show.check()?;
-    if args.show.json {
+    if args.show.object.is_wanted() {
         let answer: Value = session.client.get(CONFIGURATION, &[]).await?;
-        session.output.line(&indented(&answer));
+        args.show.object.print(session.output, &answer)?;
         return Ok(ExitCode::SUCCESS);
     }
     let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;

@@ -1,0 +1,53 @@
+//! `drover monitor`: what a server or a node logs, as it does.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use super::{Session, flags, node};
+
+const MONITOR: &str = "/v1/agent/monitor";
+
+/// Follows what the process that answers logs, until it is interrupted.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) api: flags::Api,
+    /// The least that is shown: trace, debug, info, warn or error.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+    /// Each line as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Say where in the program each line comes from.
+    #[arg(long)]
+    log_include_location: bool,
+    /// What this node logs: its id, or the beginning of it.
+    #[arg(long, value_name = "NODE", conflicts_with = "server_id")]
+    node_id: Option<String>,
+    /// What the server of that name logs; `leader` for the one that leads.
+    #[arg(long, value_name = "SERVER")]
+    server_id: Option<String>,
+}
+
+pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
+    let node = match &args.node_id {
+        Some(beginning) => Some(node::named(&session, beginning).await?),
+        None => None,
+    };
+    let yes = |wanted: bool| if wanted { "true" } else { "false" };
+    let mut query = vec![
+        ("log_level", args.log_level.as_str()),
+        ("log_json", yes(args.json)),
+        ("log_include_location", yes(args.log_include_location)),
+        ("plain", "true"),
+    ];
+    query.extend(node.as_deref().map(|node| ("node_id", node)));
+    query.extend(args.server_id.as_deref().map(|server| ("server_id", server)));
+    let mut lines = session.client.stream(MONITOR, &query).await?;
+    while let Some(piece) = lines.chunk().await.context("the connection to the API broke off")? {
+        session.output.raw(&piece);
+    }
+    bail!("the API ended what it told of its log: it is about to stop")
+}

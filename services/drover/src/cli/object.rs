@@ -1,0 +1,93 @@
+//! The API's objects, for programs: as JSON, or through a Go template (`spec/cli.md` 1.5).
+
+use anyhow::Context as _;
+use gotmpl::{Template, to_value};
+use serde::Serialize as _;
+use serde_json::Value;
+
+use super::output::Output;
+
+/// Whether an object is shown as the API has it, and how.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub(crate) struct Object {
+    /// Print the API's object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the API's object through a Go template.
+    #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
+    template: Option<String>,
+}
+
+impl Object {
+    /// Whether it is.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.json || self.template.is_some()
+    }
+
+    /// Prints it.
+    ///
+    /// # Errors
+    /// If the template cannot be read, or does not fit the object.
+    pub(crate) fn print(&self, output: Output, object: &Value) -> anyhow::Result<()> {
+        let text = match &self.template {
+            Some(template) => through(template, object)?,
+            None => indented(object),
+        };
+        output.line(&text);
+        Ok(())
+    }
+}
+
+/// An object through a Go template.
+///
+/// # Errors
+/// If the template cannot be read, or does not fit the object.
+pub(crate) fn through(template: &str, object: &Value) -> anyhow::Result<String> {
+    let template = Template::new("-t").parse(template).context("cannot read the template")?;
+    let data = to_value(object).context("cannot hand the object to the template")?;
+    template.execute_to_string(&data).context("the template does not fit the object")
+}
+
+/// An object as the API shows it, indented by four spaces.
+pub(crate) fn indented(value: &Value) -> String {
+    let mut text = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
+    value.serialize(&mut serializer).expect("JSON in memory has a text");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn templates_are_those_of_go() {
+        let jobs = json!([
+            { "ID": "web", "Priority": 50, "Stop": false, "Meta": { "team": "a" }, "Datacenters": ["dc1", "dc2"] },
+            { "ID": "cron", "Priority": 70, "Stop": true, "Meta": null, "Datacenters": [] },
+        ]);
+        let text = |template| through(template, &jobs).unwrap();
+        assert_eq!(text("{{range .}}{{.ID}} {{end}}"), "web cron ");
+        assert_eq!(
+            text(r#"{{range .}}{{if not .Stop}}{{printf "%s=%d" .ID .Priority}}{{end}}{{end}}"#),
+            "web=50"
+        );
+        assert_eq!(
+            text("{{len .}} {{(index . 0).Meta.team}} {{index (index . 0).Datacenters 1}}"),
+            "2 a dc2"
+        );
+        assert_eq!(text("{{with (index . 1).Meta}}some{{else}}none{{end}}"), "none");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_template_is_said() {
+        let error = |template| format!("{:#}", through(template, &json!({ "ID": "web" })).unwrap_err());
+        assert!(error("{{.ID").starts_with("cannot read the template: "), "{}", error("{{.ID"));
+        assert!(error("{{.ID.Name}}").starts_with("the template does not fit the object: "));
+        assert!(error("{{nothing .}}").contains("nothing"));
+    }
+}

@@ -184,8 +184,8 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
     "#);
 }
 
-/// Node 2 is disconnected, and what was there runs on node 1 meanwhile.
-fn replaced_while_away() -> Scene {
+/// Node 2 is disconnected, and what was there runs on node 1 meanwhile; this was said of it last.
+fn replaced_while_away(said: ClientStatus) -> Scene {
     let mut second = [0xa; 16];
     (second[14], second[15]) = (1, 0);
     let away =
@@ -195,7 +195,7 @@ fn replaced_while_away() -> Scene {
             spec.task_groups[0].disconnect = Some(disconnect);
         });
     let away = away.alloc_with(0, 2, |alloc| {
-        alloc.client_status = ClientStatus::Unknown;
+        alloc.client_status = said;
         let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
         let next = Some(AllocId::from_bytes(second));
         alloc.extra = AllocExtra { states: vec![unknown], next, ..AllocExtra::default() };
@@ -205,15 +205,24 @@ fn replaced_while_away() -> Scene {
 
 #[test]
 fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
-    let text = replaced_while_away().describe();
+    let text = replaced_while_away(ClientStatus::Unknown).describe();
     assert!(!text.contains("place"), "{text}");
-    let updated = replaced_while_away().updated(|spec| {
+    let updated = replaced_while_away(ClientStatus::Unknown).updated(|spec| {
         spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
     });
     let text = updated.describe();
     assert_eq!(text.matches("place ").count(), 1, "{text}");
     assert!(text.contains("stop job.web[0] on node-2: alloc not needed due to job update"), "{text}");
     assert!(text.contains("place job.web[0]"), "it keeps the name that both had: {text}");
+}
+
+#[test]
+fn what_was_back_for_a_moment_only_is_not_replaced_again() {
+    // Departs from R-7.52.
+    let rescheduling = replaced_while_away(ClientStatus::Running).rescheduling(Nanos::ZERO);
+    let text = rescheduling.describe();
+    assert!(!text.contains("place") && !text.contains("stop"), "{text}");
+    assert!(text.contains("unknown"), "{text}");
 }
 
 #[test]

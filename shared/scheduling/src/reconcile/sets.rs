@@ -25,6 +25,8 @@ pub(super) struct Sets<'a> {
     pub(super) disconnecting: Vec<AllocRef<'a>>,
     pub(super) reconnecting: Vec<AllocRef<'a>>,
     replacements: BTreeSet<AllocId>,
+    /// Those of the disconnecting that have theirs: they were back, but not long enough for one of the two to be chosen.
+    away_again: BTreeSet<AllocId>,
 }
 
 /// The allocations that count.
@@ -82,7 +84,12 @@ impl<'a> Sets<'a> {
                 Class::Reconnecting => sets.reconnecting.push(alloc),
                 Class::Disconnecting => {
                     sets.disconnecting.push(alloc);
-                    sets.put(alloc, asking.due_out_of_sight(alloc));
+                    if sets.has_replacement(alloc) {
+                        sets.away_again.insert(alloc.id());
+                        sets.untainted.push(alloc);
+                    } else {
+                        sets.put(alloc, asking.due_out_of_sight(alloc));
+                    }
                 }
             }
         }
@@ -100,7 +107,8 @@ impl<'a> Sets<'a> {
     /// Whether it is out of sight, and need not be replaced for that any more. An evaluation may be tried again, or come a
     /// little before its time.
     pub(super) fn is_replaced_while_away(&self, alloc: AllocRef<'_>) -> bool {
-        alloc.client_status() == ClientStatus::Unknown && self.has_replacement(alloc)
+        let is_away = alloc.client_status() == ClientStatus::Unknown || self.away_again.contains(&alloc.id());
+        is_away && self.has_replacement(alloc)
     }
 
     fn put(&mut self, alloc: AllocRef<'a>, due: Due) {

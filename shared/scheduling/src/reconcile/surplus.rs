@@ -21,8 +21,11 @@ impl<'a> Sets<'a> {
             plan.count_stop(Stop::lost(*alloc));
         }
         let is_exempt = |alloc: AllocRef<'a>| is_canarying && canaries.has(alloc);
-        let counts =
-            |alloc: &&AllocRef<'a>| alloc.client_status() != ClientStatus::Unknown && !is_exempt(**alloc);
+        let counts = |alloc: &&AllocRef<'a>| {
+            let is_away =
+                alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_away(**alloc);
+            !is_away && !is_exempt(**alloc)
+        };
         let existing = self.untainted.iter().filter(counts).count() + self.migrating.len();
         let mut surplus = existing.saturating_sub(count);
         self.stop_needless_reschedules(count.saturating_sub(existing), is_exempt, plan);

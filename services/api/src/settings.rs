@@ -22,6 +22,9 @@ pub struct Args {
     /// Region of this cluster.
     #[arg(long, env = "DROVER_REGION", default_value = DEFAULT_REGION)]
     pub region: String,
+    /// The URL by which others know this cluster, who check what it signs: its keys are then looked for there.
+    #[arg(long, env = "DROVER_OIDC_ISSUER", value_name = "URL")]
+    pub oidc_issuer: Option<String>,
     /// Datacenter of this server, as it is shown.
     #[arg(long, env = "DROVER_SERVER_DATACENTER", default_value = "dc1")]
     pub server_datacenter: String,

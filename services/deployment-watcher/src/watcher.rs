@@ -173,6 +173,7 @@ fn touch(state: &State, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
         | Change::CsiVolumeDeleted(_)
         | Change::VolumeClaim(_)
         | Change::VolumeClaimDeleted(_)
+        | Change::RootKey(_)
         | Change::Lease(_)
         | Change::Unblocked(_)
         | Change::UnblockedForgotten(_) => {}

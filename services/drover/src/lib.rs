@@ -206,6 +206,7 @@ mod tests {
             "drover operator scheduler set-config -preempt-batch-scheduler -pause-eval-broker=0 -check-index 3",
             "drover operator api -X PUT -d {} -H a:b -dryrun /v1/jobs",
             "drover operator metrics -format prometheus",
+            "drover operator root keyring list -verbose",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

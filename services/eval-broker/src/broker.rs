@@ -347,6 +347,7 @@ fn touched(change: &Change) -> Touched<'_> {
         | Change::CsiVolumeDeleted(_)
         | Change::VolumeClaim(_)
         | Change::VolumeClaimDeleted(_)
+        | Change::RootKey(_)
         | Change::Lease(_) => Touched::Nothing,
     }
 }

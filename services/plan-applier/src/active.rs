@@ -17,6 +17,7 @@ use crate::applier::{Applier, Ended, Fate, Question, Received, Write};
 use crate::batch::{Incoming, Reply};
 use crate::garbage::Collection;
 use crate::intake::{Ask, Intake};
+use crate::keyring::Keyring;
 use crate::projection::Projection;
 use crate::standby::Taken;
 use crate::trimming::Trimming;
@@ -49,6 +50,8 @@ struct Active<'a> {
     trimming: Trimming,
     /// Garbage is collected for as long as this is.
     _collection: Collection,
+    /// And keys are looked after.
+    _keyring: Keyring,
     applier: Applier<Sender>,
     writing: Option<Writing>,
     /// The head is announced with the next write's end, which proves that this still is the applier.
@@ -77,6 +80,7 @@ pub(crate) async fn run(around: &Surroundings, taken: Taken) -> anyhow::Result<O
         projection: Projection::start(around, snapshot),
         trimming: Trimming::start(around),
         _collection: Collection::start(around).await?,
+        _keyring: Keyring::start(around),
         applier,
         writing: None,
         is_announcing: false,
@@ -336,6 +340,7 @@ fn name_of(command: &Command) -> &'static str {
         Command::SetNodePool(_) => "SetNodePool",
         Command::DeleteNodePool(_) => "DeleteNodePool",
         Command::SetSchedulerConfig(_) => "SetSchedulerConfig",
+        Command::AddRootKey(_) => "AddRootKey",
         Command::TakeLease(_) => "TakeLease",
     }
 }

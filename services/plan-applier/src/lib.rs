@@ -11,6 +11,7 @@ mod batch;
 mod garbage;
 mod intake;
 pub mod judge;
+mod keyring;
 mod leases;
 mod measure;
 mod projection;

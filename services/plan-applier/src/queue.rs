@@ -60,6 +60,7 @@ impl Class {
             | Command::SetNodePool(_)
             | Command::DeleteNodePool(_)
             | Command::SetSchedulerConfig(_)
+            | Command::AddRootKey(_)
             | Command::TakeLease(_) => Self::Rest,
         }
     }

@@ -11,7 +11,7 @@ use model::cluster::Singleton;
 use model::job::{JobSpec, Task, TaskGroup};
 use model::{Index, JobKey, Nanos, ProcessId};
 use private_servers::{Nats, Postgres};
-use state::{Replica, State};
+use state::{Replica, State, Table, WatchKey};
 use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,17 @@ impl World {
 
     async fn applier(&self, number: u8) -> Applier {
         self.applier_at(number, State::default()).await
+    }
+
+    /// The first applier, which has given the cluster a key to sign with: what is committed next is what a test asks for.
+    async fn first_applier(&self) -> Applier {
+        let applier = self.applier(1).await;
+        let mut watch = applier.replica.watch([WatchKey::Table(Table::RootKeys)]);
+        while applier.replica.snapshot().root_keys().next().is_none() {
+            watch.changed().await;
+        }
+        drop(watch);
+        applier
     }
 
     /// An applier whose replica has got as far as a state.
@@ -111,7 +122,7 @@ fn evaluate(id: &str) -> Command {
 async fn what_is_acknowledged_is_durable_and_published() {
     let world = World::new().await;
     let mut feed = world.bus.serve(Subject::Changes.to_string()).await.unwrap();
-    let applier = world.applier(1).await;
+    let applier = world.first_applier().await;
 
     let registered = world.done(&job("one")).await;
     assert!(registered.written);
@@ -135,7 +146,7 @@ async fn what_is_acknowledged_is_durable_and_published() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeat_has_no_second_effect() {
     let world = World::new().await;
-    let applier = world.applier(1).await;
+    let applier = world.first_applier().await;
     let id = world.bus.new_request_id();
     let first = world.bus.command_as(id, &job("one"), WITHIN).await.unwrap();
     let evaluated = world.done(&evaluate("one")).await;
@@ -147,7 +158,7 @@ async fn a_repeat_has_no_second_effect() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_applier_goes_on_where_one_ended() {
     let world = World::new().await;
-    let first = world.applier(1).await;
+    let first = world.first_applier().await;
     let id = world.bus.new_request_id();
     let registered = world.bus.command_as(id, &job("one"), WITHIN).await.unwrap();
 
@@ -168,7 +179,7 @@ async fn another_applier_goes_on_where_one_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_are_told_and_change_nothing() {
     let world = World::new().await;
-    let applier = world.applier(1).await;
+    let applier = world.first_applier().await;
     let before = world.done(&job("one")).await.index;
     match world.bus.command(&evaluate("other"), WITHIN).await {
         Err(CommandError::Refused(refusal)) => assert_eq!(refusal.kind, RefusalKind::NotFound),
@@ -180,7 +191,7 @@ async fn refusals_are_told_and_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_commands_at_once_get_indexes_without_gaps() {
     let world = World::new().await;
-    let _applier = world.applier(1).await;
+    let _applier = world.first_applier().await;
     let first = world.done(&job("job-0")).await.index;
     let jobs: Vec<_> = (1..200)
         .map(|number| {
@@ -201,7 +212,7 @@ async fn many_commands_at_once_get_indexes_without_gaps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tables_follow_the_log() {
     let world = World::new().await;
-    let _applier = world.applier(1).await;
+    let _applier = world.first_applier().await;
     world.done(&job("one")).await;
     let purge = DeregisterJob {
         job: JobKey::new("default", "one"),
@@ -224,7 +235,7 @@ async fn the_tables_follow_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_applier_that_is_behind_the_log_loads_the_state() {
     let world = World::new().await;
-    let first = world.applier(1).await;
+    let first = world.first_applier().await;
     world.done(&job("one")).await;
     let behind = State::clone(&first.replica.snapshot());
     let last = world.done(&job("two")).await.index;
@@ -250,7 +261,7 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
 async fn a_log_that_is_full_turns_away_what_can_wait() {
     let mut world = World::new().await;
     world.store.log_max_mb = 1;
-    let _applier = world.applier(1).await;
+    let _applier = world.first_applier().await;
     let mut large = job("large");
     let Command::RegisterJob(register) = &mut large else { unreachable!("it registers a job") };
     let spec = Arc::get_mut(&mut register.spec).unwrap();
@@ -267,7 +278,7 @@ async fn a_log_that_is_full_turns_away_what_can_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_singletons_lease_has_one_holder() {
     let world = World::new().await;
-    let _applier = world.applier(1).await;
+    let _applier = world.first_applier().await;
     let take = |number| {
         let process = ProcessId::from_bytes([number; 16]);
         Command::TakeLease(TakeLease { service: Singleton::EvalBroker, process, gone: None })

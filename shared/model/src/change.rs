@@ -18,6 +18,7 @@ use crate::columns::AllocIds;
 use crate::deployment::{Deployment, DeploymentStatus};
 use crate::eval::{EvalStatus, Evaluation};
 use crate::job::{Job, JobStatus, JobSubmission, JobVersionTag};
+use crate::keyring::RootKey;
 use crate::node::{Node, NodeEvent, NodeServerSide, NodeStatus};
 use crate::plan::{Placements, Uneven};
 use crate::text::words;
@@ -178,6 +179,8 @@ pub enum Change {
     VolumeClaim(Box<VolumeClaim>),
     /// A claim of a sticky volume is gone.
     VolumeClaimDeleted(VolumeClaimId),
+    /// A key to sign with, new or changed.
+    RootKey(Box<RootKey>),
     /// A singleton's lease changed hands.
     Lease(Lease),
     /// Something gained room, for which evaluations may have waited.

@@ -87,6 +87,8 @@ uuid_ids! {
     HostVolumeId, "host volume";
     /// Names a claim of a sticky volume.
     VolumeClaimId, "volume claim";
+    /// Names a key that the cluster signs with.
+    RootKeyId, "root key";
 }
 
 impl Default for HistoryId {

@@ -17,6 +17,7 @@ pub mod eval;
 pub mod ids;
 pub mod invalid;
 pub mod job;
+pub mod keyring;
 mod mirror;
 pub mod node;
 pub mod plan;
@@ -28,7 +29,7 @@ pub mod volume;
 pub use canonicalise::{RegistrationDefaults, canonicalise, canonicalise_for_registration};
 pub use ids::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId,
-    ProcessId, RequestId, VolumeClaimId,
+    ProcessId, RequestId, RootKeyId, VolumeClaimId,
 };
 pub use invalid::Invalid;
 pub use text::Text;

@@ -146,6 +146,9 @@ impl State {
             Change::NamespaceDeleted(name) => {
                 self.namespaces.remove(name);
             }
+            Change::RootKey(key) => {
+                self.root_keys.insert(key.id, Arc::new((**key).clone()));
+            }
             Change::HostVolume(volume) => {
                 self.host_volumes.insert(volume.id, Arc::new((**volume).clone()));
             }
@@ -342,6 +345,7 @@ pub(crate) fn table_of(change: &Change) -> Table {
         Change::HostVolume(_) | Change::HostVolumeDeleted(_) => Table::HostVolumes,
         Change::CsiVolume(_) | Change::CsiVolumeDeleted(_) => Table::CsiVolumes,
         Change::VolumeClaim(_) | Change::VolumeClaimDeleted(_) => Table::VolumeClaims,
+        Change::RootKey(_) => Table::RootKeys,
         Change::Lease(_) => Table::Leases,
         Change::Unblocked(_) | Change::UnblockedForgotten(_) => Table::Unblocked,
     }

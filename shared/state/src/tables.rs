@@ -8,10 +8,11 @@ use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::{Job, JobSubmission};
+use model::keyring::RootKey;
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, VolumeClaim};
 use model::{
-    AllocId, DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text,
-    Timestamp, VolumeClaimId,
+    AllocId, DeploymentId, EvalId, HistoryId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RootKeyId,
+    Text, Timestamp, VolumeClaimId,
 };
 
 use crate::allocs::{AllocRef, AllocTable};
@@ -37,13 +38,14 @@ pub enum Table {
     HostVolumes,
     CsiVolumes,
     VolumeClaims,
+    RootKeys,
     Leases,
     Unblocked,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Jobs,
         Self::JobSubmissions,
         Self::JobSummaries,
@@ -57,6 +59,7 @@ impl Table {
         Self::HostVolumes,
         Self::CsiVolumes,
         Self::VolumeClaims,
+        Self::RootKeys,
         Self::Leases,
         Self::Unblocked,
     ];
@@ -106,6 +109,7 @@ pub struct State {
     pub(crate) host_volumes: BTree<HostVolumeId, Arc<HostVolume>>,
     pub(crate) csi_volumes: BTree<CsiVolumeKey, Arc<CsiVolume>>,
     pub(crate) volume_claims: BTree<VolumeClaimId, Arc<VolumeClaim>>,
+    pub(crate) root_keys: BTree<RootKeyId, Arc<RootKey>>,
     pub(crate) leases: BTree<Singleton, Lease>,
     pub(crate) unblocked: BTree<UnblockKey, Index>,
 }
@@ -154,6 +158,7 @@ impl State {
             | Table::HostVolumes
             | Table::CsiVolumes
             | Table::VolumeClaims
+            | Table::RootKeys
             | Table::Leases
             | Table::Unblocked => None,
         };
@@ -453,6 +458,16 @@ impl State {
     /// The scheduler's settings; `None` before they were first written, which is not the same as the defaults.
     pub fn scheduler_config(&self) -> Option<&SchedulerConfig> {
         self.scheduler_config.as_ref()
+    }
+
+    /// All keys that the cluster signs with, by id.
+    pub fn root_keys(&self) -> impl DoubleEndedIterator<Item = &Arc<RootKey>> {
+        self.root_keys.values()
+    }
+
+    /// A key that the cluster signs with.
+    pub fn root_key(&self, id: RootKeyId) -> Option<&Arc<RootKey>> {
+        self.root_keys.get(&id)
     }
 
     /// A dynamic host volume.

@@ -301,6 +301,7 @@ impl Touched<'_> {
             Change::VolumeClaim(claim) => self.uuid(Table::VolumeClaims, claim.id.as_bytes()),
             Change::VolumeClaimDeleted(id) => self.uuid(Table::VolumeClaims, id.as_bytes()),
             Change::SchedulerConfig(_)
+            | Change::RootKey(_)
             | Change::Lease(_)
             | Change::Unblocked(_)
             | Change::UnblockedForgotten(_) => {}

@@ -32,8 +32,8 @@
 //!     scheduling_eligibility, draining, status_updated_at, create_index, modify_index, body) on nodes to lookup;
 //! ```
 //!
-//! It lacks the log, `jobs.body`, `job_submissions` and `nodes.spec` on purpose: those hold what users put into their jobs'
-//! environment, and the secrets of the agents.
+//! It lacks the log, `jobs.body`, `job_submissions` , `nodes.spec` and `root_key_secrets` on purpose: those hold what users put into
+//! their jobs' environment, the secrets of the agents, and what the cluster signs with.
 
 mod args;
 mod database;
@@ -46,6 +46,7 @@ mod projection;
 mod projector;
 mod rebuild;
 mod schema;
+mod secrets;
 mod server;
 mod tables;
 mod touched;

@@ -112,7 +112,8 @@ async fn build(real: &mut PgConnection, scratch: &mut PgConnection, state: &mut 
 }
 
 async fn compare(moment: &mut PgConnection) -> Result<Vec<Difference>, Error> {
-    // Not checked when built: the schema is none of a migration's. All tables with a key but those of the log.
+    // Not checked when built: the schema is none of a migration's. All tables with a key but those of the log,
+    // and but secrets, which are in no log.
     let found = sqlx::query_as::<_, (String, String, Vec<String>)>(
         "select quote_ident(current_schema()), relname::text, array_agg(attname::text order by attnum)
         from pg_index join pg_class on pg_class.oid = indrelid
@@ -122,7 +123,7 @@ async fn compare(moment: &mut PgConnection) -> Result<Vec<Difference>, Error> {
         group by relname order by relname",
     )
     .bind(SCHEMA)
-    .bind(["_sqlx_migrations", "head", "migration_lock", "projection"].map(str::to_owned))
+    .bind(["_sqlx_migrations", "head", "migration_lock", "projection", "root_key_secrets"].map(str::to_owned))
     .fetch_all(&mut *moment)
     .await
     .map_err(database("list the tables to compare"))?;

@@ -6,7 +6,8 @@ use model::change::{Change, ChangeSet};
 use model::cluster::Singleton;
 use model::volume::CsiVolumeKey;
 use model::{
-    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, Text, VolumeClaimId,
+    AllocId, DeploymentId, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, NodeId, RootKeyId, Text,
+    VolumeClaimId,
 };
 use state::UnblockKey;
 
@@ -33,6 +34,7 @@ pub(crate) struct Touched {
     pub(crate) scheduler_config: bool,
     pub(crate) node_pools: BTreeSet<Text>,
     pub(crate) namespaces: BTreeSet<Text>,
+    pub(crate) root_keys: BTreeSet<RootKeyId>,
     pub(crate) host_volumes: BTreeSet<HostVolumeId>,
     pub(crate) csi_volumes: BTreeSet<CsiVolumeKey>,
     pub(crate) volume_claims: BTreeSet<VolumeClaimId>,
@@ -136,6 +138,9 @@ impl Touched {
             }
             Change::NamespaceDeleted(name) => {
                 self.namespaces.insert(name.clone());
+            }
+            Change::RootKey(key) => {
+                self.root_keys.insert(key.id);
             }
             Change::HostVolume(volume) => {
                 self.host_volumes.insert(volume.id);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fail::fail_point;
 use futures::FutureExt;
-use model::{Epoch, HistoryId, Index, ProcessId, Timestamp};
+use model::{Epoch, HistoryId, Index, ProcessId, RootKeyId, Timestamp};
 use sqlx::Connection;
 use uuid::Uuid;
 use wire::feed::Head;
@@ -18,6 +18,7 @@ use crate::log::{self, LogRow, Writing};
 use crate::partitions;
 use crate::projector::Projector;
 use crate::schema;
+use crate::secrets;
 use crate::server::{Connections, Limits, Server};
 use crate::trimming::{self, LogSize};
 
@@ -248,6 +249,18 @@ impl Writer {
         let (epoch, limits) = (self.epoch.get()?, self.log_limits);
         let work = self.maintenance.run("look after the log", move |connection| {
             partitions::look_after(connection, epoch, now, limits).boxed()
+        });
+        work.await
+    }
+
+    /// Keeps the private half of a key that the cluster signs with (PKCS #8). The log is told of the key after it.
+    ///
+    /// # Errors
+    /// If it failed; do it again.
+    pub async fn keep_root_key(&self, id: RootKeyId, secret: &[u8]) -> Result<(), Error> {
+        let secret = secret.to_vec();
+        let work = self.maintenance.run("keep the private half of a root key", move |connection| {
+            async move { secrets::keep_root_key(connection, id, &secret).await }.boxed()
         });
         work.await
     }

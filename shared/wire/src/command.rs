@@ -13,6 +13,7 @@ use model::alloc::DesiredTransition;
 use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{JobSource, JobSpec};
+use model::keyring::RootKey;
 use model::node::{Eligibility, NodeEvent, NodeSpec};
 use model::plan::{Outcome, Plan};
 use model::{AllocId, DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, ProcessId, Text, Timestamp};
@@ -69,6 +70,8 @@ pub enum Command {
     DeleteNodePool(DeleteNodePool),
     /// Sets the scheduler's settings.
     SetSchedulerConfig(SetSchedulerConfig),
+    /// Gives the cluster a key to sign with.
+    AddRootKey(AddRootKey),
     /// A process wants to be the active one of a singleton.
     TakeLease(TakeLease),
 }
@@ -392,6 +395,13 @@ pub struct SetSchedulerConfig {
     /// Set only if the settings' modify index is this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce_index: Option<Index>,
+}
+
+/// Gives the cluster a key to sign with, unless it has one. Its private half is kept already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddRootKey {
+    /// The key; its moment and indexes are those of the command.
+    pub key: RootKey,
 }
 
 /// A process wants to be the active one of a singleton (design §5).

@@ -14,19 +14,20 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobSubmission, JobType};
+use model::keyring::RootKey;
 use model::node::{Eligibility, NodeEvent, NodeSpec, NodeStatus, Secret};
 use model::plan::{Outcome, Placement, Placements, Plan};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
-    RequestId, Timestamp,
+    RequestId, RootKeyId, Timestamp,
 };
 
 use crate::broker::{self, Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
 use crate::command::{
-    self, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace, DeleteNodePool,
-    DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate, EvaluateJob,
-    EvaluateNode, FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport, NodeSign,
-    PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
+    self, AddRootKey, Answer, AskHolder, CollectGarbage, Command, DeleteEvals, DeleteNamespace,
+    DeleteNodePool, DeploymentFinding, DeploymentStep, DeregisterJob, DeregisterNodes, Done, EvalUpdate,
+    EvaluateJob, EvaluateNode, FailDeployment, ForceGarbage, Garbage, GarbageBegun, Holding, NodeReport,
+    NodeSign, PlanResult, PlanVerdict, RegisterJob, RegisterNode, RenewLease, ReportAllocs, SetEligibility,
     SetNamespace, SetNodePool, SetSchedulerConfig, SubmitPlan, TakeLease, Transition, UpdateDeployments,
     UpdateEvals, UpdateNodes,
 };
@@ -61,6 +62,18 @@ const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 const USAGE: Usage =
     Usage { rss_bytes: 4_096, swap_bytes: 1, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
+
+/// A key to sign with.
+fn root_key() -> RootKey {
+    RootKey {
+        id: RootKeyId::from_bytes([11; 16]),
+        modulus: "3q0".into(),
+        exponent: "AQAB".into(),
+        create_time: NOW,
+        create_index: INDEX,
+        modify_index: INDEX,
+    }
+}
 
 fn disk_stats() -> DiskStats {
     DiskStats {
@@ -350,6 +363,7 @@ fn commands() -> Vec<Command> {
             config: SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() },
             enforce_index: Some(INDEX),
         }),
+        Command::AddRootKey(AddRootKey { key: root_key() }),
         Command::TakeLease(TakeLease {
             service: Singleton::NodeTracker,
             process: PROCESS,

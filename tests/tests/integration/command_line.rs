@@ -44,13 +44,17 @@ async fn a_cluster_for_one_runs_the_example_and_leaves_nothing() {
     until("the log says hello", logs, String::new).await;
 
     let id = text(alloc, "ID");
-    let commands: [(&[&str], &str); 7] = [
+    let commands: [(&[&str], &str); 11] = [
         (&["status", &id[..8]], text(alloc, "Name")),
         (&["status", "hel"], "Latest Deployment"),
         (&["eval", "list", "-job", "hello"], "job-register"),
         (&["job", "history", "-p", "hello"], "Version     = 0"),
         (&["alloc", "fs", "-tail", "-n", "1", id, "alloc/logs/greet.stdout.0"], "Hello from"),
         (&["operator", "api", "-filter", "ID == hello", "v1/jobs"], "\"ID\":\"hello\""),
+        (&["job", "status", "-t", "{{.ID}} has {{len .TaskGroups}} group", "hello"], "hello has 1 group"),
+        (&["node", "status", "-t", "{{range .}}{{.Status}}{{end}}"], "ready"),
+        (&["job", "inspect", "-hcl", "hello"], "job \"hello\" {"),
+        (&["operator", "root", "keyring", "list"], "active"),
         (&["job", "restart", "-batch-size=100%", "-on-error=fail", "hello"], "Finished job restart"),
     ];
     for (command, expected) in commands {

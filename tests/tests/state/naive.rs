@@ -226,6 +226,7 @@ impl Naive {
             | Change::CsiVolumeDeleted(_)
             | Change::VolumeClaim(_)
             | Change::VolumeClaimDeleted(_)
+            | Change::RootKey(_)
             | Change::Lease(_) => unreachable!("no command makes it: these are maps in the real state too"),
         };
         self.tables.insert(touched, set.index);

@@ -78,6 +78,7 @@ pub(super) fn events(step: &Step, wanted: &Topics) -> Vec<Event> {
             | Change::CsiVolumeDeleted(_)
             | Change::VolumeClaim(_)
             | Change::VolumeClaimDeleted(_)
+            | Change::RootKey(_)
             | Change::Lease(_)
             | Change::Unblocked(_)
             | Change::UnblockedForgotten(_) => {}

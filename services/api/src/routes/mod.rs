@@ -14,6 +14,7 @@ mod figures;
 mod filtered;
 mod job;
 mod jobs;
+mod keyring;
 mod metrics;
 mod monitor;
 mod namespaces;
@@ -36,6 +37,8 @@ use futures::future::LocalBoxFuture;
 use telemetry::metrics::{Counter, Histogram};
 use tracing::Instrument as _;
 
+#[cfg(test)]
+pub(crate) use self::table::paths;
 use self::table::{Route, Serves};
 use crate::Api;
 use crate::frame::{Answer, Body, Cleaned, Error, Query, clean, cors, escape, is_understood, receive};

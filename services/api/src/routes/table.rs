@@ -4,8 +4,8 @@
 //! text, also an empty one or one with slashes.
 
 use super::{
-    Handler, acl, agent, allocations, client, deployments, evaluations, events, figures, job, jobs, metrics,
-    monitor, namespaces, node_pools, nodes, operator, plan, search, statuses, submission,
+    Handler, acl, agent, allocations, client, deployments, evaluations, events, figures, job, jobs, keyring,
+    metrics, monitor, namespaces, node_pools, nodes, operator, plan, search, statuses, submission,
 };
 
 /// A route.
@@ -267,7 +267,7 @@ static ROUTES: &[Route] = &[
     not_built("/v1/operator/autopilot/configuration"),
     not_built("/v1/operator/autopilot/health"),
     not_built("/v1/operator/snapshot"),
-    not_built("/v1/operator/keyring/keys"),
+    get("/v1/operator/keyring/keys", waits!(keyring::list)),
     not_built("/v1/operator/keyring/rotate"),
     not_built("/v1/operator/keyring/key/:id"),
     not_built("/v1/operator/upgrade-check/vault-workload-identity"),
@@ -275,8 +275,8 @@ static ROUTES: &[Route] = &[
     enterprise("/v1/operator/utilization"),
     // Metrics and keys (§30, §31).
     get("/v1/metrics", at_once!(metrics::read)),
-    not_built("/.well-known/jwks.json"),
-    not_built("/.well-known/openid-configuration"),
+    get("/.well-known/jwks.json", waits!(keyring::web_keys)),
+    get("/.well-known/openid-configuration", at_once!(keyring::discovery)),
     // What the open-source product does not have (§33).
     enterprise("/v1/sentinel/policies"),
     enterprise("/v1/sentinel/policy/:name"),
@@ -291,6 +291,12 @@ static ROUTES: &[Route] = &[
     // The web interface (§34).
     get("/ui/:page", at_once!(agent::ui)),
 ];
+
+/// The paths of all routes.
+#[cfg(test)]
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.path)
+}
 
 /// The route of a path, and what stands in it for each `:name`.
 pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {

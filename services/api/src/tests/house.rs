@@ -68,22 +68,30 @@ impl House {
 
     /// The same in a process that does more than serve the API.
     pub(super) async fn beside(changes: Vec<Change>, beside: Beside) -> Self {
-        let house = Self::made(changes, beside).await;
+        let house = Self::made(changes, beside, &[]).await;
+        Arc::clone(&house.applier).serve(house.bus.clone()).await;
+        house
+    }
+
+    /// The same in a process with these settings.
+    pub(super) async fn with_flags(flags: &[&str]) -> Self {
+        let house = Self::made(Vec::new(), Beside::default(), flags).await;
         Arc::clone(&house.applier).serve(house.bus.clone()).await;
         house
     }
 
     /// The same with nobody to ask or command.
     pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
-        Self::made(changes, Beside::default()).await
+        Self::made(changes, Beside::default(), &[]).await
     }
 
-    async fn made(changes: Vec<Change>, beside: Beside) -> Self {
+    async fn made(changes: Vec<Change>, beside: Beside, flags: &[&str]) -> Self {
         let nats = Nats::temporary().await.unwrap();
         let bus_args = BusArgs::parse_from(["test", "--nats-url", &nats.url()]).args;
         let bus = Bus::connect(&bus_args, "test").await.unwrap();
         let replica = Arc::new(Replica::new(scene::state_of(changes)));
-        let args = ApiArgs::parse_from(["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"]).args;
+        let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
+        let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
         let mut server = Server::bind(args).unwrap().beside(beside);
         server.limits = Limits {
             leader_within: Duration::from_millis(500),

@@ -9,6 +9,7 @@ mod figures;
 mod files;
 mod fuzz;
 mod house;
+mod keyring;
 mod reads;
 mod statuses;
 mod submissions;

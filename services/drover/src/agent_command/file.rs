@@ -45,6 +45,7 @@ pub(crate) struct Server {
     pub(crate) job_max_priority: Option<u16>,
     pub(crate) job_max_count: Option<u32>,
     pub(crate) job_max_source_size: Option<Bytes>,
+    pub(crate) oidc_issuer: Option<String>,
     pub(crate) job_gc_interval: Option<Millis>,
     pub(crate) job_gc_threshold: Option<Millis>,
     pub(crate) eval_gc_threshold: Option<Millis>,
@@ -152,7 +153,7 @@ const SERVER_NO_MEANING: [&str; 26] = [
     "update_service",
     "upgrade_version",
 ];
-const SERVER_NOT_BUILT: [&str; 11] = [
+const SERVER_NOT_BUILT: [&str; 10] = [
     "acl_token_gc_threshold",
     "csi_plugin_gc_threshold",
     "csi_volume_claim_gc_threshold",
@@ -160,7 +161,6 @@ const SERVER_NOT_BUILT: [&str; 11] = [
     "deployment_query_rate_limit",
     "job_tracked_versions",
     "license_path",
-    "oidc_issuer",
     "root_key_gc_interval",
     "root_key_rotation_threshold",
     "search",
@@ -273,6 +273,7 @@ impl Server {
             "job_max_priority" => reader.set(&mut self.job_max_priority, entry),
             "job_max_count" => reader.set(&mut self.job_max_count, entry),
             "job_max_source_size" => reader.set(&mut self.job_max_source_size, entry),
+            "oidc_issuer" => reader.set(&mut self.oidc_issuer, entry),
             "job_gc_interval" => reader.set(&mut self.job_gc_interval, entry),
             "job_gc_threshold" => reader.set(&mut self.job_gc_threshold, entry),
             "eval_gc_threshold" => reader.set(&mut self.eval_gc_threshold, entry),

@@ -167,6 +167,7 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut api.job_max_priority, &server.job_max_priority);
     replace(&mut api.job_max_count, &server.job_max_count);
     replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
+    api.oidc_issuer = server.oidc_issuer.clone().or(api.oidc_issuer.take());
     let millis = |span: &Option<file::Millis>| span.map(|span| span.0);
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
     replace(&mut node_tracker.heartbeat_grace_ms, &millis(&server.heartbeat_grace));

@@ -43,7 +43,7 @@ operator client-state|debug|utilization
 operator autopilot get-config|set-config|health
 operator gossip keyring install|use|list|remove|generate
 operator raft list-peers|remove-peer|transfer-leadership|info|logs|state|migrate-backend
-operator root keyring list|remove|rotate
+operator root keyring remove|rotate
 operator snapshot save|inspect|state|restore|redact
 plugin status
 quota apply|delete|init|inspect|list|status

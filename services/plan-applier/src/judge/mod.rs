@@ -22,6 +22,7 @@ mod nodes;
 mod register_job;
 mod register_node;
 mod report_allocs;
+mod root_keys;
 mod scheduler_config;
 mod set_eligibility;
 mod submissions;
@@ -116,9 +117,10 @@ fn cause(command: &Command) -> Cause {
         Command::EvaluateNode(_) => Cause::NodeStatus,
         Command::SetNodePool(_) => Cause::NodePoolUpserted,
         Command::DeleteNodePool(_) => Cause::NodePoolDeleted,
-        Command::SetNamespace(_) | Command::DeleteNamespace(_) | Command::SetSchedulerConfig(_) => {
-            Cause::Settings
-        }
+        Command::SetNamespace(_)
+        | Command::DeleteNamespace(_)
+        | Command::SetSchedulerConfig(_)
+        | Command::AddRootKey(_) => Cause::Settings,
         Command::TakeLease(_) => Cause::Lease,
     }
 }
@@ -146,6 +148,7 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
         Command::SetNodePool(command) => node_pools::set_node_pool(work, *command),
         Command::DeleteNodePool(command) => node_pools::delete_node_pool(work, &command),
         Command::SetSchedulerConfig(command) => scheduler_config::set_scheduler_config(work, &command),
+        Command::AddRootKey(command) => root_keys::add_root_key(work, command),
         Command::TakeLease(command) => take_lease::take_lease(work, &command),
     }
 }

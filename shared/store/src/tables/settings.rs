@@ -1,8 +1,9 @@
-//! The tables `scheduler_config`, `node_pools`, `namespaces` and `leases`: few rows each.
+//! The tables `scheduler_config`, `node_pools`, `namespaces`, `root_keys` and `leases`: few rows each.
 
 use futures::TryStreamExt;
 use model::change::Change;
 use model::cluster::{Lease, Namespace, NodePool};
+use model::keyring::RootKey;
 use model::{Epoch, ProcessId};
 use sqlx::postgres::PgConnection;
 use state::State;
@@ -26,6 +27,9 @@ pub(super) async fn project(
     }
     if !touched.namespaces.is_empty() {
         project_namespaces(transaction, touched, after).await?;
+    }
+    if !touched.root_keys.is_empty() {
+        project_root_keys(transaction, touched, after).await?;
     }
     if !touched.leases.is_empty() {
         project_leases(transaction, touched, after).await?;
@@ -102,6 +106,34 @@ async fn project_namespaces(
     deleted.execute(transaction).await.map(drop).map_err(database("delete namespaces"))
 }
 
+async fn project_root_keys(
+    transaction: &mut PgConnection,
+    touched: &Touched,
+    after: &State,
+) -> Result<(), Error> {
+    let (keys, gone) = sort_out(&touched.root_keys, |id| after.root_key(*id));
+    let keys: Vec<&RootKey> = keys.into_iter().map(AsRef::as_ref).collect();
+    sqlx::query!(
+        "insert into root_keys (id, create_time, create_index, modify_index, body)
+        select id, moment(create_time), create_index, modify_index, body
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
+            as rows (id, create_time, create_index, modify_index, body)
+        on conflict (id) do update set (create_time, create_index, modify_index, body)
+            = (excluded.create_time, excluded.create_index, excluded.modify_index, excluded.body)",
+        &column(&keys, |key| key.id.0),
+        &column(&keys, |key| key.create_time.0),
+        &column(&keys, |key| int(key.create_index.0)),
+        &column(&keys, |key| int(key.modify_index.0)),
+        &column(&keys, |key| encode(key)),
+    )
+    .execute(&mut *transaction)
+    .await
+    .map_err(database("write root keys"))?;
+    let gone = column(&gone, |id| id.0);
+    let deleted = sqlx::query!("delete from root_keys where id = any($1)", &gone);
+    deleted.execute(transaction).await.map(drop).map_err(database("delete root keys"))
+}
+
 async fn project_leases(
     transaction: &mut PgConnection,
     touched: &Touched,
@@ -139,6 +171,11 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     let mut bodies = sqlx::query_scalar!("select body from namespaces").fetch(&mut *transaction);
     while let Some(body) = bodies.try_next().await.map_err(database("read namespaces"))? {
         into.push(Change::Namespace(decode("namespace", &body)?))?;
+    }
+    drop(bodies);
+    let mut bodies = sqlx::query_scalar!("select body from root_keys").fetch(&mut *transaction);
+    while let Some(body) = bodies.try_next().await.map_err(database("read root keys"))? {
+        into.push(Change::RootKey(decode("root key", &body)?))?;
     }
     drop(bodies);
     let leases =

@@ -20,12 +20,13 @@ use model::columns::AllocIds;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobStatus, JobSubmission, JobType, JobVersionTag};
+use model::keyring::RootKey;
 use model::node::{Drain, Eligibility, Node, NodeEvent, NodeServerSide, NodeSpec, NodeStatus};
 use model::plan::{Placement, Placements};
 use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState, VolumeClaim};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, HostVolumeId, Index, JobKey, JobVersionKey, Nanos, NodeId,
-    ProcessId, RequestId, Timestamp, VolumeClaimId,
+    ProcessId, RequestId, RootKeyId, Timestamp, VolumeClaimId,
 };
 
 pub(crate) use random::random_history;
@@ -63,6 +64,17 @@ fn volume_id(number: u64) -> HostVolumeId {
 
 fn claim_id(number: u64) -> VolumeClaimId {
     VolumeClaimId::from_bytes(bytes(6, number))
+}
+
+fn root_key(number: u64, modulus: &str, index: u64) -> Change {
+    Change::RootKey(Box::new(RootKey {
+        id: RootKeyId::from_bytes(bytes(7, number)),
+        modulus: modulus.into(),
+        exponent: "AQAB".into(),
+        create_time: at(25),
+        create_index: Index(25),
+        modify_index: Index(index),
+    }))
 }
 
 fn ids(numbers: impl IntoIterator<Item = u64>) -> AllocIds {
@@ -621,8 +633,17 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             claim(1, 24),
             Change::VolumeClaimDeleted(claim_id(2)),
         ],
-        vec![lease(Singleton::EvalBroker, 1, 25), lease(Singleton::NodeTracker, 1, 25)],
-        vec![lease(Singleton::EvalBroker, 2, 26), room("v1:1", "large", "csi-volume:default:b")],
+        vec![
+            lease(Singleton::EvalBroker, 1, 25),
+            lease(Singleton::NodeTracker, 1, 25),
+            root_key(1, "3q0", 25),
+            root_key(2, "3q0", 25),
+        ],
+        vec![
+            root_key(1, "7q0", 26),
+            lease(Singleton::EvalBroker, 2, 26),
+            room("v1:1", "large", "csi-volume:default:b"),
+        ],
         vec![Change::UnblockedForgotten(Index(26))],
         // Back under another name, with allocations that it had.
         vec![node(2, "returned-2")],

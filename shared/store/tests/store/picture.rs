@@ -9,6 +9,7 @@ use model::cluster::{Lease, Namespace, NodePool, SchedulerConfig, Singleton};
 use model::deployment::Deployment;
 use model::eval::Evaluation;
 use model::job::{Job, JobSubmission};
+use model::keyring::RootKey;
 use model::node::Node;
 use model::volume::{CsiVolume, HostVolume, VolumeClaim};
 use model::{Index, JobKey, Timestamp};
@@ -29,6 +30,7 @@ pub(crate) struct Picture {
     host_volumes: Vec<HostVolume>,
     csi_volumes: Vec<CsiVolume>,
     volume_claims: Vec<VolumeClaim>,
+    root_keys: Vec<RootKey>,
     leases: Vec<Option<Lease>>,
     unblocked: Vec<(UnblockKey, Index)>,
 }
@@ -71,6 +73,7 @@ impl Picture {
             host_volumes: state.host_volumes().map(|volume| HostVolume::clone(volume)).collect(),
             csi_volumes: state.csi_volumes().map(|volume| CsiVolume::clone(volume)).collect(),
             volume_claims: state.volume_claims().map(|claim| VolumeClaim::clone(claim)).collect(),
+            root_keys: state.root_keys().map(|key| RootKey::clone(key)).collect(),
             leases: Singleton::ALL.iter().map(|service| state.lease(*service).copied()).collect(),
             unblocked: state.unblocked().map(|(key, index)| (key.clone(), index)).collect(),
         }

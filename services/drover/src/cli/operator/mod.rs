@@ -1,6 +1,7 @@
 //! `drover operator …`, as far as it speaks to the API.
 
 pub(crate) mod api;
+pub(crate) mod keyring;
 pub(crate) mod metrics;
 pub(crate) mod scheduler;
 
@@ -13,6 +14,11 @@ pub(crate) enum Command {
     Api(api::Args),
     /// Prints what the server that answers has counted
     Metrics(metrics::Args),
+    /// Shows the keys that the cluster signs with
+    Root {
+        #[command(subcommand)]
+        command: keyring::Root,
+    },
     /// Shows and changes the scheduler's settings
     Scheduler {
         #[command(subcommand)]
@@ -25,6 +31,9 @@ pub(crate) fn run(command: Command) -> ExitCode {
     match command {
         Command::Api(args) => super::run(args.api.clone(), |session| api::run(session, args)),
         Command::Metrics(args) => super::run(args.api.clone(), |session| metrics::run(session, args)),
+        Command::Root { command: keyring::Root::Keyring { command: keyring::Command::List(args) } } => {
+            super::run(args.api.clone(), |session| keyring::list(session, args))
+        }
         Command::Scheduler { command: scheduler::Command::GetConfig(args) } => {
             super::run(args.api.clone(), |session| scheduler::get(session, args))
         }

@@ -5,11 +5,12 @@ use model::change::{Cause, Unblocked};
 use model::cluster::{Namespace, NodePool, SchedulerAlgorithm, SchedulerConfig, Singleton};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{JobSpec, JobStatus, JobType};
-use model::{Epoch, EvalId, Index, JobKey};
+use model::keyring::RootKey;
+use model::{Epoch, EvalId, Index, JobKey, RootKeyId, Timestamp};
 use wire::RefusalKind;
 use wire::command::{
-    Command, DeleteEvals, DeleteNamespace, DeleteNodePool, DeregisterJob, EVALS_DELETED_MAX, EvalUpdate,
-    SetNamespace, SetNodePool, SetSchedulerConfig, TakeLease, UpdateEvals,
+    AddRootKey, Command, DeleteEvals, DeleteNamespace, DeleteNodePool, DeregisterJob, EVALS_DELETED_MAX,
+    EvalUpdate, SetNamespace, SetNodePool, SetSchedulerConfig, TakeLease, UpdateEvals,
 };
 
 use super::scene::{EPOCH, Scene, process, service};
@@ -59,6 +60,27 @@ fn settings_are_replaced_whole_and_only_if_they_are_those_expected() {
     assert_eq!((config.create_index, config.modify_index, config.node_limit), (Index(1), done.index, 7));
     assert_eq!(config.algorithm, None, "what is left out is unset");
     scene.done(set(None));
+}
+
+#[test]
+fn a_cluster_has_one_key_to_sign_with() {
+    let mut scene = Scene::new();
+    let add = |number: u8| {
+        let key = RootKey {
+            id: RootKeyId::from_bytes([number; 16]),
+            modulus: "3q0".into(),
+            exponent: "AQAB".into(),
+            create_time: Timestamp::UNSET,
+            create_index: Index::ZERO,
+            modify_index: Index::ZERO,
+        };
+        Command::AddRootKey(AddRootKey { key })
+    };
+    let index = scene.done(add(1)).index;
+    assert!(!scene.done(add(2)).written, "another applier was first");
+    let keys: Vec<_> = scene.state.root_keys().map(|key| (key.id, key.create_index)).collect();
+    assert_eq!(keys, [(RootKeyId::from_bytes([1; 16]), index)]);
+    assert!(scene.state.root_keys().all(|key| key.create_time.is_set()));
 }
 
 #[test]

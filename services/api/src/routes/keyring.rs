@@ -1,0 +1,117 @@
+//! The keys that the cluster signs with, for whoever checks what it signed (http-api §29, §31).
+
+use model::keyring::RootKey;
+use model::{Index, Timestamp};
+use serde::Serialize;
+use state::{State, Table};
+
+use super::Request;
+use crate::Api;
+use crate::frame::{Answer, Body, Error, Shown, ordered, piece};
+
+/// How everything is signed.
+const ALGORITHM: &str = "RS256";
+/// What a key is that is signed with.
+const ACTIVE: &str = "active";
+const JWKS: &str = "/.well-known/jwks.json";
+
+/// Keys as JSON Web Keys (RFC 7517).
+#[derive(Debug, Serialize)]
+struct KeySet<'a> {
+    keys: Vec<WebKey<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct WebKey<'a> {
+    #[serde(rename = "use")]
+    used_for: &'static str,
+    kty: &'static str,
+    kid: String,
+    alg: &'static str,
+    n: &'a str,
+    e: &'a str,
+}
+
+/// Where an issuer's keys are (OpenID Connect Discovery).
+#[derive(Debug, Serialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+    response_types_supported: [&'static str; 1],
+    subject_types_supported: [&'static str; 1],
+    id_token_signing_alg_values_supported: [&'static str; 1],
+}
+
+/// A key, as operators see it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct KeyMeta {
+    #[serde(rename = "KeyID")]
+    key_id: String,
+    algorithm: &'static str,
+    create_time: Timestamp,
+    create_index: Index,
+    modify_index: Index,
+    state: &'static str,
+    publish_time: i64,
+}
+
+/// The public halves of all keys.
+pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Answer, Error> {
+    api.read(&request.query, Shown::table(Table::RootKeys), |snapshot| {
+        Ok(Body::json(&KeySet { keys: snapshot.root_keys().map(|key| web_key(key)).collect() }).into())
+    })
+    .await
+}
+
+/// Where the keys are, as clients of OpenID look for them.
+pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
+    let Some(issuer) = api.args.oidc_issuer.as_deref().filter(|issuer| !issuer.is_empty()) else {
+        return Err(Error::not_found("OIDC Discovery endpoint disabled"));
+    };
+    Ok(Answer::json(&Discovery {
+        issuer: issuer.to_owned(),
+        jwks_uri: format!("{}{JWKS}", issuer.trim_end_matches('/')),
+        response_types_supported: ["code"],
+        subject_types_supported: ["public"],
+        id_token_signing_alg_values_supported: [ALGORITHM],
+    }))
+}
+
+/// Lists keys by id.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+    let query = &request.query;
+    let page = query.page()?;
+    let reverse = page.reverse;
+    let make = move |state: &State, from: Option<&str>, limit: usize| {
+        let keys = ordered(state.root_keys(), reverse).skip_while(|key| {
+            let id = key.id.to_string();
+            from.is_some_and(|from| if reverse { *id > *from } else { *id < *from })
+        });
+        piece(keys, limit, |_| true, |key| key.id.to_string(), |key| meta(key))
+    };
+    api.list(query, Shown::table(Table::RootKeys), page, make).await
+}
+
+fn web_key(key: &RootKey) -> WebKey<'_> {
+    WebKey {
+        used_for: "sig",
+        kty: "RSA",
+        kid: key.id.to_string(),
+        alg: ALGORITHM,
+        n: &key.modulus,
+        e: &key.exponent,
+    }
+}
+
+fn meta(key: &RootKey) -> KeyMeta {
+    KeyMeta {
+        key_id: key.id.to_string(),
+        algorithm: ALGORITHM,
+        create_time: key.create_time,
+        create_index: key.create_index,
+        modify_index: key.modify_index,
+        state: ACTIVE,
+        publish_time: 0,
+    }
+}

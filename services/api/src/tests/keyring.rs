@@ -1,0 +1,56 @@
+//! The keys that the cluster signs with, for whoever checks what it signed.
+
+use model::change::Change;
+use model::keyring::RootKey;
+use model::{Index, RootKeyId, Timestamp};
+use serde_json::json;
+
+use super::house::House;
+
+const ID: &str = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
+
+fn key() -> Change {
+    Change::RootKey(Box::new(RootKey {
+        id: RootKeyId::from_bytes([0x0b; 16]),
+        modulus: "3q0".into(),
+        exponent: "AQAB".into(),
+        create_time: Timestamp::from_secs(7),
+        create_index: Index(1),
+        modify_index: Index(1),
+    }))
+}
+
+#[actix_web::test]
+async fn keys_are_told_once_there_are_any() {
+    // http-api §31
+    let house = House::with(Vec::new()).await;
+    let none = house.get("/.well-known/jwks.json").await;
+    assert_eq!((none.json(), none.header("x-nomad-knownleader")), (json!({ "keys": [] }), "true"));
+    assert_eq!(house.get("/v1/operator/keyring/keys").await.json(), json!([]));
+    house.change(vec![key()]);
+    let keys = house.get("/.well-known/jwks.json").await.json();
+    let web_key = json!({ "use": "sig", "kty": "RSA", "kid": ID, "alg": "RS256", "n": "3q0", "e": "AQAB" });
+    assert_eq!(keys, json!({ "keys": [web_key] }));
+    let listed = house.get("/v1/operator/keyring/keys").await.json();
+    assert_eq!((&listed[0]["KeyID"], &listed[0]["State"]), (&json!(ID), &json!("active")));
+    assert_eq!(listed[0]["CreateTime"], json!(7_000_000_000_u64));
+}
+
+#[actix_web::test]
+async fn where_the_keys_are_is_told_by_issuers_only() {
+    // http-api §31
+    let path = "/.well-known/openid-configuration";
+    let house = House::with(Vec::new()).await;
+    assert_eq!(house.get(path).await.error(), (404, "OIDC Discovery endpoint disabled"));
+    let issuer = House::with_flags(&["--oidc-issuer", "https://drover.example/"]).await;
+    assert_eq!(
+        issuer.get(path).await.json(),
+        json!({
+            "issuer": "https://drover.example/",
+            "jwks_uri": "https://drover.example/.well-known/jwks.json",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        })
+    );
+}

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tests::benched::Benched;
 use tests::benched::http::{Answer, Connection};
 use tests::benched::table::{head, line};
+use tests::benched::waiting::Waiting;
 use tokio::task::JoinSet;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
@@ -29,6 +30,8 @@ const LISTERS: u64 = 4;
 const PAGES: usize = 2_000;
 /// How often the job that is watched changes.
 const CHANGES: u64 = 5;
+/// Within which all who wait must have their answers.
+const WOKEN_WITHIN: Duration = Duration::from_secs(30);
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -99,36 +102,28 @@ async fn pages(api: &str) -> Vec<Duration> {
     times
 }
 
-/// How long after each change of the job, seen at the change feed, the last of those who wait for it had its answer.
+/// How long after each change of the job, seen at the change feed, the last answer came to those who wait for it.
 async fn woken(cluster: &mut Benched, api: &str, watchers: u64) -> Vec<Duration> {
-    let mut connections = Vec::new();
-    for _ in 0..watchers {
-        connections.push(Connection::open(api).await.expect("the API is there"));
-    }
+    let mut waiting = tokio::task::block_in_place(|| Waiting::open(api, watchers)).expect("the API is there");
     cluster.change(WATCHED, 0).await;
     let job = format!("/v1/job/{WATCHED}");
     let mut times = Vec::new();
     for change in 1..=CHANGES {
-        let Answer { index, .. } = good(connections[0].get(&job).await);
-        let path = format!("{job}?index={index}&wait=60s");
-        let mut waiting = JoinSet::new();
-        for mut connection in connections.drain(..) {
-            connection.send(&path).await.expect("the API is there");
-            waiting.spawn(async move {
-                let answer = good(connection.answer().await);
-                (connection, answer.index, Instant::now())
-            });
-        }
+        let mut one = Connection::open(api).await.expect("the API is there");
+        let Answer { index, .. } = good(one.get(&job).await);
+        let asked = tokio::task::block_in_place(|| waiting.ask(&format!("{job}?index={index}&wait=60s")));
+        asked.expect("the API is there");
         // Whoever is asked after all others has heard all of them.
-        good(Connection::open(api).await.expect("the API is there").get(&job).await);
+        good(one.get(&job).await);
+        let answered = std::thread::spawn(move || (waiting.answered(WOKEN_WITHIN), waiting));
         let changed = cluster.change(WATCHED, change).await;
-        let mut last = changed;
-        for (connection, answered, at) in waiting.join_all().await {
-            assert!(answered > index, "nobody is woken by nothing");
-            last = last.max(at);
-            connections.push(connection);
+        let (last, back) = answered.join().expect("waiting does not panic");
+        waiting = back;
+        let last = last.expect("the API is there").expect("all are answered in time");
+        for answer in waiting.answers().expect("the API is there") {
+            assert!(good(Ok(answer)).index > index, "nobody is woken by nothing");
         }
-        times.push(last - changed);
+        times.push(last.saturating_duration_since(changed));
     }
     times
 }

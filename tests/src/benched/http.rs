@@ -37,6 +37,22 @@ pub struct Answer {
     pub bytes: usize,
 }
 
+impl Answer {
+    /// The answer that this is the whole of.
+    ///
+    /// # Errors
+    /// If it is none, or not whole.
+    pub fn of(text: &[u8]) -> io::Result<Self> {
+        let head = find(text, b"\r\n\r\n").ok_or_else(|| io::Error::other("no end of the head"))? + 4;
+        let Head { status, index, length } = Head::read(&text[..head])?;
+        let bytes = text.len() - head;
+        if length != Some(bytes) {
+            return Err(io::Error::other(format!("{bytes} bytes of {length:?}")));
+        }
+        Ok(Self { status, index, bytes })
+    }
+}
+
 impl Connection {
     /// Connects to `http://host:port`.
     ///

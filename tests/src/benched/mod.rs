@@ -4,6 +4,7 @@
 pub mod http;
 mod observer;
 pub mod table;
+pub mod waiting;
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -119,7 +119,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
         "Consuls": [],
         "Sentinel": {},
         "DevMode": api.beside.dev,
-        "LogLevel": "",
+        "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
     });
     let index = api.replica.snapshot().index().to_string();
     let has_leader = api.has_leader();

@@ -11,6 +11,8 @@ use crate::frame::{Answer, Body, Error, Shown, ordered, piece};
 
 /// How everything is signed.
 const ALGORITHM: &str = "RS256";
+/// How it may be signed, as clients are told: keys of either kind are among what they have to understand.
+const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
 /// What a key is that is signed with.
 const ACTIVE: &str = "active";
 const JWKS: &str = "/.well-known/jwks.json";
@@ -39,7 +41,7 @@ struct Discovery {
     jwks_uri: String,
     response_types_supported: [&'static str; 1],
     subject_types_supported: [&'static str; 1],
-    id_token_signing_alg_values_supported: [&'static str; 1],
+    id_token_signing_alg_values_supported: [&'static str; 2],
 }
 
 /// A key, as operators see it.
@@ -74,7 +76,7 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
         jwks_uri: format!("{}{JWKS}", issuer.trim_end_matches('/')),
         response_types_supported: ["code"],
         subject_types_supported: ["public"],
-        id_token_signing_alg_values_supported: [ALGORITHM],
+        id_token_signing_alg_values_supported: VERIFIABLE,
     }))
 }
 

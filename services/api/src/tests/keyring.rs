@@ -50,7 +50,7 @@ async fn where_the_keys_are_is_told_by_issuers_only() {
             "jwks_uri": "https://drover.example/.well-known/jwks.json",
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": ["RS256"],
+            "id_token_signing_alg_values_supported": ["RS256", "EdDSA"],
         })
     );
 }

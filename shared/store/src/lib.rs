@@ -18,8 +18,9 @@
 //!
 //! # Roles
 //!
-//! Services other than the applier need `select` on all tables; the applier owns them. Both call `pg_control_system()`,
-//! which is everybody's unless it was taken away. A role for people who look things up:
+//! Services other than the applier need `select` on all tables but `root_key_secrets`, which none of them reads; the
+//! applier owns them. Both call `pg_control_system()`, which is everybody's unless it was taken away. A role for people who look
+//! things up:
 //!
 //! ```sql
 //! create role lookup login password '…';
@@ -32,8 +33,8 @@
 //!     scheduling_eligibility, draining, status_updated_at, create_index, modify_index, body) on nodes to lookup;
 //! ```
 //!
-//! It lacks the log, `jobs.body`, `job_submissions` , `nodes.spec` and `root_key_secrets` on purpose: those hold what users put into
-//! their jobs' environment, the secrets of the agents, and what the cluster signs with.
+//! It lacks the log, `jobs.body`, `job_submissions`, `nodes.spec` and `root_key_secrets` on purpose: those hold what users
+//! put into their jobs' environment, the secrets of the agents, and what the cluster signs with.
 
 mod args;
 mod database;

@@ -11,7 +11,7 @@ use crate::frame::{Answer, Body, Error, Shown, ordered, piece};
 
 /// How everything is signed.
 const ALGORITHM: &str = "RS256";
-/// How it may be signed, as clients are told: keys of either kind are among what they have to understand.
+/// What clients are told that they may meet (http-api §31), though all is signed in the first way now.
 const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
 /// What a key is that is signed with.
 const ACTIVE: &str = "active";

@@ -111,7 +111,8 @@ async fn project_root_keys(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (keys, gone) = sort_out(&touched.root_keys, |id| after.root_key(*id));
+    // None ever goes.
+    let (keys, _) = sort_out(&touched.root_keys, |id| after.root_key(*id));
     let keys: Vec<&RootKey> = keys.into_iter().map(AsRef::as_ref).collect();
     sqlx::query!(
         "insert into root_keys (id, create_time, create_index, modify_index, body)
@@ -126,12 +127,10 @@ async fn project_root_keys(
         &column(&keys, |key| int(key.modify_index.0)),
         &column(&keys, |key| encode(key)),
     )
-    .execute(&mut *transaction)
+    .execute(transaction)
     .await
-    .map_err(database("write root keys"))?;
-    let gone = column(&gone, |id| id.0);
-    let deleted = sqlx::query!("delete from root_keys where id = any($1)", &gone);
-    deleted.execute(transaction).await.map(drop).map_err(database("delete root keys"))
+    .map(drop)
+    .map_err(database("write root keys"))
 }
 
 async fn project_leases(

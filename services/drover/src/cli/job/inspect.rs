@@ -65,7 +65,7 @@ async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result
     let number = version.to_string();
     let query = [("namespace", job.namespace.as_str()), ("version", number.as_str())];
     client.get(&path, &query).await.with_context(|| {
-        format!("version {version} of job \"{}\" came without a job file, or has none any more", job.id)
+        format!("cannot read the job file that version {version} of job \"{}\" was registered from", job.id)
     })
 }
 
@@ -78,11 +78,13 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
     let flags = submission.variable_flags.iter().flatten();
     let flags =
         flags.map(|(name, value)| format!("{name} = {}", percent_decode_str(value).decode_utf8_lossy()));
-    let file = submission.variables.as_deref().unwrap_or_default().lines();
-    let mut values = flags.chain(file.map(str::to_owned)).filter(|line| !line.trim().is_empty()).peekable();
-    if with_variables && values.peek().is_some() {
+    let values: Vec<String> = flags.chain(submission.variables.clone()).collect();
+    // A value may have several lines, each of which is to stay a comment.
+    let mut lines =
+        values.iter().flat_map(|value| value.lines()).filter(|line| !line.trim().is_empty()).peekable();
+    if with_variables && lines.peek().is_some() {
         text.push_str("\n# Its variables were given as\n");
-        values.for_each(|line| text.extend(["# ", &line, "\n"]));
+        lines.for_each(|line| text.extend(["# ", line, "\n"]));
     }
     text
 }
@@ -120,14 +122,14 @@ mod tests {
     fn values_of_variables_follow_the_job_file() {
         let submission = JobSubmission {
             source: Some("job \"web\" {}".to_owned()),
-            variable_flags: Some([("image".to_owned(), "a%22b".to_owned())].into()),
+            variable_flags: Some([("image".to_owned(), "a%22b%0Ac".to_owned())].into()),
             variables: Some("count = 3\n\n".to_owned()),
             ..JobSubmission::default()
         };
         assert_eq!(source(&submission, false), "job \"web\" {}\n");
         assert_eq!(
             source(&submission, true),
-            "job \"web\" {}\n\n# Its variables were given as\n# image = a\"b\n# count = 3\n"
+            "job \"web\" {}\n\n# Its variables were given as\n# image = a\"b\n# c\n# count = 3\n"
         );
     }
 }

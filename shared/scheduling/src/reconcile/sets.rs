@@ -84,12 +84,12 @@ impl<'a> Sets<'a> {
                 Class::Reconnecting => sets.reconnecting.push(alloc),
                 Class::Disconnecting => {
                     sets.disconnecting.push(alloc);
-                    match asking.due_out_of_sight(alloc) {
-                        Due::Now | Due::At(_) | Due::Never if sets.has_replacement(alloc) => {
-                            sets.away_again.insert(alloc.id());
-                            sets.untainted.push(alloc);
-                        }
-                        due => sets.put(alloc, due),
+                    let due = asking.due_out_of_sight(alloc);
+                    if due != Due::Dropped && sets.has_replacement(alloc) {
+                        sets.away_again.insert(alloc.id());
+                        sets.untainted.push(alloc);
+                    } else {
+                        sets.put(alloc, due);
                     }
                 }
             }

@@ -50,13 +50,15 @@ pub(crate) fn write_even_empty<A: Default, M: Member<A>>(member: &M) -> Option<A
 ///
 /// `omit_empty` in front is for the API's objects that leave out zeros. The first list holds the members that both
 /// sides call the same, `renamed` those that the domain calls otherwise, `unread` those that it has no use for, each
-/// with what `to_api` writes there, `even_empty` those that are there even with nothing in them.
+/// with what `to_api` writes there, `even_empty` those that are there even with nothing in them, `unshown` those of the
+/// domain that the API has no word for.
 macro_rules! mirror {
     (
         @write $write:expr, $ours:ident = $theirs:ident { $( $member:ident : $name:literal ),* $(,)? }
         $( renamed { $( $to:ident = $from:ident : $renamed:literal ),+ $(,)? } )?
         $( unread { $( $unread:ident = $written:expr ),+ $(,)? } )?
         $( even_empty { $( $even_empty:ident : $present:literal ),+ $(,)? } )?
+        $( unshown { $( $unshown:ident ),+ $(,)? } )?
     ) => {
         impl $crate::mirror::Mirror for $ours {
             type Api = api_types::$theirs;
@@ -71,6 +73,7 @@ macro_rules! mirror {
                     $( $member: Member::read($member).at($name)?, )*
                     $( $( $to: Member::read($from).at($renamed)?, )+ )?
                     $( $( $even_empty: Member::read($even_empty).at($present)?, )+ )?
+                    $( $( $unshown: Default::default(), )+ )?
                 })
             }
 

@@ -73,7 +73,6 @@ fn play(shape: Shape, history: Vec<Event>) {
 }
 
 #[test]
-#[ignore = "a defect: a canary that takes the place of one on a drained node while another node is away"]
 fn an_allocation_is_not_stopped_and_updated_by_one_plan() {
     let shape = Shape {
         kind: JobType::Service,
@@ -87,7 +86,6 @@ fn an_allocation_is_not_stopped_and_updated_by_one_plan() {
 }
 
 #[test]
-#[ignore = "a defect: after two failures during canaries two allocations keep one name"]
 fn names_are_not_given_twice_where_canaries_fail() {
     let shape =
         Shape { kind: JobType::Service, count: 3, update: Some((1, 2)), disconnect: None, reschedules: true };

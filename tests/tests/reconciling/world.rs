@@ -307,14 +307,27 @@ impl World {
         schedule(&attempt, &mut || self.ids.bytes()).plan
     }
 
+    /// A system job whose deployment failed goes on with every evaluation, a few allocations at a time.
+    fn plans_max(&self) -> u32 {
+        match self.shape.kind {
+            JobType::System => PLANS_MAX + NODES as u32 * self.group().count,
+            JobType::Service | JobType::Batch | JobType::SysBatch => PLANS_MAX,
+        }
+    }
+
     /// Solves and takes the plan until nothing more is to be done.
     pub(crate) fn solve(&mut self) -> Result<(), TestCaseError> {
-        for _ in 0..PLANS_MAX {
+        for _ in 0..self.plans_max() {
             let plan = self.plan();
             if plan.is_noop() {
                 return Ok(());
             }
-            let found = faults(&self.state, &plan);
+            let mut found = faults(&self.state, &plan);
+            if self.tries_canaries(&plan) {
+                // They have the names of those whose places they are to take, and the rest begin again at 0. In the
+                // end each must have its own.
+                found.retain(|fault| !fault.ends_with("the name is given twice"));
+            }
             prop_assert!(found.is_empty(), "{found:#?}\n{}", self.describe(&plan));
             let deployments = plan.deployment_updates.clone();
             self.state = taken(&self.state, &plan, self.now);
@@ -328,6 +341,14 @@ impl World {
         let plan = self.plan();
         prop_assert!(plan.is_noop(), "solving again changes something: {}", self.describe(&plan));
         Ok(())
+    }
+
+    /// Whether canaries that are not promoted are there, or come with a plan.
+    fn tries_canaries(&self, plan: &Plan) -> bool {
+        let stored = self.current_deployment();
+        let deployments = stored.iter().chain(plan.deployment.as_deref());
+        let mut parts = deployments.flat_map(|deployment| deployment.groups.values());
+        parts.any(|part| part.desired_canaries > 0 && !part.promoted)
     }
 
     /// The allocations that there are, and what a plan does about them.

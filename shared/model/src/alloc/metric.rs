@@ -49,6 +49,32 @@ pub struct AllocMetric {
     pub allocation_time: Nanos,
     /// Further placements of the group that were not tried after the first had failed.
     pub coalesced_failures: u32,
+    /// Everything that kept nodes away, the gravest first; only where there was no node, or a bad one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+}
+
+/// Something that keeps a group from nodes. A node may have several; the counts above name the first of each only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What it is, in the words of the counts above: a constraint, or what is short.
+    pub name: Text,
+    /// How many nodes it keeps away.
+    pub nodes: u32,
+    /// How many of them nothing else does.
+    pub alone: u32,
+    /// How little is missing, if it is an amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortfall: Option<Shortfall>,
+}
+
+/// The least that is missing of an amount on some node: among those that nothing else keeps away, if there are any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortfall {
+    /// In MHz, MB or allocations.
+    pub amount: u32,
+    /// On how many nodes just that is missing.
+    pub nodes: u32,
 }
 
 /// Resources that a task asked for in vain.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use assigned::{AllocatedDevice, Assigned, AssignedNetwork, AssignedPort, AssignedTask, PackedAssigned};
-pub use metric::{AllocMetric, NodeScore, Scorer, TaskShortage};
+pub use metric::{AllocMetric, NodeScore, Reason, Scorer, Shortfall, TaskShortage};
 pub use packed::Unreadable;
 pub use resources::{AllocatedResources, Demand, PortMapping, TaskResources};
 pub use task_event::{TaskEvent, TaskEventKind};

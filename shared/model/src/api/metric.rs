@@ -28,6 +28,7 @@ mirror! {
     renamed { scores = score_meta_data: "ScoreMetaData" }
     unread { scores = None }
     even_empty { nodes_available: "NodesAvailable" }
+    unshown { reasons }
 }
 
 impl Mirror for TaskShortage {

@@ -27,7 +27,23 @@ pub(super) enum Check<'a> {
     Secrets(&'a TaskGroup),
 }
 
+/// What a node hands out in pieces: one that has none of it is not asked for it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pieces {
+    Devices,
+    Network,
+}
+
 impl<'a> Check<'a> {
+    /// What it looks for, if that is handed out in pieces.
+    pub(super) fn pieces(&self) -> Option<Pieces> {
+        match self {
+            Self::Devices(_) => Some(Pieces::Devices),
+            Self::Network(_) => Some(Pieces::Network),
+            Self::Condition(_) | Self::Drivers(_) | Self::Secrets(_) => None,
+        }
+    }
+
     /// The checks of a group, in the order that reasons are told in.
     pub(super) fn of_group(group: &'a TaskGroup) -> Vec<Self> {
         let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);

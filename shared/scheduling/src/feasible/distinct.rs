@@ -68,13 +68,16 @@ impl<'a> Distinct<'a> {
         !self.properties.is_empty()
     }
 
-    /// Why another one must not go to a node; `None` if it may. On system jobs `distinct_hosts` has no effect.
-    pub(crate) fn failure(&mut self, slot: u32, neighbours: Neighbours, is_system: bool) -> Option<Text> {
+    /// Why another one must not go to a node; nothing if it may. On system jobs `distinct_hosts` has no effect.
+    pub(crate) fn failures(
+        &mut self,
+        slot: u32,
+        neighbours: Neighbours,
+        is_system: bool,
+    ) -> impl Iterator<Item = Text> {
         let is_shared = self.job_hosts && neighbours.job > 0 || self.group_hosts && neighbours.group > 0;
-        if is_shared && !is_system {
-            return Some("distinct_hosts".into());
-        }
-        self.properties.iter_mut().find_map(|property| property.failure(slot))
+        let hosts = (is_shared && !is_system).then(|| "distinct_hosts".into());
+        hosts.into_iter().chain(self.properties.iter_mut().filter_map(move |property| property.failure(slot)))
     }
 
     /// Notes what the plan does to an allocation of the job's group with a name, on the node in a slot.

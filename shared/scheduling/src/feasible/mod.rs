@@ -21,7 +21,7 @@ use model::job::{JobSpec, TaskGroup};
 use state::{NodePage, NodeRef, PAGE, State};
 
 pub(crate) use base::{BaseNodes, places};
-pub(crate) use checks::{DEFAULT_HOST_NETWORK, host_network};
+pub(crate) use checks::{DEFAULT_HOST_NETWORK, Pieces, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
@@ -132,6 +132,18 @@ impl<'a> Feasibility<'a> {
         let checks = &mut self.groups[group];
         let check = checks.failing(kind, node)?;
         checks.checks[check].failure(node)
+    }
+
+    /// Everything for which the job's group at place `group` cannot run on a node, and what it has none of: what is true
+    /// of its whole kind, or what is a matter of the node alone.
+    pub(crate) fn failures(
+        &self,
+        group: usize,
+        node: NodeRef<'_>,
+        alone: bool,
+    ) -> impl Iterator<Item = (Text, Option<Pieces>)> {
+        let all = [&self.job, &self.groups[group]];
+        all.into_iter().flat_map(move |checks| checks.failures(node, alone))
     }
 
     /// Rules out the classes that another version of the job was found not to fit, for the job or for the group: what is
@@ -260,6 +272,13 @@ impl<'a> Checks<'a> {
         let failing = unique.find(|place| self.checks[*place].failure(node).is_some()).or(shared);
         self.passed[kind] |= failing.is_none();
         failing
+    }
+
+    /// Why a node fails each check that it fails: of those that look at single nodes, or of the others.
+    fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<Pieces>)> {
+        let asked = self.checks.iter().enumerate();
+        let asked = asked.filter(move |(place, _)| self.unique.contains(place) == unique);
+        asked.filter_map(move |(_, check)| Some((check.failure(node)?, check.pieces())))
     }
 
     /// Whether the reason of a class may be told; from now on it was.

@@ -42,7 +42,7 @@ pub(crate) struct Candidates<'a> {
 }
 
 /// Stands for an allocation where it does not matter which.
-const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
+pub(super) const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
 
 /// What one placement asks for beyond what its group does.
 #[derive(Debug)]
@@ -290,12 +290,21 @@ impl<'a> Candidates<'a> {
 
     /// Why a node will not do, whatever it has left.
     fn check(&mut self, world: &World<'a>, slot: u32, turn: &Turn<'_, 'a>) -> Option<Text> {
+        self.failures(world, slot, turn).next()
+    }
+
+    /// The same, all that there is.
+    pub(super) fn failures(
+        &mut self,
+        world: &World<'a>,
+        slot: u32,
+        turn: &Turn<'_, 'a>,
+    ) -> impl Iterator<Item = Text> {
         let node = || world.room.node(slot);
         let volumes = turn.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
-        volumes.or_else(|| {
-            let is_system = matches!(self.job.spec.kind, JobType::System | JobType::SysBatch);
-            self.distinct.failure(slot, world.neighbours(slot, self.number), is_system)
-        })
+        let is_system = matches!(self.job.spec.kind, JobType::System | JobType::SysBatch);
+        let neighbours = world.neighbours(slot, self.number);
+        volumes.into_iter().chain(self.distinct.failures(slot, neighbours, is_system))
     }
 
     fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> Merits {

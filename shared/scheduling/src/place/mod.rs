@@ -5,13 +5,14 @@
 
 mod candidates;
 mod demand;
+mod reasons;
 mod scan;
 mod standings;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::alloc::{AllocMetric, AllocatedResources, Assigned, ClientStatus};
+use model::alloc::{AllocMetric, AllocatedResources, Assigned, ClientStatus, Reason};
 use model::eval::Evaluation;
 use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
@@ -21,7 +22,7 @@ pub(crate) use demand::common_share;
 pub(crate) use scan::add_exhausted_resources;
 pub(crate) use world::World;
 
-use candidates::{Candidates, Place, Turn};
+use candidates::{Candidates, NOBODY, Place, Turn, slots};
 use scan::{Nodes, Scan, scan};
 
 use crate::feasible::{BaseNodes, Feasibility};
@@ -169,7 +170,45 @@ impl<'a> Placer<'a> {
 
     /// Chooses a node, and takes it; if there is none, says why.
     pub(crate) fn place(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
-        self.staging(wish, Self::choose)
+        self.staging(wish, |placer, wish, prefers| {
+            let mut chosen = placer.choose(wish, prefers);
+            match &mut chosen {
+                Err(metric) => metric.reasons = placer.reasons(wish, |_| true),
+                Ok(Chosen { slot, metric: Some(metric), .. }) if is_bad(metric) => {
+                    metric.reasons = placer.reasons(wish, |other| other != *slot);
+                }
+                Ok(_) => {}
+            }
+            chosen
+        })
+    }
+
+    /// Everything that keeps an allocation of a group from the nodes in `slots`.
+    pub(crate) fn reasons_of(
+        &mut self,
+        version: Version,
+        group: usize,
+        slots: &BTreeSet<u32>,
+    ) -> Vec<Reason> {
+        self.candidates(version, group);
+        let (id, name_index) = (NOBODY, 0);
+        let wish = Wish { version, group, id, name_index, previous: None, replaces: false, explain: false };
+        self.reasons(&wish, |slot| slots.contains(&slot))
+    }
+
+    /// Everything that keeps one from those nodes of the base set that are asked about.
+    fn reasons(&mut self, wish: &Wish<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
+        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
+        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        candidates.catch_up(&self.world);
+        let volumes = candidates.volumes.take();
+        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
+        let turn = Turn { id: wish.id, penalised: &[], volumes: asked, preempts: false };
+        let nodes = slots(&base.words).filter(|slot| asks(*slot));
+        let reasons = reasons::reasons(&self.world, candidates, (feasibility, wish.group), &turn, nodes);
+        drop(turn);
+        candidates.volumes = volumes;
+        reasons
     }
 
     /// Has the predecessor's stop staged while a node is chosen, and takes it back if there is none.
@@ -390,6 +429,11 @@ impl<'a> Stack<'a> {
             may_preempt: may_preempt(world.state, spec.kind),
         }
     }
+}
+
+/// Whether the best node has more against it than for it.
+fn is_bad(metric: &AllocMetric) -> bool {
+    metric.scores.first().is_some_and(|best| best.normalized < 0.0)
 }
 
 ///

@@ -139,6 +139,7 @@ impl<'a> Sets<'a> {
         let stopped = ids(plan.stops.iter().map(|stop| stop.alloc));
         self.later.retain(|(_, alloc)| !stopped.contains(&alloc.id()));
         self.now.retain(|alloc| !stopped.contains(&alloc.id()));
+        plan.disconnecting.retain(|(_, alloc)| !stopped.contains(&alloc.id()));
     }
 
     /// What is replaced by another version is not rescheduled later.

@@ -43,7 +43,7 @@ impl<'a> Sets<'a> {
         while surplus > 0
             && let Some(alloc) = self.migrating.pop()
         {
-            plan.names.free(number(alloc));
+            plan.names.release(number(alloc));
             plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
             surplus -= 1;
         }
@@ -87,7 +87,7 @@ impl<'a> Sets<'a> {
         self.now.retain(|alloc| {
             let goes = needless > 0 && has_failed(alloc);
             if goes {
-                plan.names.free(number(*alloc));
+                plan.names.release(number(*alloc));
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
                 needless -= 1;
             }
@@ -111,7 +111,7 @@ impl<'a> Sets<'a> {
             let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && which(*alloc);
             if goes {
                 if frees_names {
-                    plan.names.free(number(*alloc));
+                    plan.names.release(number(*alloc));
                 }
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
                 *surplus -= 1;

@@ -128,6 +128,23 @@ impl<'a> Room<'a> {
         short_on(self.pages[page], &self.used[page], place, ask)
     }
 
+    /// Every amount of which a node has too little, and how much is missing.
+    pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Short, u32)> {
+        let (page, place) = locate(slot);
+        let (page, used) = (self.pages[page], &self.used[page]);
+        let most = page.max_allocs[place];
+        let amounts = [
+            (Short::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
+            (Short::Cpu, used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]),
+            (Short::Memory, used.memory_mb[place], ask.memory_mb, page.memory_mb[place]),
+            (Short::Disk, used.disk_mb[place], ask.disk_mb, page.disk_mb[place]),
+        ];
+        amounts.into_iter().filter_map(|(short, used, ask, has)| {
+            let missing = (u64::from(used) + u64::from(ask)).saturating_sub(u64::from(has));
+            (missing > 0).then(|| (short, u32::try_from(missing).unwrap_or(u32::MAX)))
+        })
+    }
+
     /// The places of a page on which the amounts fit.
     pub(crate) fn fitting(&self, page: usize, ask: Demand) -> u64 {
         let (page, used) = (self.pages[page], &self.used[page]);

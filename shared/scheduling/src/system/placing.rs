@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::alloc::AllocMetric;
+use model::alloc::{AllocMetric, Reason};
 use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
 use model::{AllocId, EvalId, NodeId, Text};
@@ -93,6 +93,8 @@ pub(super) struct Placed<'a> {
     pub(super) failures: Vec<Failure>,
     wanted: Vec<u32>,
     escapes_class: bool,
+    /// What keeps groups from the nodes that could not take them.
+    reasons: BTreeMap<usize, Vec<Reason>>,
 }
 
 ///
@@ -112,7 +114,9 @@ pub(super) fn place<'a>(
         failures: Vec::new(),
         wanted: vec![0; groups],
         escapes_class: desk.placer.escapes_class(),
+        reasons: BTreeMap::new(),
     };
+    let mut refused: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     for intent in intents {
         placed.wanted[intent.group] += 1;
         if let Some(alloc) = intent.previous.filter(|_| intent.is_update) {
@@ -130,6 +134,7 @@ pub(super) fn place<'a>(
             Ok(chosen) => chosen,
             Err(metric) => {
                 let node = wanted.attempt.state.node_at(intent.slot).expect("it is of the base set");
+                refused.entry(intent.group).or_default().insert(intent.slot);
                 let is_full = metric.nodes_filtered == 0 && placed.is_first_full(intent.group);
                 let class = Text::clone(&node.spec().computed_class);
                 placed.failures.push(Failure {
@@ -158,6 +163,9 @@ pub(super) fn place<'a>(
             victims: chosen.victims,
             metrics: chosen.metric,
         });
+    }
+    for (group, slots) in refused {
+        placed.reasons.insert(group, desk.placer.reasons_of(desk.version, group, &slots));
     }
     placed
 }
@@ -242,6 +250,11 @@ impl<'a> Placed<'a> {
             } else {
                 full.push((failure.node, failure.classes));
                 failed.insert(Text::clone(&group.name), failure.metric);
+            }
+        }
+        for (place, reasons) in self.reasons {
+            if let Some(metric) = failed.get_mut(&groups[place].name) {
+                metric.reasons = reasons;
             }
         }
         for (place, group) in groups.iter().enumerate() {

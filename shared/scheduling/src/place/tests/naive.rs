@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::alloc::ClientStatus;
+use model::alloc::{ClientStatus, Reason, Shortfall};
 
 use super::cluster::{Cluster, GroupIs, Of, SpreadIs};
 
@@ -37,6 +37,22 @@ pub(super) struct Naive {
     told: BTreeSet<(usize, String)>,
 }
 
+/// What would be in use of a node.
+struct Totals {
+    lacks_cores: bool,
+    cpu: u32,
+    memory: u32,
+    allocs: u32,
+}
+
+impl Totals {
+    fn add(&mut self, cpu: u32, memory: u32) {
+        self.cpu += cpu;
+        self.memory += memory;
+        self.allocs += 1;
+    }
+}
+
 fn ended(client: ClientStatus) -> bool {
     matches!(client, ClientStatus::Failed | ClientStatus::Complete | ClientStatus::Lost)
 }
@@ -47,18 +63,25 @@ fn class(cluster: &Cluster, node: usize) -> String {
 }
 
 /// What keeps a group off a node whatever else is there.
-fn static_failure(cluster: &Cluster, group: &GroupIs, node: usize) -> Option<String> {
+fn static_failures(cluster: &Cluster, group: &GroupIs, node: usize) -> Vec<String> {
     let is = &cluster.nodes[node];
+    let mut failures = Vec::new();
     if !is.has_driver {
-        return Some("missing drivers".into());
+        failures.push("missing drivers".into());
     }
     if let Some(rack) = group.not_rack
         && is.rack == Some(rack)
     {
-        return Some(format!("${{meta.rack}} != r{rack}"));
+        failures.push(format!("${{meta.rack}} != r{rack}"));
     }
-    (group.gpus > is.gpus.saturating_sub(1)).then(|| "missing devices".into())
+    if group.gpus > is.gpus.saturating_sub(1) {
+        failures.push("missing devices".into());
+    }
+    failures
 }
+
+/// What keeps a group off a node, and how much is missing of an amount.
+type Obstacle = (Verdict, u32);
 
 impl Naive {
     /// What each node is told to be for a placement, in the nodes' order.
@@ -68,7 +91,7 @@ impl Naive {
 
     /// A failure of a class is told once for one of its nodes.
     pub(super) fn tell(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
-        let reason = static_failure(cluster, &cluster.groups[group], node)?;
+        let reason = static_failures(cluster, &cluster.groups[group], node).into_iter().next()?;
         let is_news = self.told.insert((group, class(cluster, node)));
         Some(if is_news { reason } else { "computed class ineligible".into() })
     }
@@ -77,90 +100,14 @@ impl Naive {
         if let Some(reason) = self.tell(cluster, group, node) {
             return Verdict::Filtered(reason);
         }
+        if let Some((first, _)) = self.obstacles(cluster, group, node).into_iter().next() {
+            return first;
+        }
         let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
-        if asked.wants_volume && !is.has_volume {
-            return Verdict::Filtered("missing compatible host volumes".into());
-        }
         let others = self.of_group(cluster, group, node);
-        if asked.distinct_hosts && others > 0 {
-            return Verdict::Filtered("distinct_hosts".into());
-        }
-        if let Some(allowed) = asked.racks_each {
-            let Some(rack) = is.rack else {
-                return Verdict::Filtered("missing property \"${meta.rack}\"".into());
-            };
-            let used = self.used(cluster, group, |node| cluster.nodes[node].rack == Some(rack));
-            if used >= allowed {
-                let text = format!("distinct_property: ${{meta.rack}}=r{rack} used by {used} allocs");
-                return Verdict::Filtered(text);
-            }
-        }
-        let exhausted = |what: &str| Verdict::Exhausted(what.to_owned());
-        let here = |new: &&New| new.node == node;
-        let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
-        if asked.static_port.is_some()
-            && (there.iter().any(|alloc| alloc.static_port.is_some())
-                || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
-        {
-            return exhausted("network: reserved port collision s=80");
-        }
-        let dynamic =
-            self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
-        if asked.dynamic_ports > usize::from(is.ports) - dynamic.count() {
-            return exhausted("network: dynamic port selection failed");
-        }
-        if asked.gpus > 0 {
-            let taken: BTreeSet<u64> = there
-                .iter()
-                .flat_map(|alloc| alloc.gpus.clone())
-                .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
-                .collect();
-            let free = (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
-            if free < asked.gpus {
-                return exhausted("devices: no devices match request");
-            }
-        }
-        let taken_cores: BTreeSet<u16> = there
-            .iter()
-            .flat_map(|alloc| alloc.cores.clone())
-            .chain(self.placed.iter().filter(here).flat_map(|new| new.cores.clone()))
-            .collect();
-        let free_cores: Vec<u16> =
-            (0..is.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
-        if free_cores.len() < asked.cores as usize {
-            return exhausted("cores");
-        }
-        let mhz = |cores: &[u16]| cores.iter().map(|core| is.cores[usize::from(*core)]).sum::<u32>();
-        let own_mhz = mhz(&free_cores[..asked.cores as usize]);
-        let amounts = |group: &GroupIs| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
-        let (mut cpu, mut memory, mut allocs) = (0, 0, 0);
-        for alloc in &there {
-            let (own_cpu, own_memory) = match alloc.of {
-                Of::Group(group) => amounts(&cluster.groups[group]),
-                Of::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
-            };
-            cpu += own_cpu + mhz(&alloc.cores);
-            memory += own_memory;
-            allocs += 1;
-        }
-        for new in self.placed.iter().filter(here) {
-            let (own_cpu, own_memory) = amounts(&cluster.groups[new.group]);
-            cpu += own_cpu + mhz(&new.cores);
-            memory += own_memory;
-            allocs += 1;
-        }
-        let (ask_cpu, ask_memory) = amounts(asked);
-        if is.max_allocs > 0 && allocs >= is.max_allocs {
-            return exhausted("max allocation exceeded");
-        }
-        if cpu + ask_cpu + own_mhz > is.cpu_mhz {
-            return exhausted("cpu");
-        }
-        if memory + ask_memory > is.memory_mb {
-            return exhausted("memory");
-        }
+        let Totals { cpu, memory, .. } = self.totals(cluster, group, node);
         let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
-        let total = free(cpu + ask_cpu + own_mhz, is.cpu_mhz) + free(memory + ask_memory, is.memory_mb);
+        let total = free(cpu, is.cpu_mhz) + free(memory, is.memory_mb);
         let fitness = if cluster.spreads_out { total - 2.0 } else { 20.0 - total };
         let mut scores = vec![fitness.clamp(0.0, 18.0) / 18.0];
         if others > 0 {
@@ -178,6 +125,135 @@ impl Naive {
             scores.push(spread);
         }
         Verdict::Scores(scores.iter().sum::<f64>() / scores.len() as f64)
+    }
+
+    /// Everything that keeps a group off a node, what is met first before the rest.
+    fn obstacles(&self, cluster: &Cluster, group: usize, node: usize) -> Vec<Obstacle> {
+        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let filtered = |what: String| (Verdict::Filtered(what), 0);
+        let exhausted = |what: &str, missing: u32| (Verdict::Exhausted(what.to_owned()), missing);
+        let mut obstacles: Vec<Obstacle> =
+            static_failures(cluster, asked, node).into_iter().map(filtered).collect();
+        if asked.wants_volume && !is.has_volume {
+            obstacles.push(filtered("missing compatible host volumes".into()));
+        }
+        if asked.distinct_hosts && self.of_group(cluster, group, node) > 0 {
+            obstacles.push(filtered("distinct_hosts".into()));
+        }
+        if let Some(allowed) = asked.racks_each {
+            match is.rack {
+                None => obstacles.push(filtered("missing property \"${meta.rack}\"".into())),
+                Some(rack) => {
+                    let used = self.used(cluster, group, |node| cluster.nodes[node].rack == Some(rack));
+                    if used >= allowed {
+                        let text = format!("distinct_property: ${{meta.rack}}=r{rack} used by {used} allocs");
+                        obstacles.push(filtered(text));
+                    }
+                }
+            }
+        }
+        let here = |new: &&New| new.node == node;
+        let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
+        let dynamic =
+            self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
+        if asked.static_port.is_some()
+            && (there.iter().any(|alloc| alloc.static_port.is_some())
+                || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
+        {
+            obstacles.push(exhausted("network: reserved port collision s=80", 0));
+        } else if asked.dynamic_ports > usize::from(is.ports) - dynamic.count() {
+            obstacles.push(exhausted("network: dynamic port selection failed", 0));
+        }
+        if asked.gpus > 0 && is.gpus > asked.gpus {
+            let taken: BTreeSet<u64> = there
+                .iter()
+                .flat_map(|alloc| alloc.gpus.clone())
+                .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
+                .collect();
+            let free = (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
+            if free < asked.gpus {
+                obstacles.push(exhausted("devices: no devices match request", 0));
+            }
+        }
+        let totals = self.totals(cluster, group, node);
+        if totals.lacks_cores {
+            obstacles.push(exhausted("cores", 0));
+        }
+        if is.max_allocs > 0 && totals.allocs > is.max_allocs {
+            obstacles.push(exhausted("max allocation exceeded", totals.allocs - is.max_allocs));
+        }
+        if totals.cpu > is.cpu_mhz {
+            obstacles.push(exhausted("cpu", totals.cpu - is.cpu_mhz));
+        }
+        if totals.memory > is.memory_mb {
+            obstacles.push(exhausted("memory", totals.memory - is.memory_mb));
+        }
+        obstacles
+    }
+
+    /// What would be in use of a node with one more of a group.
+    fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
+        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let here = |new: &&New| new.node == node;
+        let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
+        let taken_cores: BTreeSet<u16> = there
+            .iter()
+            .flat_map(|alloc| alloc.cores.clone())
+            .chain(self.placed.iter().filter(here).flat_map(|new| new.cores.clone()))
+            .collect();
+        let free_cores: Vec<u16> =
+            (0..is.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
+        let mhz = |cores: &[u16]| cores.iter().map(|core| is.cores[usize::from(*core)]).sum::<u32>();
+        let own_cores = free_cores.get(..asked.cores as usize);
+        let amounts = |group: &GroupIs| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
+        let (ask_cpu, ask_memory) = amounts(asked);
+        let own_mhz = own_cores.map_or(0, mhz);
+        let mut totals = Totals {
+            lacks_cores: own_cores.is_none(),
+            cpu: ask_cpu + own_mhz,
+            memory: ask_memory,
+            allocs: 1,
+        };
+        for alloc in &there {
+            let (own_cpu, own_memory) = match alloc.of {
+                Of::Group(group) => amounts(&cluster.groups[group]),
+                Of::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
+            };
+            totals.add(own_cpu + mhz(&alloc.cores), own_memory);
+        }
+        for new in self.placed.iter().filter(here) {
+            let (own_cpu, own_memory) = amounts(&cluster.groups[new.group]);
+            totals.add(own_cpu + mhz(&new.cores), own_memory);
+        }
+        totals
+    }
+
+    /// What reasons there are for a group to get no node, as they are told.
+    pub(super) fn reasons(&self, cluster: &Cluster, group: usize) -> Vec<Reason> {
+        let mut obstacles: BTreeMap<String, Vec<(u32, bool)>> = BTreeMap::new();
+        for node in 0..cluster.nodes.len() {
+            let here = self.obstacles(cluster, group, node);
+            let alone = here.len() == 1;
+            for (obstacle, missing) in here {
+                let (Verdict::Filtered(name) | Verdict::Exhausted(name)) = obstacle else { continue };
+                obstacles.entry(name).or_default().push((missing, alone));
+            }
+        }
+        let reason = |(name, nodes): (String, Vec<(u32, bool)>)| {
+            let of_alone: Vec<u32> =
+                nodes.iter().filter(|(_, alone)| *alone).map(|(missing, _)| *missing).collect();
+            let all = || nodes.iter().map(|(missing, _)| *missing).collect();
+            let amounts = if of_alone.is_empty() { all() } else { of_alone.clone() };
+            let least = *amounts.iter().min().expect("it keeps a node away");
+            let such = amounts.iter().filter(|missing| **missing == least).count() as u32;
+            Reason {
+                name: name.into(),
+                nodes: nodes.len() as u32,
+                alone: of_alone.len() as u32,
+                shortfall: (least > 0).then_some(Shortfall { amount: least, nodes: such }),
+            }
+        };
+        obstacles.into_iter().map(reason).collect()
     }
 
     /// Allocations of the snapshot that count on a node.
@@ -276,7 +352,7 @@ impl Naive {
     fn lowest(&self, cluster: &Cluster, group: usize, weight: f64) -> f64 {
         let asked = &cluster.groups[group];
         let feasible =
-            (0..cluster.nodes.len()).filter(|node| static_failure(cluster, asked, *node).is_none());
+            (0..cluster.nodes.len()).filter(|node| static_failures(cluster, asked, *node).is_empty());
         let racks: BTreeSet<u64> = feasible.filter_map(|node| cluster.nodes[node].rack).collect();
         let mut lowest = -1.0f64;
         for spread in &asked.spreads {

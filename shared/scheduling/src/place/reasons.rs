@@ -1,0 +1,222 @@
+//! Why a group gets no node: everything that keeps it from each, and not, as metrics have it, what is met first. With
+//! it people can be told what to change: a reason that alone keeps many nodes away, or the little memory that is missing.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use model::Text;
+use model::alloc::{Demand, Reason, Shortfall};
+
+use super::candidates::{Candidates, Turn};
+use super::world::World;
+use crate::feasible::{Feasibility, Pieces};
+use crate::room::Exhausted;
+
+/// How many reasons are kept, those that alone keep the most nodes away first.
+const REASONS_MAX: usize = 20;
+
+/// What keeps a group from all nodes of a kind: reasons by number, and what the nodes have none of.
+type OfKind = Vec<(usize, Option<Pieces>)>;
+
+/// What keeps a group from the nodes in `slots`, if nobody makes room. Every node's part in it is that of the room now.
+pub(super) fn reasons<'a>(
+    world: &World<'a>,
+    candidates: &mut Candidates<'a>,
+    (feasibility, group): (&Feasibility<'a>, usize),
+    turn: &Turn<'_, 'a>,
+    slots: impl Iterator<Item = u32>,
+) -> Vec<Reason> {
+    let mut tally = Tally::default();
+    let mut of_kinds: Vec<Option<OfKind>> = vec![None; world.state.node_kinds()];
+    let mut none_of = Vec::new();
+    for slot in slots {
+        let node = world.room.node(slot);
+        let (page, place) = node.page();
+        let of_kind = of_kinds[page.kind[place] as usize].get_or_insert_with(|| {
+            let failures = feasibility.failures(group, node, false);
+            failures.map(|(reason, pieces)| (tally.number(&reason), pieces)).collect()
+        });
+        none_of.clear();
+        for (reason, pieces) in of_kind {
+            tally.hit(*reason, 0);
+            none_of.extend(*pieces);
+        }
+        for (reason, pieces) in feasibility.failures(group, node, true) {
+            tally.meet(&reason, 0);
+            none_of.extend(pieces);
+        }
+        candidates.failures(world, slot, turn).for_each(|reason| tally.meet(&reason, 0));
+        let demand = pieces(world, candidates, (slot, turn), &none_of, &mut tally);
+        for (short, by) in world.room.shortfalls(slot, demand) {
+            tally.meet(&short.as_str().into(), by);
+        }
+        tally.settle();
+    }
+    tally.into_reasons()
+}
+
+/// Counts what a node cannot give of what it hands out in pieces, and has some of. Returns the amounts that are asked of
+/// it with the rest.
+fn pieces(
+    world: &World<'_>,
+    candidates: &Candidates<'_>,
+    (slot, turn): (u32, &Turn<'_, '_>),
+    none_of: &[Pieces],
+    tally: &mut Tally,
+) -> Demand {
+    let ask = &candidates.ask;
+    if ask.is_plain() {
+        return ask.demand;
+    }
+    let mut draft = world.room.draft(slot, turn.id);
+    let mut note = |step: Result<(), Exhausted>| {
+        if let Err(Exhausted(reason)) = step {
+            tally.meet(&reason, 0);
+        }
+    };
+    let has_some = |pieces: Pieces| !none_of.contains(&pieces);
+    note(draft.check_node());
+    if has_some(Pieces::Network) {
+        let of_tasks = ask.tasks.iter().filter_map(|task| task.network);
+        ask.network.into_iter().for_each(|network| note(draft.group_network(network)));
+        of_tasks.for_each(|network| note(draft.task_network(network)));
+    }
+    for task in &ask.tasks {
+        if has_some(Pieces::Devices) {
+            note(draft.task_devices(task));
+        }
+        note(draft.task_cores(task));
+    }
+    draft.demand(ask.demand)
+}
+
+/// Counts what keeps nodes away, a node at a time.
+#[derive(Debug, Default)]
+struct Tally {
+    numbers: HashMap<Text, usize>,
+    reasons: Vec<Counted>,
+    /// What keeps the node at hand away, and how much of it is missing there.
+    of_node: Vec<(usize, u32)>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    reason: Reason,
+    /// Whether its shortfall is of nodes that nothing else keeps away.
+    of_alone: bool,
+}
+
+impl Tally {
+    fn number(&mut self, name: &Text) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let reason = Reason { name: Text::clone(name), nodes: 0, alone: 0, shortfall: None };
+        self.reasons.push(Counted { reason, of_alone: false });
+        self.numbers.insert(Text::clone(name), self.reasons.len() - 1);
+        self.reasons.len() - 1
+    }
+
+    fn meet(&mut self, name: &Text, missing: u32) {
+        let number = self.number(name);
+        self.hit(number, missing);
+    }
+
+    fn hit(&mut self, number: usize, missing: u32) {
+        if !self.of_node.iter().any(|(known, _)| *known == number) {
+            self.of_node.push((number, missing));
+        }
+    }
+
+    /// Ends a node.
+    fn settle(&mut self) {
+        let alone = self.of_node.len() == 1;
+        for (number, missing) in self.of_node.drain(..) {
+            let counted = &mut self.reasons[number];
+            counted.reason.nodes += 1;
+            counted.reason.alone += u32::from(alone);
+            if missing > 0 {
+                counted.lack(missing, alone);
+            }
+        }
+    }
+
+    fn into_reasons(self) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> = self.reasons.into_iter().map(|counted| counted.reason).collect();
+        let order =
+            |reason: &Reason| (Reverse(reason.alone), Reverse(reason.nodes), Text::clone(&reason.name));
+        reasons.sort_by_cached_key(order);
+        reasons.truncate(REASONS_MAX);
+        reasons
+    }
+}
+
+impl Counted {
+    fn lack(&mut self, missing: u32, alone: bool) {
+        let least = self.reason.shortfall.map(|shortfall| (!self.of_alone, shortfall.amount));
+        let this = (!alone, missing);
+        match &mut self.reason.shortfall {
+            Some(shortfall) if least == Some(this) => shortfall.nodes += 1,
+            Some(_) if least < Some(this) => {}
+            shortfall => {
+                *shortfall = Some(Shortfall { amount: missing, nodes: 1 });
+                self.of_alone = alone;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
+        let mut tally = Tally::default();
+        for node in nodes {
+            node.iter().for_each(|(name, missing)| tally.meet(&(*name).into(), *missing));
+            tally.settle();
+        }
+        tally.into_reasons()
+    }
+
+    fn reason(name: &str, nodes: u32, alone: u32, shortfall: Option<(u32, u32)>) -> Reason {
+        let shortfall = shortfall.map(|(amount, nodes)| Shortfall { amount, nodes });
+        Reason { name: name.into(), nodes, alone, shortfall }
+    }
+
+    #[test]
+    fn each_reason_counts_its_nodes_and_those_that_it_alone_keeps_away() {
+        let found = told(&[
+            &[("memory", 300), ("disk", 5)],
+            &[("memory", 700)],
+            &[],
+            &[("memory", 512)],
+            &[("memory", 512)],
+            &[("missing drivers", 0)],
+            &[("disk", 5)],
+            &[("missing drivers", 0), ("missing drivers", 0)],
+        ]);
+        let expected = [
+            // The 300 would not help: that node has too little disk, too.
+            reason("memory", 4, 3, Some((512, 2))),
+            reason("missing drivers", 2, 2, None),
+            reason("disk", 2, 1, Some((5, 1))),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn shortfalls_of_nodes_with_other_troubles_count_where_there_are_no_others() {
+        let found =
+            told(&[&[("cpu", 7), ("memory", 1)], &[("cpu", 3), ("memory", 2)], &[("cpu", 3), ("memory", 1)]]);
+        assert_eq!(found, [reason("cpu", 3, 0, Some((3, 2))), reason("memory", 3, 0, Some((1, 2)))]);
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let names: Vec<String> = (0..2 * REASONS_MAX).map(|number| format!("reason {number:02}")).collect();
+        let nodes: Vec<[(&str, u32); 1]> = names.iter().map(|name| [(&**name, 0)]).collect();
+        let nodes: Vec<&[(&str, u32)]> = nodes.iter().map(|node| &node[..]).collect();
+        assert_eq!(told(&nodes).len(), REASONS_MAX);
+    }
+}

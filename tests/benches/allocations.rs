@@ -11,6 +11,10 @@ use model::{AllocId, EvalId, NodeId};
 use state::{Replica, State};
 use tests::build::{self, Ids, Log};
 
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const NODES: u64 = 5_000;
 const JOBS: u64 = 1_000;
 const ALLOCS_PER_JOB: u32 = 1_000;

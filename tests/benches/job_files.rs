@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use jobspec::{Options, parse};
 
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long each line is measured.
 const WINDOW: Duration = Duration::from_secs(2);
 

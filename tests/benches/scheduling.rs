@@ -16,6 +16,10 @@ use scheduling::{Attempt, Proposal, schedule};
 use state::State;
 use tests::build::{self, Ids, Log, NOW};
 
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const NODES: u64 = 10_000;
 /// Jobs that are there before, and how many allocations each has.
 const OTHERS: u64 = 20;

@@ -24,6 +24,10 @@ use scheduling::{Attempt, Proposal, schedule};
 use state::State;
 use tests::build::{Ids, Log, NOW};
 
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What the reference was recorded at.
 const RECORDED: &str = include_str!("../data/benchmark.csv");
 /// Attempts for each cell.

@@ -18,6 +18,10 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, Command};
 
+/// Many small pieces that live long, on several threads: figures in `docs/architecture.md`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Does what the process's arguments say.
 pub fn main() -> ExitCode {
     let mut tree = Cli::command();

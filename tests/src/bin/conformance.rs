@@ -61,6 +61,11 @@ fn replay(scenes: &[Scene]) -> (usize, usize) {
         println!("{name} waits for something: {}", what.lines().collect::<Vec<_>>().join(" "));
     }
     println!("{} scenes wait for what is not built", not_built.len());
+    for scene in scenes.iter().filter(|scene| !not_built.contains_key(&scene.name)) {
+        for (step, how) in scene.departures() {
+            println!("{} step {step} is answered otherwise: {how}", scene.name);
+        }
+    }
     (passed, passed + failed)
 }
 

@@ -56,7 +56,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// Starts one with the usual configuration and this, and waits until its node is ready.
+    /// Starts one with the usual configuration and this, and waits until its node is ready and its first key is made.
     ///
     /// # Errors
     /// With what it says is not built of its configuration.
@@ -88,7 +88,10 @@ impl Agent {
         let end = Instant::now() + PATIENCE;
         loop {
             let nodes = agent.api.try_get("/v1/nodes").await;
-            if nodes.is_ok_and(|nodes| nodes[0]["Status"] == "ready") {
+            let keys = agent.api.try_get("/.well-known/jwks.json").await;
+            if nodes.is_ok_and(|nodes| nodes[0]["Status"] == "ready")
+                && keys.is_ok_and(|keys| keys["keys"][0].is_object())
+            {
                 return Ok(agent);
             }
             if agent.process.try_wait().expect("one's own children can be waited for").is_some() {

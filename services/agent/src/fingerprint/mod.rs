@@ -33,6 +33,8 @@ pub(crate) struct Machine {
     cores: Vec<Core>,
     cpu_model: String,
     host_name: Text,
+    /// The control group that tasks run in, which is the agent's own: none are made for them.
+    cgroup: Text,
     disk: Disk,
 }
 
@@ -64,6 +66,7 @@ impl Machine {
             cores: cores.collect(),
             cpu_model: cpus.first().map(|cpu| cpu.brand().to_owned()).unwrap_or_default(),
             host_name: System::host_name().unwrap_or_else(|_| "localhost".into()).into(),
+            cgroup: cgroup(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()).into(),
             disk: Disk::look(allocs),
         }
     }
@@ -81,6 +84,11 @@ impl Machine {
     fn total_mhz(&self) -> u32 {
         self.cores.iter().fold(0, |mhz, core| mhz.saturating_add(core.mhz()))
     }
+}
+
+/// The control group of version 2 that a process is in, as the kernel lists them; empty if there is none.
+fn cgroup(list: &str) -> &str {
+    list.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default()
 }
 
 /// A core's speed as the kernel gives it, 0 if it does not.
@@ -155,6 +163,7 @@ pub(crate) fn node_spec(
             cores: Vec::new(),
         },
         drivers: infos,
+        cgroup_parent: Text::clone(&machine.cgroup),
         ..NodeSpec::default()
     };
     spec.computed_class = class::computed_class(&spec);

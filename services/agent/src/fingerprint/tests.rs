@@ -39,3 +39,12 @@ fn looking_again_finds_the_same() {
     second.meta.insert("rack".into(), "r7".into());
     assert!(!is_same(&first, &second));
 }
+
+#[test]
+fn the_control_group_is_that_of_the_second_version() {
+    assert_eq!(
+        cgroup("9:name=systemd:/init\n4:memory:/x\n0::/system.slice/drover.service\n"),
+        "/system.slice/drover.service"
+    );
+    assert_eq!(cgroup("4:memory:/x\n"), "");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::public;
 use crate::invalid::{At, Invalid};
-use crate::mirror::{Member, Mirror, carried, mirror, text_members};
+use crate::mirror::{Member, Mirror, carried, mirror, text_members, write_even_empty};
 use crate::node::{
     Drain, DrainStatus, Driver, Eligibility, LastDrain, Node, NodeEvent, NodeHostVolume, NodeServerSide,
     NodeSpec, NodeStatus, Secret,
@@ -82,7 +82,7 @@ impl Mirror for Node {
             node_resources: spec.resources.write(),
             reserved_resources: spec.reserved.write(),
             links: spec.links.write(),
-            meta: spec.meta.write(),
+            meta: write_even_empty(&spec.meta),
             node_class: spec.node_class.write(),
             node_pool: spec.node_pool.write(),
             computed_class: spec.computed_class.write(),
@@ -96,7 +96,7 @@ impl Mirror for Node {
             drivers: spec.drivers.write(),
             csi_controller_plugins: spec.csi_controllers.write(),
             csi_node_plugins: spec.csi_nodes.write(),
-            host_volumes: spec.host_volumes.write(),
+            host_volumes: write_even_empty(&spec.host_volumes),
             gc_volumes_on_node_gc: spec.gc_volumes.write(),
             host_networks: spec.host_networks.write(),
             last_drain: server.last_drain.write(),

@@ -48,7 +48,7 @@ pub(super) fn reasons<'a>(
         candidates.failures(world, slot, turn).for_each(|reason| tally.meet(&reason, 0));
         let demand = pieces(world, candidates, (slot, turn), &none_of, &mut tally);
         for (short, by) in world.room.shortfalls(slot, demand) {
-            tally.meet(&short.as_str().into(), by);
+            tally.meet(short.as_str(), by);
         }
         tally.settle();
     }
@@ -107,17 +107,18 @@ struct Counted {
 }
 
 impl Tally {
-    fn number(&mut self, name: &Text) -> usize {
+    fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
-        let reason = Reason { name: Text::clone(name), nodes: 0, alone: 0, shortfall: None };
+        let name = Text::from(name);
+        self.numbers.insert(Text::clone(&name), self.reasons.len());
+        let reason = Reason { name, nodes: 0, alone: 0, shortfall: None };
         self.reasons.push(Counted { reason, of_alone: false });
-        self.numbers.insert(Text::clone(name), self.reasons.len() - 1);
         self.reasons.len() - 1
     }
 
-    fn meet(&mut self, name: &Text, missing: u32) {
+    fn meet(&mut self, name: &str, missing: u32) {
         let number = self.number(name);
         self.hit(number, missing);
     }
@@ -173,7 +174,7 @@ mod tests {
     fn told(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
         let mut tally = Tally::default();
         for node in nodes {
-            node.iter().for_each(|(name, missing)| tally.meet(&(*name).into(), *missing));
+            node.iter().for_each(|(name, missing)| tally.meet(name, *missing));
             tally.settle();
         }
         tally.into_reasons()

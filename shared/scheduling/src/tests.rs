@@ -186,21 +186,26 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
 
 /// Node 2 is disconnected, and what was there runs on node 1 meanwhile; this was said of it last.
 fn replaced_while_away(said: ClientStatus) -> Scene {
+    one_replaced_while_away(0, said)
+}
+
+/// The same of the allocation with that number.
+fn one_replaced_while_away(name: u32, said: ClientStatus) -> Scene {
     let mut second = [0xa; 16];
-    (second[14], second[15]) = (1, 0);
+    (second[14], second[15]) = (1, name as u8);
     let away =
         two_nodes().server_side(2, |server| server.status = NodeStatus::Disconnected).job_with(|spec| {
             let lost_after = Nanos::from_mins(10);
             let disconnect = DisconnectStrategy { lost_after, ..DisconnectStrategy::default() };
             spec.task_groups[0].disconnect = Some(disconnect);
         });
-    let away = away.alloc_with(0, 2, |alloc| {
+    let away = away.alloc_with(name, 2, |alloc| {
         alloc.client_status = said;
         let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
         let next = Some(AllocId::from_bytes(second));
         alloc.extra = AllocExtra { states: vec![unknown], next, ..AllocExtra::default() };
     });
-    away.running(0, 1)
+    away.running(name, 1)
 }
 
 #[test]
@@ -223,6 +228,16 @@ fn what_was_back_for_a_moment_only_is_not_replaced_again() {
     let text = rescheduling.describe();
     assert!(!text.contains("place") && !text.contains("stop"), "{text}");
     assert!(text.contains("unknown"), "{text}");
+}
+
+#[test]
+fn a_name_goes_on_from_replacement_to_replacement() {
+    // Departs from: the first, still away, has the name as well.
+    let scene = one_replaced_while_away(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
+    let scene = scene.node(3, 4_000, 8_192).running(0, 3);
+    let both_away = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
+    let text = both_away.describe();
+    assert!(text.contains("place job.web[1] on node-3 for job.web[1] on node-1"), "{text}");
 }
 
 #[test]

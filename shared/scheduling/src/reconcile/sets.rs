@@ -124,11 +124,13 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Those whose names are in use, each once.
+    /// Those whose names are in use, each once. What was replaced while it was away shares its name with its
+    /// successor, which is not given another for that (departs from ).
     pub(super) fn named(&self) -> impl Iterator<Item = AllocRef<'a>> {
+        let untainted = self.untainted.iter().filter(|alloc| !self.is_replaced_while_away(**alloc));
         let now = self.now.iter().filter(|alloc| !is_migrating(**alloc));
         let lost = self.lost.iter().filter(|alloc| !self.has_replacement(**alloc));
-        self.untainted.iter().chain(&self.migrating).chain(now).chain(lost).copied()
+        untainted.chain(&self.migrating).chain(now).chain(lost).copied()
     }
 
     /// What stops is neither rescheduled nor marked as unknown.

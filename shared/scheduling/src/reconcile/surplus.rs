@@ -64,7 +64,6 @@ impl<'a> Sets<'a> {
             let gone_ids = ids(gone.iter().copied());
             self.untainted.retain(|alloc| !gone_ids.contains(&alloc.id()));
             for alloc in gone {
-                plan.names.release(number(alloc));
                 plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
             }
         }
@@ -106,11 +105,13 @@ impl<'a> Sets<'a> {
         if *surplus == 0 {
             return;
         }
+        let shares_name = |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc);
+        let sharing = ids(self.untainted.iter().copied().filter(shares_name));
         self.untainted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
         self.untainted.retain(|alloc| {
             let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && which(*alloc);
             if goes {
-                if frees_names {
+                if frees_names && !sharing.contains(&alloc.id()) {
                     plan.names.release(number(*alloc));
                 }
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));

@@ -62,8 +62,8 @@ fn replay(scenes: &[Scene]) -> (usize, usize) {
     }
     println!("{} scenes wait for what is not built", not_built.len());
     for scene in scenes.iter().filter(|scene| !not_built.contains_key(&scene.name)) {
-        for (step, how) in scene.departures() {
-            println!("{} step {step} is answered otherwise: {how}", scene.name);
+        for departure in scene.departures() {
+            println!("{} step {} is answered otherwise: {}", scene.name, departure.step, departure.how);
         }
     }
     (passed, passed + failed)

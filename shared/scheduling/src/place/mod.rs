@@ -198,17 +198,30 @@ impl<'a> Placer<'a> {
 
     /// Everything that keeps one from those nodes of the base set that are asked about.
     fn reasons(&mut self, wish: &Wish<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
+        self.at_turn(wish, &[], false, |world, candidates, feasibility, base, turn| {
+            let nodes = slots(&base.words).filter(|slot| asks(*slot));
+            reasons::reasons(world, candidates, (feasibility, wish.group), turn, nodes)
+        })
+    }
+
+    /// Looks at the candidates as they are at a placement's turn.
+    fn at_turn<T>(
+        &mut self,
+        wish: &Wish<'a>,
+        penalised: &[u32],
+        preempts: bool,
+        look: impl FnOnce(&World<'a>, &mut Candidates<'a>, &mut Feasibility<'a>, &BaseNodes, &Turn<'_, 'a>) -> T,
+    ) -> T {
         let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
         let candidates = groups[wish.group].as_mut().expect("it is asked for before");
         candidates.catch_up(&self.world);
         let volumes = candidates.volumes.take();
         let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
-        let turn = Turn { id: wish.id, penalised: &[], volumes: asked, preempts: false };
-        let nodes = slots(&base.words).filter(|slot| asks(*slot));
-        let reasons = reasons::reasons(&self.world, candidates, (feasibility, wish.group), &turn, nodes);
+        let turn = Turn { id: wish.id, penalised, volumes: asked, preempts };
+        let seen = look(&self.world, candidates, feasibility, base, &turn);
         drop(turn);
         candidates.volumes = volumes;
-        reasons
+        seen
     }
 
     /// Has the predecessor's stop staged while a node is chosen, and takes it back if there is none.
@@ -316,42 +329,33 @@ impl<'a> Placer<'a> {
 
     /// What a first pass would find, without looking at every node.
     fn best(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Shortly<'a> {
-        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        let candidates = self.stacks[wish.version.0].groups[wish.group].as_ref();
+        let candidates = candidates.expect("it is asked for before");
         let is_told_shortly = candidates.is_told_shortly() && prefers.preferred.is_none();
         if wish.explain && !is_told_shortly || candidates.differ_by_placement() {
             return Shortly::Unknown;
         }
-        candidates.catch_up(&self.world);
-        let volumes = candidates.volumes.take();
-        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
-        let turn = Turn { id: wish.id, penalised: &prefers.penalised, volumes: asked, preempts: false };
-        let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
-        let preferred =
-            preferred.and_then(|slot| Some((slot, candidates.look_at(&self.world, slot, &turn).ok()?)));
-        let found = match preferred {
-            Some((slot, place)) => Shortly::Found(slot, place, None),
-            None => {
-                candidates.get_ready(&self.world, &turn);
-                let best = candidates.best(&self.world, &turn);
-                let is_told = wish.explain || best.is_none() && is_told_shortly;
-                let metric = is_told.then(|| {
-                    let of = (&*base, wish.group);
-                    Box::new(scan::tell(&self.world, candidates, feasibility, of, &turn))
-                });
-                match (best, metric) {
-                    (Some((slot, place)), metric) => {
-                        feasibility.pass_in_silence(wish.group);
-                        Shortly::Found(slot, place, metric)
-                    }
-                    (None, Some(metric)) => Shortly::Nothing(metric),
-                    (None, None) => Shortly::Unknown,
-                }
+        self.at_turn(wish, &prefers.penalised, false, |world, candidates, feasibility, base, turn| {
+            let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
+            let preferred =
+                preferred.and_then(|slot| Some((slot, candidates.look_at(world, slot, turn).ok()?)));
+            if let Some((slot, place)) = preferred {
+                return Shortly::Found(slot, place, None);
             }
-        };
-        drop(turn);
-        candidates.volumes = volumes;
-        found
+            candidates.get_ready(world, turn);
+            let best = candidates.best(world, turn);
+            let is_told = wish.explain || best.is_none() && is_told_shortly;
+            let metric = is_told
+                .then(|| Box::new(scan::tell(world, candidates, feasibility, (base, wish.group), turn)));
+            match (best, metric) {
+                (Some((slot, place)), metric) => {
+                    feasibility.pass_in_silence(wish.group);
+                    Shortly::Found(slot, place, metric)
+                }
+                (None, Some(metric)) => Shortly::Nothing(metric),
+                (None, None) => Shortly::Unknown,
+            }
+        })
     }
 
     fn pass_preferring(&mut self, wish: &Wish<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
@@ -365,16 +369,9 @@ impl<'a> Placer<'a> {
     }
 
     fn pass(&mut self, wish: &Wish<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
-        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
-        candidates.catch_up(&self.world);
-        let volumes = candidates.volumes.take();
-        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
-        let turn = Turn { id: wish.id, penalised, volumes: asked, preempts };
-        let scan = scan(&self.world, candidates, feasibility, (base, wish.group), &turn, nodes);
-        drop(turn);
-        candidates.volumes = volumes;
-        scan
+        self.at_turn(wish, penalised, preempts, |world, candidates, feasibility, base, turn| {
+            scan(world, candidates, feasibility, (base, wish.group), turn, nodes)
+        })
     }
 
     fn settle(&mut self, wish: &Wish<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos bench conformance toolchain servers
+.PHONY: help demo test chaos bench profile conformance toolchain servers
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -26,8 +26,11 @@ test: toolchain servers ## Checks format and lints, and runs every test
 chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
 
-bench: toolchain servers ## Runs the benchmarks; ONLY=allocations runs that one
-	cargo bench --workspace $(LOCKED) --bench '$(or $(ONLY),*)'
+bench: toolchain servers ## Runs the benchmarks; ONLY=burst runs that one, ADDR=http://host:port measures what is there
+	@LOCKED=$(LOCKED) .ci/bench
+
+profile: toolchain servers ## Draws where a benchmark's time goes, as a flame graph; ONLY=burst
+	@LOCKED=$(LOCKED) .ci/profile
 
 conformance: toolchain servers ## Compares the scheduler, job files or the HTTP API with recorded cases; CASES=<folder or file>
 	@# Scenes of the API are played to the second of these.

@@ -1,67 +1,81 @@
 //! A burst: one job of 10,000 on 10,000 simulated nodes, from `job run` to the moment at which its plan is durable; and
 //! how long one small job takes where nothing else happens.
 //!
-//! Every service is a process of its own; PostgreSQL and NATS are private and on the same machine, commits go to the
-//! disk. Whoever is told of a change set on the feed knows that it is durable: an observer that follows from the first
-//! one takes the times. A small job is two commits, so what the disk takes for one is shown beside it. `NODES`, `COUNT`,
-//! `ROUNDS` and `SMALL` change the sizes, `BINARY` measures another build.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+//! PostgreSQL and NATS are private and on the same machine, commits go to the disk; the services run in one process, and
+//! then each in its own (`WAY=one` or `many`). Whoever is told of a change set on the feed knows that it is durable: an
+//! observer that follows from the first one takes the times. A small job is two commits, so what the disk takes for one is
+//! shown beside it. `NODES`, `COUNT`, `ROUNDS` and `SMALL` change the sizes, `BINARY` measures another build; `ADDR`
+//! measures whatever speaks the API there, as its clients see it, with one allocation for each node that it has.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use tests::benched::table::{head, line};
-use tests::benched::{Benched, Placed};
+use tests::benched::table::{Line, percentile, section};
+use tests::benched::{Benched, Placed, Remote, Target, Way, run, size};
+
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
-const PROCESSES: [&str; 6] =
-    ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("the system has threads to give").block_on(run());
+    run(async {
+        if let Some(remote) = Remote::wanted() {
+            section(&format!("burst, at {}", remote.api()));
+            let nodes = remote.nodes().await;
+            return measure(&mut Target::Theirs(remote), size("COUNT", nodes), nodes).await;
+        }
+        let nodes = size("NODES", 10_000);
+        for way in Way::wanted() {
+            let mut cluster = Benched::start_in(BINARY, way).await;
+            section(&format!("burst, {nodes} nodes, {way}"));
+            Line::millis("8 KB written and flushed to the disk (ms)", &flushes()).put();
+            let began = Instant::now();
+            let ready = cluster.spawn_nodes(nodes).await;
+            Line::millis(format!("{nodes} nodes registered and ready (ms)"), &[ready - began]).put();
+            measure(&mut Target::Ours(Box::new(cluster)), size("COUNT", 10_000), nodes).await;
+        }
+    });
 }
 
-async fn run() {
-    let [nodes, count, rounds, small] = [("NODES", 10_000), ("COUNT", 10_000), ("ROUNDS", 5), ("SMALL", 100)]
-        .map(|(name, usual)| {
-            std::env::var(name).map_or(usual, |text| text.parse().expect("a size is a number"))
-        });
-    let mut cluster = Benched::start(BINARY, &PROCESSES).await;
-    println!("burst: {nodes} simulated nodes, each service a process of its own, durable commits\n");
-    println!("{}", head());
-    println!("{}", line("8 KB written and flushed to the disk (ms)", flushes(), "", ""));
-
-    let began = Instant::now();
-    let ready = cluster.spawn_nodes(nodes).await;
-    println!("{}", line("nodes registered and ready, all (ms)", vec![ready - began], "", ""));
-
+async fn measure(target: &mut Target, count: u64, nodes: u64) {
+    let (rounds, small) = (size("ROUNDS", 5), size("SMALL", 100));
     // Whatever is done for the first time only is done then.
-    cluster.place("warm-up", 1, Instant::now()).await;
-    let small: Vec<Placed> = placed(&mut cluster, "small", small, 1).await;
-    let large: Vec<Placed> = placed(&mut cluster, "large", rounds, count).await;
-    let registered = small.iter().map(|job| job.registered).collect();
-    println!("{}", line("a small job: registered (ms)", registered, "", ""));
-    // Half of them in 5 ms, all but a hundredth in 20 ms.
-    println!("{}", line("  placed", small.iter().map(|job| job.placed).collect(), "5, 20", "1.5"));
-    let what = format!("one job of {count}: registered (ms)");
-    println!("{}", line(&what, large.iter().map(|job| job.registered).collect(), "", ""));
-    // 200 ms are the first goal, 100 ms what a release must keep.
-    println!(
-        "{}",
-        line("  placed, all of it", large.iter().map(|job| job.placed).collect(), "200, 100", "10")
-    );
-    let running = large.iter().map(|job| job.running).collect();
-    println!("{}", line("  reported running, all of it", running, "", ""));
-}
-
-/// Registers jobs one after the other.
-async fn placed(cluster: &mut Benched, name: &str, rounds: u64, count: u64) -> Vec<Placed> {
-    let mut placed = Vec::new();
-    for round in 0..rounds {
-        placed.push(cluster.place(&format!("{name}-{round}"), count, Instant::now()).await);
+    target.place("warm-up", 1).await;
+    let mut times = Vec::new();
+    for round in 0..small {
+        times.push(target.place(&format!("small-{round}"), 1).await);
     }
-    placed
+    let placed: Vec<Duration> = times.iter().map(|job| job.placed).collect();
+    let registered = times.iter().map(|job| job.registered).collect();
+    Line::millis("one small job: registered, p50 (ms)", &percentile(registered, 50)).put();
+    let p50 = Line::millis("  placed, p50", &percentile(placed.clone(), 50)).at_most(5.0, 1.5);
+    p50.reference("15").put();
+    Line::millis("  placed, p99", &percentile(placed, 99)).at_most(20.0, 5.0).reference("40").put();
+
+    let (mut large, mut costs): (Vec<Placed>, _) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let before = target.cost();
+        large.push(target.place(&format!("large-{round}"), count).await);
+        costs.extend(target.cost().zip(before).map(|(after, before)| (after - before).as_secs_f64()));
+    }
+    let each = |time: fn(&Placed) -> Duration| large.iter().map(time).collect::<Vec<_>>();
+    Line::millis(format!("one job of {count}: registered (ms)"), &each(|job| job.registered)).put();
+    let all = Line::millis("  placed, all of it", &each(|job| job.placed)).at_most(100.0, 10.0);
+    // It was recorded with as many nodes and allocations.
+    let is_comparable = count == 10_000 && nodes == 10_000;
+    if is_comparable { all.reference("11,500–13,700") } else { all }.put();
+    Line::millis("  reported running, all of it", &each(|job| job.running)).put();
+    costs.iter_mut().for_each(|seconds| *seconds *= 1e3 / count as f64);
+    if !costs.is_empty() {
+        let cost = Line::of("  processor seconds for 1,000 placements, until they run", costs);
+        cost.at_most(0.15, None).reference("1.5").put();
+    }
+    for round in 0..rounds {
+        target.stop(&format!("large-{round}")).await;
+    }
 }
 
 /// How long the disk takes for what a small commit asks of it.

@@ -5,12 +5,12 @@
 //! time in which they start again. A job is asked for in the moment after the kill, again and again until it is taken.
 //! `ROUNDS` and `NODES` change the sizes, `ALLOCS` has so many allocations run there before, `BINARY` measures another
 //! build.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::time::{Duration, Instant};
 
-use tests::benched::Benched;
-use tests::benched::table::{head, line};
+use tests::benched::table::{Line, section};
+use tests::benched::{Benched, run, size};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
 const SERVICES: [&str; 6] =
@@ -18,18 +18,16 @@ const SERVICES: [&str; 6] =
 /// How many allocations a job of those has that are there before.
 const ALLOCS_OF_JOB: u64 = 10_000;
 /// What must hold, and what should, in milliseconds.
-const HOLD: &str = "4000";
-const AIM: &str = "1000";
+const HOLD: f64 = 4_000.0;
+const AIM: f64 = 1_000.0;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("the system has threads to give").block_on(run());
+    run(measure());
 }
 
-async fn run() {
-    let [rounds, nodes, allocs] = [("ROUNDS", 10), ("NODES", 5_000), ("ALLOCS", 0)].map(|(name, usual)| {
-        std::env::var(name).map_or(usual, |text| text.parse::<u64>().expect("a size is a number"))
-    });
+async fn measure() {
+    let [rounds, nodes, allocs] =
+        [("ROUNDS", 10), ("NODES", 5_000), ("ALLOCS", 0)].map(|(name, usual)| size(name, usual));
     let second = |service: &str| format!("{service}@2");
     let names: Vec<String> =
         SERVICES.into_iter().flat_map(|service| [service.to_owned(), second(service)]).collect();
@@ -38,8 +36,7 @@ async fn run() {
     for job in 0..allocs / ALLOCS_OF_JOB {
         cluster.place(&format!("before-{job}"), ALLOCS_OF_JOB, Instant::now()).await;
     }
-    println!("failover: {nodes} simulated nodes, {allocs} allocations, two processes of each service\n");
-    println!("{}", head());
+    section(&format!("kill -9, {nodes} nodes, {allocs} allocations, two processes of each service"));
 
     for service in SERVICES {
         let mut times = Times::default();
@@ -52,7 +49,7 @@ async fn run() {
             cluster.spawn(&name);
             cluster.until_ready(&name).await;
         }
-        times.print(service, HOLD, AIM);
+        times.put(service, true);
     }
     let mut times = Times::default();
     for round in 0..=rounds {
@@ -61,7 +58,7 @@ async fn run() {
         cluster.nats.restart().await.expect("nats-server starts again");
         times.note(&mut cluster, "nats-server", round, began).await;
     }
-    times.print("nats-server, started again", "", "");
+    times.put("nats-server, started again", false);
     let mut times = Times::default();
     for round in 0..=rounds {
         let began = Instant::now();
@@ -69,7 +66,7 @@ async fn run() {
         cluster.postgres.restart().await.expect("PostgreSQL starts again");
         times.note(&mut cluster, "postgres", round, began).await;
     }
-    times.print("PostgreSQL, started again", "", "");
+    times.put("PostgreSQL, started again", false);
 }
 
 /// How long after each kill the next job was placed, and ran.
@@ -89,8 +86,9 @@ impl Times {
         }
     }
 
-    fn print(self, what: &str, hold: &str, aim: &str) {
-        println!("{}", line(&format!("kill -9 of {what}: placing again (ms)"), self.placed, hold, aim));
-        println!("{}", line("  and running, which takes a second", self.running, "", ""));
+    fn put(self, what: &str, is_limited: bool) {
+        let placed = Line::millis(format!("kill -9 of {what}: placing again (ms)"), &self.placed);
+        if is_limited { placed.at_most(HOLD, AIM) } else { placed }.put();
+        Line::millis("  and running, which takes a second", &self.running).put();
     }
 }

@@ -5,7 +5,7 @@
 //! machine. An observer at the change feed takes the times. `NODES` changes the size: four allocations a node, either of
 //! jobs of ten or of one job. `ROUNDS` is how often shares fail, `SINGLE` how many nodes die alone, `SECONDS` how long is
 //! measured what heartbeats cost, and how long nodes flap. `BINARY` measures another build.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,8 +14,9 @@ use model::alloc::ClientStatus;
 use model::node::NodeStatus;
 use model::{Index, JobKey};
 use state::State;
-use tests::benched::table::{head, line};
-use tests::benched::{Benched, processor_time};
+use tests::benched::costs::processor_time;
+use tests::benched::table::{Line, remark, section};
+use tests::benched::{Benched, run, size};
 use tokio::time::sleep;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
@@ -41,33 +42,33 @@ struct Sizes {
 }
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("the system has threads to give").block_on(run());
+    run(measure());
 }
 
-async fn run() {
+async fn measure() {
     let [nodes, rounds, single, seconds] =
-        [("NODES", 10_000), ("ROUNDS", 3), ("SINGLE", 20), ("SECONDS", 60)].map(|(name, usual)| {
-            std::env::var(name).map_or(usual, |text| text.parse().expect("a size is a number"))
-        });
+        [("NODES", 10_000), ("ROUNDS", 3), ("SINGLE", 20), ("SECONDS", 60)]
+            .map(|(name, usual)| size(name, usual));
     let sizes = Sizes { nodes, rounds, single, seconds };
-    println!("nodes: {nodes} simulated nodes, {} allocations, two node-trackers", nodes * ALLOCS_OF_NODE);
+    section(&format!(
+        "failing nodes, {nodes} nodes, {} allocations, two node-trackers",
+        nodes * ALLOCS_OF_NODE
+    ));
     let mut cluster = start(nodes, &SIZE).await;
     heartbeats(&mut cluster, &sizes).await;
-    println!("\n{}", head());
     deaths(&mut cluster, &sizes).await;
 
     let jobs = nodes * ALLOCS_OF_NODE / ALLOCS_OF_JOB;
     let jobs: Vec<String> = (0..jobs).map(|number| format!("job-{number}")).collect();
     cluster.place_all(&jobs, ALLOCS_OF_JOB).await;
-    shares(&mut cluster, &sizes, "jobs of ten", "5%", ["5000", "300"]).await;
-    shares(&mut cluster, &sizes, "jobs of ten", "50%", ["", ""]).await;
+    shares(&mut cluster, &sizes, "jobs of ten", "5%", true).await;
+    shares(&mut cluster, &sizes, "jobs of ten", "50%", false).await;
     flapping(&mut cluster, &sizes, "defaults").await;
     drop(cluster);
 
     let mut cluster = start(nodes, &SIZE).await;
     cluster.place_all(&["one".to_owned()], nodes * ALLOCS_OF_NODE).await;
-    shares(&mut cluster, &sizes, "one job", "5%", ["5000", "300"]).await;
+    shares(&mut cluster, &sizes, "one job", "5%", true).await;
     drop(cluster);
 
     let sizes = Sizes { nodes: nodes.min(NOTICED_MAX), ..sizes };
@@ -101,11 +102,11 @@ async fn heartbeats(cluster: &mut Benched, sizes: &Sizes) {
     let (before, began) = (used(cluster), Instant::now());
     sleep(Duration::from_secs(sizes.seconds)).await;
     let (after, elapsed) = (used(cluster), began.elapsed());
-    println!("\nheartbeats, of one core (hold 5 % for all)");
     for (number, name) in TRACKERS.into_iter().chain(["nats-server"]).enumerate() {
         let used = after[number].zip(before[number]).map(|(after, before)| after - before);
         let share = used.unwrap_or_default().as_secs_f64() / elapsed.as_secs_f64();
-        println!("  {name:<20} {:>6.2} %", share * 100.0);
+        let share = Line::of(format!("heartbeats: {name}, of one core (%)"), vec![share * 100.0]);
+        share.at_most(5.0, None).put();
     }
 }
 
@@ -124,8 +125,8 @@ async fn deaths(cluster: &mut Benched, sizes: &Sizes) {
             noticed.entry(number).or_insert(at);
         }
     }
-    let times = noticed.into_iter().map(|(number, at)| at - died[number]).collect();
-    println!("{}", line("a dead node is noticed after (ms)", times, "20000", "10000"));
+    let times: Vec<Duration> = noticed.into_iter().map(|(number, at)| at - died[number]).collect();
+    Line::millis("a dead node is noticed after (ms)", &times).at_most(20_000.0, 10_000.0).put();
     recover(cluster, sizes).await;
 }
 
@@ -162,7 +163,7 @@ fn runs_once(state: &State, job: &JobKey) -> bool {
 }
 
 /// A share of all nodes fails at once, again and again.
-async fn shares(cluster: &mut Benched, sizes: &Sizes, jobs: &str, share: &str, [hold, aim]: [&str; 2]) {
+async fn shares(cluster: &mut Benched, sizes: &Sizes, jobs: &str, share: &str, is_limited: bool) {
     let (mut last_down, mut replaced, mut lost) = (Vec::new(), Vec::new(), 0);
     let mut evals = BTreeMap::new();
     for _ in 0..sizes.rounds {
@@ -178,9 +179,10 @@ async fn shares(cluster: &mut Benched, sizes: &Sizes, jobs: &str, share: &str, [
         count_evals(cluster.observer.state(), index, &mut evals);
         recover(cluster, sizes).await;
     }
-    println!("{}", line(&format!("{share} of nodes fail, {jobs}: the last down (ms)"), last_down, "", ""));
-    println!("{}", line("  after that: all replaced", replaced, hold, aim));
-    println!("  {lost} allocations lost; evaluations: {}", listed(&evals));
+    Line::millis(format!("{share} of nodes fail, {jobs}: the last down (ms)"), &last_down).put();
+    let replaced = Line::millis("  after that: all replaced", &replaced);
+    if is_limited { replaced.at_most(5_000.0, 500.0).reference("3,700–5,400") } else { replaced }.put();
+    remark(&format!("{lost} allocations lost; evaluations: {}", listed(&evals)));
 }
 
 /// Adds the evaluations that were made after an index, by why they were made.
@@ -225,12 +227,12 @@ async fn flapping(cluster: &mut Benched, sizes: &Sizes, what: &str) {
     let state = cluster.observer.state();
     let mut evals = BTreeMap::new();
     count_evals(state, index, &mut evals);
-    println!("5% flap every {PERIOD_MS} ms for {} s ({what}): {went} times a node was away", sizes.seconds);
-    println!(
-        "  evaluations: {}; {} placements, at most {most} more of a job than wanted; at rest after {:.1} s, all of it \
-         running once on nodes that are ready",
+    remark(&format!(
+        "5% flap every {PERIOD_MS} ms for {} s ({what}): {went} times a node was away; evaluations: {}; {} placements, at \
+         most {most} more of a job than wanted; at rest after {:.1} s, all of it running once on nodes that are ready",
+        sizes.seconds,
         listed(&evals),
         state.alloc_count() - allocs,
         ended.elapsed().as_secs_f64(),
-    );
+    ));
 }

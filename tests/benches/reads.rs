@@ -1,19 +1,22 @@
 //! How fast does the API answer? Reads of one job, default and stale; a page of allocations and a long list of them; and
 //! ten thousand blocking queries that one change wakes. The clients run on the same machine.
-//! `ALLOCS`, `WATCHERS` and `SECONDS` in the environment change the sizes.
-#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+//! `ALLOCS`, `WATCHERS` and `SECONDS` in the environment change the sizes, `WAY` how the services run; `ADDR` measures
+//! whatever speaks the API there.
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::time::{Duration, Instant};
 
-use tests::benched::Benched;
 use tests::benched::http::{Answer, Connection};
-use tests::benched::table::{head, line};
+use tests::benched::table::{Line, percentile, section};
 use tests::benched::waiting::Waiting;
+use tests::benched::{Benched, Remote, Target, Way, run, size};
 use tokio::task::JoinSet;
 
+/// As `drover` has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
-const PROCESSES: [&str; 6] =
-    ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 /// How many simulated nodes there are.
 const NODES: u64 = 1_000;
 /// The job whose allocations are listed.
@@ -34,39 +37,47 @@ const CHANGES: u64 = 5;
 const WOKEN_WITHIN: Duration = Duration::from_secs(30);
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("the system has threads to give").block_on(run());
+    run(async {
+        if let Some(remote) = Remote::wanted() {
+            section(&format!("reads, at {}", remote.api()));
+            let allocs = size("ALLOCS", remote.nodes().await);
+            return measure(&mut Target::Theirs(remote), allocs).await;
+        }
+        for way in Way::wanted() {
+            let mut cluster = Benched::start_in(BINARY, way).await;
+            cluster.spawn_nodes(NODES).await;
+            let allocs = size("ALLOCS", 20_000);
+            section(&format!("reads, a job of {allocs} allocations, {way}"));
+            measure(&mut Target::Ours(Box::new(cluster)), allocs).await;
+        }
+    });
 }
 
-async fn run() {
-    let [allocs, watchers, seconds] =
-        [("ALLOCS", 20_000), ("WATCHERS", 10_000), ("SECONDS", 5)].map(|(name, usual)| {
-            std::env::var(name).map_or(usual, |text| text.parse::<u64>().expect("a size is a number"))
-        });
-    let length = Duration::from_secs(seconds);
-    let mut cluster = Benched::start(BINARY, &PROCESSES).await;
-    cluster.spawn_nodes(NODES).await;
-    cluster.place(LARGE, allocs, Instant::now()).await;
-    cluster.place(SMALL, 1, Instant::now()).await;
-    let api = cluster.api().to_owned();
+async fn measure(target: &mut Target, allocs: u64) {
+    let (watchers, length) = (size("WATCHERS", 10_000), Duration::from_secs(size("SECONDS", 5)));
+    target.place(LARGE, allocs).await;
+    target.place(SMALL, 1).await;
+    let api = target.api().to_owned();
 
-    println!("reads: a job of {allocs} allocations\n");
-    let rate = |what: &str, rate: f64, hold: &str, aim: &str| {
-        println!("{what:<44} {rate:>8.0} {:>8} {:>8} {:>8} {hold:>9} {aim:>5}", "", "", "");
-    };
-    let [job, stale] = ["", "?stale"].map(|query| format!("/v1/job/{SMALL}{query}"));
-    println!("{:<44} {:>8}", "", "1/s");
-    rate("reads of a job", asked(&api, &job, READERS, length, false).await, "20000", "");
-    rate("  stale", asked(&api, &stale, READERS, length, false).await, "40000", "");
-    let list = format!("/v1/job/{LARGE}/allocations");
-    let compressed = asked(&api, &list, LISTERS, length, true).await;
-    rate(&format!("lists of {allocs} allocations, compressed"), compressed, "100", "300");
-    rate("  as they are", asked(&api, &list, LISTERS, length, false).await, "", "");
-
-    println!("\n{}", head());
-    println!("{}", line("a page of 100 allocations (ms)", pages(&api).await, "p99 3", ""));
-    let woken = woken(&mut cluster, &api, watchers).await;
-    println!("{}", line(&format!("{watchers} blocking queries: the last woken (ms)"), woken, "100", "20"));
+    let [job, stale] = ["", "?stale"].map(|query| format!("/v1/job/{}{query}", target.id(SMALL)));
+    let reads = asked(&api, &job, READERS, length, false).await;
+    Line::of("reads of a job (1/s)", vec![reads])
+        .at_least(20_000.0, 40_000.0)
+        .reference("10,000–25,000")
+        .put();
+    let reads = asked(&api, &stale, READERS, length, false).await;
+    Line::of("  stale", vec![reads]).at_least(40_000.0, 80_000.0).put();
+    let list = format!("/v1/job/{}/allocations", target.id(LARGE));
+    let lists = asked(&api, &list, LISTERS, length, true).await;
+    Line::of(format!("lists of {allocs} allocations, compressed (1/s)"), vec![lists])
+        .at_least(100.0, 300.0)
+        .put();
+    Line::of("  as they are", vec![asked(&api, &list, LISTERS, length, false).await]).put();
+    let pages = percentile(pages(&api).await, 99);
+    Line::millis("a page of 100 allocations, p99 (ms)", &pages).at_most(3.0, 1.0).put();
+    let woken = woken(target, &api, watchers).await;
+    let woken = Line::millis(format!("{watchers} blocking queries: the last woken (ms)"), &woken);
+    woken.at_most(100.0, 20.0).reference("500").put();
 }
 
 /// How often in a second a path is read by so many connections together, which take compressed answers or do not.
@@ -103,10 +114,10 @@ async fn pages(api: &str) -> Vec<Duration> {
 }
 
 /// How long after each change of the job, seen at the change feed, the last answer came to those who wait for it.
-async fn woken(cluster: &mut Benched, api: &str, watchers: u64) -> Vec<Duration> {
+async fn woken(target: &mut Target, api: &str, watchers: u64) -> Vec<Duration> {
     let mut waiting = tokio::task::block_in_place(|| Waiting::open(api, watchers)).expect("the API is there");
-    cluster.change(WATCHED, 0).await;
-    let job = format!("/v1/job/{WATCHED}");
+    target.change(WATCHED, 0).await;
+    let job = format!("/v1/job/{}", target.id(WATCHED));
     let mut times = Vec::new();
     for change in 1..=CHANGES {
         let mut one = Connection::open(api).await.expect("the API is there");
@@ -116,7 +127,7 @@ async fn woken(cluster: &mut Benched, api: &str, watchers: u64) -> Vec<Duration>
         // Whoever is asked after all others has heard all of them.
         good(one.get(&job).await);
         let answered = std::thread::spawn(move || (waiting.answered(WOKEN_WITHIN), waiting));
-        let changed = cluster.change(WATCHED, change).await;
+        let changed = target.change(WATCHED, change).await;
         let (last, back) = answered.join().expect("waiting does not panic");
         waiting = back;
         let last = last.expect("the API is there").expect("all are answered in time");

@@ -1,20 +1,150 @@
-//! A table of times for people: what was measured, beside what it should be.
+//! Tables of figures for people: what was measured, beside what must hold, what should be, and what the reference was
+//! recorded at.
+#![allow(clippy::print_stdout, reason = "tables are printed")]
 
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::time::Duration;
 
-/// The head of a table in milliseconds.
-pub fn head() -> String {
-    let [median, min, p99, max, hold, aim] = ["median", "min", "p99", "max", "hold", "aim"];
-    format!("{:<44} {median:>8} {min:>8} {p99:>8} {max:>8} {hold:>9} {aim:>5}", "")
+/// Names the file to which every table is added as well, so that those of several benchmarks can be shown as one.
+const LINES: &str = "BENCH_TABLE";
+
+/// Begins a table.
+pub fn section(what: &str) {
+    let [measured, range, hold, aim, reference, cpu] =
+        ["measured", "from … to", "hold", "aim", "reference", "CPU s/1000"];
+    put(&format!(
+        "\n{what}\n{:<58} {measured:>10} {range:>20} {hold:>9} {aim:>9} {reference:>14} {cpu:>10}",
+        ""
+    ));
 }
 
-/// A line of it.
-pub fn line(what: &str, mut times: Vec<Duration>, hold: &str, aim: &str) -> String {
+/// A remark below a line.
+pub fn remark(text: &str) {
+    put(&format!("  {text}"));
+}
+
+/// A line of a table.
+#[derive(Debug, Clone)]
+#[must_use = "it is to be put somewhere"]
+pub struct Line {
+    what: String,
+    /// The smallest first.
+    measured: Vec<f64>,
+    limits: [Option<f64>; 2],
+    is_least: bool,
+    reference: String,
+    cost: Option<f64>,
+}
+
+impl Line {
+    /// Figures of the same thing, of which the median counts. The unit belongs to `what`.
+    pub fn of(what: impl Into<String>, mut measured: Vec<f64>) -> Self {
+        measured.sort_unstable_by(f64::total_cmp);
+        let (limits, is_least, reference, cost) = ([None; 2], false, String::new(), None);
+        Self { what: what.into(), measured, limits, is_least, reference, cost }
+    }
+
+    /// Times in milliseconds, of which the median counts.
+    pub fn millis(what: impl Into<String>, times: &[Duration]) -> Self {
+        Self::of(what, times.iter().map(|time| time.as_secs_f64() * 1e3).collect())
+    }
+
+    /// The least that must hold, and what should be: the smaller, the better.
+    pub fn at_most(self, hold: f64, aim: impl Into<Option<f64>>) -> Self {
+        Self { limits: [Some(hold), aim.into()], is_least: false, ..self }
+    }
+
+    /// The least that must hold, and what should be: the greater, the better.
+    pub fn at_least(self, hold: f64, aim: impl Into<Option<f64>>) -> Self {
+        Self { limits: [Some(hold), aim.into()], is_least: true, ..self }
+    }
+
+    /// What the reference was recorded at.
+    pub fn reference(self, text: &str) -> Self {
+        Self { reference: text.to_owned(), ..self }
+    }
+
+    /// What a thousand placements cost of processors, in seconds.
+    pub fn cost(self, seconds: Option<f64>) -> Self {
+        Self { cost: seconds, ..self }
+    }
+
+    /// Puts it to the table. What misses what must hold has an exclamation mark.
+    pub fn put(self) {
+        put(&self.text());
+    }
+
+    fn text(&self) -> String {
+        let median = self.measured.get(self.measured.len() / 2).copied();
+        let misses =
+            |limit: f64| median.is_some_and(|it| if self.is_least { it < limit } else { it > limit });
+        let mark = if self.limits[0].is_some_and(misses) { "!" } else { "" };
+        let range = match &self.measured[..] {
+            [first, .., last] => format!("{} … {}", number(*first), number(*last)),
+            _ => String::new(),
+        };
+        let sign = if self.is_least { "≥" } else { "≤" };
+        let limit =
+            |limit: Option<f64>| limit.map_or_else(String::new, |it| format!("{sign} {}", number(it)));
+        let [hold, aim] = self.limits.map(limit);
+        let mut text = format!("{:<58} {:>10}", self.what, median.map(number).unwrap_or_default() + mark);
+        let cost = self.cost.map_or_else(String::new, |cost| format!("{cost:.3}"));
+        let rest = write!(text, " {range:>20} {hold:>9} {aim:>9} {:>14} {cost:>10}", self.reference);
+        rest.expect("a text takes all");
+        text.trim_end().to_owned()
+    }
+}
+
+/// The value below which so many of a hundred lie; nothing of nothing.
+pub fn percentile(mut times: Vec<Duration>, percent: usize) -> Vec<Duration> {
     times.sort_unstable();
-    let at = |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
-    let millis = |time: Option<&Duration>| {
-        time.map_or_else(String::new, |time| format!("{:.1}", time.as_secs_f64() * 1e3))
-    };
-    let [median, min, p99, max] = [at(50), at(0), at(99), at(100)].map(millis);
-    format!("{what:<44} {median:>8} {min:>8} {p99:>8} {max:>8} {hold:>9} {aim:>5}")
+    let last = times.len().saturating_sub(1);
+    times.get((times.len() * percent / 100).min(last)).copied().into_iter().collect()
+}
+
+/// With as many digits as are of use.
+fn number(it: f64) -> String {
+    match it.abs() {
+        it if it >= 1_000.0 || it == it.trunc() => grouped(it),
+        it if it >= 10.0 => format!("{it:.1}"),
+        it => format!("{it:.2}"),
+    }
+}
+
+fn grouped(it: f64) -> String {
+    let digits = format!("{it:.0}");
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).expect("digits"));
+    groups.collect::<Vec<_>>().join(",")
+}
+
+fn put(text: &str) {
+    println!("{text}");
+    if let Some(file) = std::env::var_os(LINES) {
+        let file = OpenOptions::new().create(true).append(true).open(file);
+        file.and_then(|mut file| writeln!(file, "{text}")).expect("there is room for tables");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_whether_it_holds() {
+        let text = |line: Line| line.text().split_whitespace().collect::<Vec<_>>().join(" ");
+        let slow = Line::of("slow (ms)", vec![20.0, 10.5, 1234.4]).at_most(15.0, 1.5).reference("11,500");
+        assert_eq!(text(slow), "slow (ms) 20! 10.5 … 1,234 ≤ 15 ≤ 1.50 11,500");
+        let many = Line::of("many (1/s)", vec![50_000.0]).at_least(40_000.0, None).cost(Some(0.1234));
+        assert_eq!(text(many), "many (1/s) 50,000 ≥ 40,000 0.123");
+    }
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let times: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert_eq!(percentile(times.clone(), 99), [Duration::from_millis(199)]);
+        assert_eq!(percentile(times, 100), [Duration::from_millis(200)]);
+        assert_eq!(percentile(Vec::new(), 50), []);
+    }
 }

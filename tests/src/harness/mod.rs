@@ -253,7 +253,7 @@ impl Cluster {
     /// # Panics
     /// If it refuses.
     pub fn sql(&self, query: &str) -> Vec<String> {
-        self.try_sql(query).unwrap_or_else(|error| panic!("{query}: {error}"))
+        sql(&self.postgres, query).unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 
     /// Changes a table of the database, which all that use it may make fail (a deadlock): again and again until it works.
@@ -261,7 +261,7 @@ impl Cluster {
     /// # Panics
     /// If it does not come to work.
     pub async fn alter(&self, statements: &str) {
-        self.until(statements, async |cluster| cluster.try_sql(statements).ok()).await;
+        self.until(statements, async |cluster| sql(&cluster.postgres, statements).ok()).await;
     }
 
     /// Waits until the tables have what is committed by now.
@@ -272,17 +272,6 @@ impl Cluster {
         let head = self.sql("select index from head");
         let has = format!("select projected_index >= {} from projection", head[0]);
         self.until("the tables follow", async |cluster| (cluster.sql(&has) == ["t"]).then_some(())).await;
-    }
-
-    fn try_sql(&self, query: &str) -> Result<Vec<String>, String> {
-        let output = Command::new("psql")
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &self.postgres.url()])
-            .output()
-            .expect("psql comes with PostgreSQL");
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
     }
 
     /// The allocations of a job, as the API lists them.
@@ -388,6 +377,24 @@ impl Settings {
 }
 
 /// The sub-command of a process of that name.
+/// What a database answers, a line a row, columns parted by `|`.
+///
+/// # Errors
+/// What it says if it refuses.
+///
+/// # Panics
+/// If there is no `psql`.
+pub fn sql(postgres: &Postgres, query: &str) -> Result<Vec<String>, String> {
+    let output = Command::new("psql")
+        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", query, &postgres.url()])
+        .output()
+        .expect("psql comes with PostgreSQL");
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
 fn service_of(name: &str) -> &str {
     name.split('@').next().expect("a text has a first part")
 }

@@ -1,0 +1,83 @@
+//! Who registers the jobs that benchmarks run: small services whose tasks only sleep.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+/// How long to wait before something that failed is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// Somebody who registers jobs, also beside others.
+#[derive(Debug, Clone)]
+pub struct Registrar {
+    client: reqwest::Client,
+    apis: Vec<String>,
+}
+
+impl Registrar {
+    /// Asks these APIs, each a URL, one after the other.
+    pub fn new(client: reqwest::Client, apis: Vec<String>) -> Self {
+        Self { client, apis }
+    }
+
+    /// Registers a service at whichever API answers; returns when it is acknowledged.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn register(&self, id: &str, count: u64) {
+        let registered = self.try_register(&service(id, count)).await;
+        registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
+    }
+
+    /// Asks one API after the other, until one of them takes the job.
+    ///
+    /// # Errors
+    /// Why one of them refuses it.
+    pub async fn try_register(&self, job: &Value) -> Result<(), String> {
+        for api in self.apis.iter().cycle() {
+            match self.client.put(format!("{api}/v1/jobs")).json(job).send().await {
+                Ok(answer) if answer.status().is_success() => break,
+                Ok(answer) if !answer.status().is_server_error() => {
+                    return Err(answer.text().await.unwrap_or_default());
+                }
+                Ok(_) | Err(_) => sleep(RETRY).await,
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops a job.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn stop(&self, id: &str) {
+        let stopped = self.client.delete(format!("{}/v1/job/{id}", self.apis[0])).send().await;
+        stopped.and_then(reqwest::Response::error_for_status).expect("the job is stopped");
+    }
+}
+
+/// A service whose one group has so many small allocations. Their driver is the one that only pretends, or `DRIVER` in the
+/// environment, for which they sleep.
+pub(super) fn service(id: &str, count: u64) -> Value {
+    let driver = std::env::var("DRIVER").ok().filter(|driver| !driver.is_empty());
+    let config = match driver {
+        Some(_) => json!({ "command": "/bin/sleep", "args": ["3600"] }),
+        None => json!({ "run_for": "1h" }),
+    };
+    let task = json!({
+        "Name": "task",
+        "Driver": driver.unwrap_or_else(|| "mock_driver".to_owned()),
+        "Config": config,
+        "Resources": { "CPU": 100, "MemoryMB": 64 },
+    });
+    let group = json!({ "Name": "group", "Count": count, "Tasks": [task] });
+    json!({ "Job": { "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group] } })
+}
+
+/// A version of a batch job that runs nothing, and differs from every other version.
+pub(super) fn idle(id: &str, version: u64) -> Value {
+    let mut job = service(id, 0);
+    (job["Job"]["Type"], job["Job"]["Meta"]) = (json!("batch"), json!({ "version": version.to_string() }));
+    job
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::alloc::{AllocCommon, AllocMetric, Allocation, ClientStatus, DesiredStatus};
 use model::change::{Cause, Change, ChangeSet};
-use model::cluster::SchedulerConfig;
+use model::cluster::{NodePool, NodePoolScheduler, SchedulerAlgorithm, SchedulerConfig};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{
     EphemeralDisk, Job, JobSpec, JobType, NetworkResource, ReschedulePolicy, Resources, Task, TaskGroup,
@@ -32,6 +32,7 @@ pub(crate) struct Scene {
     purged: bool,
     allocs: Vec<Allocation>,
     config: Option<SchedulerConfig>,
+    pool: Option<NodePool>,
     eval: Evaluation,
     fruitless: u8,
     rollouts: bool,
@@ -69,6 +70,7 @@ impl Default for Scene {
             purged: false,
             allocs: Vec::new(),
             config: None,
+            pool: None,
             eval: Evaluation::new(id, job, JobType::Service, 50, EvalTrigger::JobRegister),
             fruitless: 0,
             rollouts: true,
@@ -210,6 +212,14 @@ impl Scene {
         self
     }
 
+    /// The algorithm of the pool that all nodes are in.
+    pub(crate) fn algorithm_of_pool(mut self, algorithm: SchedulerAlgorithm) -> Self {
+        let scheduler = NodePoolScheduler { algorithm: Some(algorithm), ..NodePoolScheduler::default() };
+        self.pool =
+            Some(NodePool { name: "default".into(), scheduler: Some(scheduler), ..NodePool::default() });
+        self
+    }
+
     pub(crate) fn config(mut self, config: SchedulerConfig) -> Self {
         self.config = Some(config);
         self
@@ -245,6 +255,7 @@ impl Scene {
         }
         changes.extend(self.allocs.iter().cloned().map(Box::new).map(Change::Alloc));
         changes.extend(self.config.map(Change::SchedulerConfig));
+        changes.extend(self.pool.clone().map(Box::new).map(Change::NodePool));
         if self.purged {
             changes.push(Change::JobDeleted(self.eval.job.clone()));
         }

@@ -112,6 +112,38 @@ fn spreading_takes_the_emptier_node() {
     "#);
 }
 
+/// Two nodes whose score for packing is the same, and one that makes memory plentiful.
+fn two_shapes() -> Scene {
+    Scene::default().node(1, 4_000, 8_000).node(2, 8_000, 4_000).node(3, 100, 40_000).job_with(|spec| {
+        let resources = &mut spec.task_groups[0].tasks[0].resources;
+        (resources.cpu_mhz, resources.memory_mb) = (500, 500);
+    })
+}
+
+#[test]
+fn nodes_that_pack_as_well_are_told_apart_by_the_shape_of_what_they_have_left() {
+    assert_snapshot!(two_shapes().describe(), @r#"
+    place job.web[0] on node-2
+    evaluation: complete
+    "#);
+}
+
+#[test]
+fn aligning_takes_the_node_that_has_much_of_what_is_asked_and_packing_the_fuller_one() {
+    let scene = Scene::default().node(1, 2_000, 8_000).node(2, 8_000, 4_000);
+    let align = SchedulerConfig { algorithm: Some(SchedulerAlgorithm::Align), ..SchedulerConfig::default() };
+    for aligned in [scene.clone().config(align), scene.clone().batch().config(align)] {
+        assert!(aligned.describe().contains("place job.web[0] on node-2"));
+    }
+    // A pool's own algorithm stands above the cluster's.
+    for (cluster, pool, node) in
+        [(SchedulerConfig::default(), SchedulerAlgorithm::Align, 2), (align, SchedulerAlgorithm::Binpack, 1)]
+    {
+        let scene = scene.clone().config(cluster).algorithm_of_pool(pool);
+        assert!(scene.describe().contains(&format!("place job.web[0] on node-{node}")));
+    }
+}
+
 #[test]
 fn a_static_port_is_free_once_a_node() {
     let scene = two_nodes().count(3).job_with(|spec| {

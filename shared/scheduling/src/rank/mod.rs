@@ -25,8 +25,8 @@ const FITNESS_MAX: f64 = 18.0;
 const FULL: f64 = 20.0;
 /// Scores are compared in steps, of which this many make one: those that differ by less are equal (design §8).
 const STEPS: f64 = 1e12;
-/// How much bin packing counts beside alignment, which counts as one (design §8).
-const PACKING_BESIDE_ALIGNMENT: f64 = 0.1;
+/// How much tightness counts beside alignment, which counts as one (`docs/architecture.md`).
+const TIGHTNESS_BESIDE_ALIGNMENT: f64 = 0.2;
 
 /// What makes a group's scores, whatever the node.
 #[derive(Debug)]
@@ -34,26 +34,23 @@ pub(crate) struct Ranking<'a> {
     ask: Demand,
     count: f64,
     algorithm: SchedulerAlgorithm,
-    shape: Shape,
+    scale: Scale,
     affinities: Option<Affinities<'a>>,
     /// Whether the job runs on every node: then little is said of each.
     is_system: bool,
 }
 
-/// How a group's demand lies between the axes, each divided by what all its nodes have of it.
+/// What makes MHz and MB comparable: the shares that they are of what an average node of the group's has.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+struct Scale {
     per_mhz: f64,
     per_mb: f64,
-    /// The demand as a vector of length 1.
-    cpu: f64,
-    memory: f64,
 }
 
 /// What a node's score is made of, apart from others of the group on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Fit {
-    /// How full, or how empty, the node becomes, or how well its shape suits, by the algorithm.
+    /// How full, or how empty, the node becomes, or how well its shape suits, by the algorithm; from 0 to 1.
     pub(crate) fitness: f64,
     /// The cosine between what the node has left and what is asked: what decides between equal scores.
     pub(crate) alignment: f64,
@@ -79,24 +76,29 @@ impl PageFits {
     }
 }
 
-/// Compute and memory of a node.
+/// Compute and memory: of a node, or asked.
 #[derive(Debug, Clone, Copy)]
-struct Left {
+struct Amounts {
     cpu: f64,
     memory: f64,
 }
 
-impl Left {
-    /// What a node has left, in MHz and MB, and which shares of it are free once it has what is asked.
+impl Amounts {
     #[inline(always)]
-    fn of(has: [u32; 2], used: Demand, ask: Demand) -> [Self; 2] {
-        let [cpu, memory] = has.map(f64::from);
-        let [used_cpu, used_memory] = [used.cpu_mhz, used.memory_mb].map(f64::from);
-        let free = |has: f64, used: f64, ask: u32| 1.0 - (used + f64::from(ask)) / has.max(1.0);
-        let left = Self { cpu: cpu - used_cpu, memory: memory - used_memory };
-        let free =
-            Self { cpu: free(cpu, used_cpu, ask.cpu_mhz), memory: free(memory, used_memory, ask.memory_mb) };
-        [left, free]
+    fn of(demand: Demand) -> Self {
+        Self { cpu: f64::from(demand.cpu_mhz), memory: f64::from(demand.memory_mb) }
+    }
+
+    /// Each axis with that of another.
+    #[inline(always)]
+    fn with(self, other: Self, each: impl Fn(f64, f64) -> f64) -> Self {
+        Self { cpu: each(self.cpu, other.cpu), memory: each(self.memory, other.memory) }
+    }
+
+    /// The dot product.
+    #[inline(always)]
+    fn dot(self, other: Self) -> f64 {
+        self.cpu * other.cpu + self.memory * other.memory
     }
 }
 
@@ -183,7 +185,7 @@ impl<'a> Ranking<'a> {
             ask,
             count: f64::from(group.count),
             algorithm: algorithm(state, spec),
-            shape: Shape::of(ask, nodes),
+            scale: Scale::of(nodes),
             affinities: Affinities::of(spec, group),
             is_system: matches!(spec.kind, JobType::System | JobType::SysBatch),
         }
@@ -198,40 +200,57 @@ impl<'a> Ranking<'a> {
     ///
     /// In several loops over the page, so that each can be done for several nodes at once.
     pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage) -> PageFits {
-        let (mut cpu, mut memory, mut fits) = ([0.0; PAGE], [0.0; PAGE], PageFits::default());
+        let mut fits = PageFits::default();
+        let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
         for place in 0..PAGE {
-            let has = [page.cpu_mhz[place], page.memory_mb[place]];
-            let [left, free] = Left::of(has, used.at(place), self.ask);
-            (cpu[place], memory[place]) = (free.cpu, free.memory);
-            fits.alignment[place] = self.shape.cosine(left);
+            let left = left(has(place), Amounts::of(used.at(place)));
+            fits.alignment[place] = self.scale.alignment(left, ask);
         }
-        cpu.iter_mut().chain(&mut memory).for_each(|share| *share = ten_to(*share));
-        for place in 0..PAGE {
-            fits.fitness[place] = self.fitness(cpu[place] + memory[place], fits.alignment[place]);
+        match self.algorithm {
+            SchedulerAlgorithm::Align => {
+                for place in 0..PAGE {
+                    let left = left(has(place), Amounts::of(used.at(place)));
+                    fits.fitness[place] = self.scale.suitability(fits.alignment[place], left, ask);
+                }
+            }
+            SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => {
+                let (mut cpu, mut memory) = ([0.0; PAGE], [0.0; PAGE]);
+                for place in 0..PAGE {
+                    let free = free(has(place), Amounts::of(used.at(place)), ask);
+                    (cpu[place], memory[place]) = (free.cpu, free.memory);
+                }
+                cpu.iter_mut().chain(&mut memory).for_each(|share| *share = ten_to(*share));
+                for place in 0..PAGE {
+                    fits.fitness[place] = self.fullness(cpu[place] + memory[place]);
+                }
+            }
         }
         fits
     }
 
     /// The same for one node of a page that has `used` in use, to the last bit.
     pub(crate) fn fit(&self, page: &NodePage, place: usize, used: Demand, ask: Demand) -> Fit {
-        let [left, free] = Left::of([page.cpu_mhz[place], page.memory_mb[place]], used, ask);
-        let alignment = self.shape.cosine(left);
-        Fit { fitness: self.fitness(ten_to(free.cpu) + ten_to(free.memory), alignment), alignment }
+        let (has, used, ask) = (amounts_at(page, place), Amounts::of(used), Amounts::of(ask));
+        let left = left(has, used);
+        let alignment = self.scale.alignment(left, ask);
+        let fitness = match self.algorithm {
+            SchedulerAlgorithm::Align => self.scale.suitability(alignment, left, ask),
+            SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => {
+                let free = free(has, used, ask);
+                self.fullness(ten_to(free.cpu) + ten_to(free.memory))
+            }
+        };
+        Fit { fitness, alignment }
     }
 
-    /// `total` is 10 to the power of each free share, added up.
+    /// How full the node becomes, or how empty it stays; `total` is 10 to the power of each free share, added up.
     #[inline(always)]
-    fn fitness(&self, total: f64, alignment: f64) -> f64 {
-        let packing = (FULL - total).clamp(0.0, FITNESS_MAX) / FITNESS_MAX;
-        match self.algorithm {
-            SchedulerAlgorithm::Binpack => packing,
-            SchedulerAlgorithm::Spread => {
-                (total - (FULL - FITNESS_MAX)).clamp(0.0, FITNESS_MAX) / FITNESS_MAX
-            }
-            SchedulerAlgorithm::Align => {
-                (alignment + PACKING_BESIDE_ALIGNMENT * packing) / (1.0 + PACKING_BESIDE_ALIGNMENT)
-            }
-        }
+    fn fullness(&self, total: f64) -> f64 {
+        let fitness = match self.algorithm {
+            SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Align => FULL - total,
+            SchedulerAlgorithm::Spread => total - (FULL - FITNESS_MAX),
+        };
+        fitness.clamp(0.0, FITNESS_MAX) / FITNESS_MAX
     }
 
     /// What of a score is the algorithm's is told under this name.
@@ -304,9 +323,27 @@ impl<'a> Ranking<'a> {
 /// What a node is worth on which a predecessor failed.
 const PENALTY: f64 = -1.0;
 
-impl Shape {
-    fn of(ask: Demand, nodes: &[(&NodePage, u64)]) -> Self {
-        let (mut mhz, mut mb) = (0u64, 0u64);
+#[inline(always)]
+fn amounts_at(page: &NodePage, place: usize) -> Amounts {
+    Amounts { cpu: f64::from(page.cpu_mhz[place]), memory: f64::from(page.memory_mb[place]) }
+}
+
+/// What a node has left; nothing where more is used than it has.
+#[inline(always)]
+fn left(has: Amounts, used: Amounts) -> Amounts {
+    has.with(used, |has, used| (has - used).max(0.0))
+}
+
+/// Which shares of a node are free once it has what is asked.
+#[inline(always)]
+fn free(has: Amounts, used: Amounts, ask: Amounts) -> Amounts {
+    let used = used.with(ask, |used, ask| used + ask);
+    has.with(used, |has, used| 1.0 - used / has.max(1.0))
+}
+
+impl Scale {
+    fn of(nodes: &[(&NodePage, u64)]) -> Self {
+        let (mut mhz, mut mb, mut number) = (0u64, 0u64, 0u64);
         for (page, word) in nodes {
             // Without branches, so that several nodes are added at once.
             for place in 0..PAGE {
@@ -314,20 +351,32 @@ impl Shape {
                 mhz += u64::from(page.cpu_mhz[place]) * counts;
                 mb += u64::from(page.memory_mb[place]) * counts;
             }
+            number += u64::from(word.count_ones());
         }
-        let [per_mhz, per_mb] = [mhz, mb].map(|total| 1.0 / total.max(1) as f64);
-        let [cpu, memory] = [f64::from(ask.cpu_mhz) * per_mhz, f64::from(ask.memory_mb) * per_mb];
-        let length = (cpu * cpu + memory * memory).sqrt();
-        let unit = if length > 0.0 { 1.0 / length } else { 0.0 };
-        Self { per_mhz, per_mb, cpu: cpu * unit, memory: memory * unit }
+        let [per_mhz, per_mb] = [mhz, mb].map(|total| number as f64 / total.max(1) as f64);
+        Self { per_mhz, per_mb }
     }
 
-    /// 0 where nothing is left or nothing is asked.
     #[inline(always)]
-    fn cosine(&self, left: Left) -> f64 {
-        let [cpu, memory] = [left.cpu * self.per_mhz, left.memory * self.per_mb];
-        let length = (cpu * cpu + memory * memory).sqrt();
-        (cpu * self.cpu + memory * self.memory) / length.max(f64::MIN_POSITIVE)
+    fn scaled(&self, amounts: Amounts) -> Amounts {
+        Amounts { cpu: amounts.cpu * self.per_mhz, memory: amounts.memory * self.per_mb }
+    }
+
+    /// The cosine between what is left and what is asked; 0 where nothing is left or nothing is asked.
+    #[inline(always)]
+    fn alignment(&self, left: Amounts, ask: Amounts) -> f64 {
+        let (left, ask) = (self.scaled(left), self.scaled(ask));
+        let lengths = (left.dot(left) * ask.dot(ask)).sqrt();
+        left.dot(ask) / lengths.max(f64::MIN_POSITIVE)
+    }
+
+    /// How well a node suits by its shape, and among those of one shape by how little is left of it then, so that what is
+    /// left stays in one piece for those that ask for much.
+    #[inline(always)]
+    fn suitability(&self, alignment: f64, left: Amounts, ask: Amounts) -> f64 {
+        let rest = self.scaled(left.with(ask, |left, ask| (left - ask).max(0.0)));
+        let tightness = 1.0 / (1.0 + rest.cpu.max(rest.memory));
+        (alignment + TIGHTNESS_BESIDE_ALIGNMENT * tightness) / (1.0 + TIGHTNESS_BESIDE_ALIGNMENT)
     }
 }
 

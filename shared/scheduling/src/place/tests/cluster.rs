@@ -111,7 +111,7 @@ pub(super) struct Cluster {
     pub(super) groups: Vec<GroupIs>,
     pub(super) allocs: Vec<AllocIs>,
     pub(super) preempts: bool,
-    pub(super) spreads_out: bool,
+    pub(super) algorithm: SchedulerAlgorithm,
     pub(super) priority: u16,
 }
 
@@ -140,7 +140,11 @@ impl Cluster {
             groups,
             allocs: Vec::new(),
             preempts: dice.once_in(2),
-            spreads_out: dice.once_in(4),
+            algorithm: match dice.roll(4) {
+                0 => SchedulerAlgorithm::Spread,
+                1 => SchedulerAlgorithm::Align,
+                _ => SchedulerAlgorithm::Binpack,
+            },
             priority: 50,
         };
         for _ in 0..dice.roll(16) {
@@ -504,7 +508,8 @@ impl Cluster {
         }
         let allocs = (0..self.allocs.len()).map(|number| self.alloc(number));
         changes.extend(allocs.map(Box::new).map(Change::Alloc));
-        let algorithm = self.spreads_out.then_some(SchedulerAlgorithm::Spread);
+        // Packing is also what is done where nothing is said.
+        let algorithm = Some(self.algorithm).filter(|algorithm| *algorithm != SchedulerAlgorithm::Binpack);
         let preempts = self.preempts;
         let preemption =
             Preemption { system: preempts, sysbatch: preempts, batch: preempts, service: preempts };

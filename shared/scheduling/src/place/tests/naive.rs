@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::alloc::{ClientStatus, Reason, Shortfall};
+use model::cluster::SchedulerAlgorithm;
 
-use super::cluster::{Cluster, GroupIs, Of, SpreadIs};
+use super::cluster::{Cluster, GroupIs, NodeIs, Of, SpreadIs};
 
 /// What a node is told to be.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,8 @@ pub(super) struct Naive {
 /// What would be in use of a node.
 struct Totals {
     lacks_cores: bool,
+    /// What the new one brings.
+    own: [u32; 2],
     cpu: u32,
     memory: u32,
     allocs: u32,
@@ -105,11 +108,14 @@ impl Naive {
         }
         let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
         let others = self.of_group(cluster, group, node);
-        let Totals { cpu, memory, .. } = self.totals(cluster, group, node);
+        let totals = self.totals(cluster, group, node);
         let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
-        let total = free(cpu, is.cpu_mhz) + free(memory, is.memory_mb);
-        let fitness = if cluster.spreads_out { total - 2.0 } else { 20.0 - total };
-        let mut scores = vec![fitness.clamp(0.0, 18.0) / 18.0];
+        let total = free(totals.cpu, is.cpu_mhz) + free(totals.memory, is.memory_mb);
+        let mut scores = vec![match cluster.algorithm {
+            SchedulerAlgorithm::Binpack => (20.0 - total).clamp(0.0, 18.0) / 18.0,
+            SchedulerAlgorithm::Spread => (total - 2.0).clamp(0.0, 18.0) / 18.0,
+            SchedulerAlgorithm::Align => align(cluster, asked, is, &totals),
+        }];
         if others > 0 {
             scores.push(-(f64::from(others) + 1.0) / f64::from(asked.count));
         }
@@ -210,6 +216,7 @@ impl Naive {
         let own_mhz = own_cores.map_or(0, mhz);
         let mut totals = Totals {
             lacks_cores: own_cores.is_none(),
+            own: [ask_cpu + own_mhz, ask_memory],
             cpu: ask_cpu + own_mhz,
             memory: ask_memory,
             allocs: 1,
@@ -365,6 +372,24 @@ impl Naive {
         }
         lowest
     }
+}
+
+/// How well the shape of what a node has left suits, and how little of it stays.
+fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f64 {
+    let feasible = |node: &usize| static_failures(cluster, asked, *node).is_empty();
+    let feasible: Vec<&NodeIs> =
+        (0..cluster.nodes.len()).filter(feasible).map(|node| &cluster.nodes[node]).collect();
+    let average = |of: fn(&NodeIs) -> u32| {
+        feasible.iter().map(|node| f64::from(of(node))).sum::<f64>() / feasible.len() as f64
+    };
+    let averages = [average(|node| node.cpu_mhz), average(|node| node.memory_mb)];
+    let rest = [is.cpu_mhz - totals.cpu, is.memory_mb - totals.memory];
+    let [own, rest] = [totals.own, rest].map(|of| [0, 1].map(|axis| f64::from(of[axis]) / averages[axis]));
+    let left = [0, 1].map(|axis| own[axis] + rest[axis]);
+    let length = |of: [f64; 2]| of[0].hypot(of[1]);
+    let cosine = (left[0] * own[0] + left[1] * own[1]) / length(left) / length(own);
+    let tightness = 1.0 / (1.0 + rest[0].max(rest[1]));
+    (cosine + 0.2 * tightness) / 1.2
 }
 
 /// Of a value that is in use so often, where all values have these uses and counts.

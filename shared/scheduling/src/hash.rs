@@ -14,11 +14,11 @@ pub(crate) fn of_id(id: &[u8; 16]) -> u64 {
     mix(high ^ mix(low))
 }
 
-/// A number for an id that another `seed` makes another one. Quick: it is made for every node in every pass.
+/// A number for another, which another `seed` makes another one. Quick: it is made for every node in every pass.
 #[inline(always)]
-pub(crate) fn of_id_with(seed: u64, id: &[u8; 16]) -> u64 {
-    let [high, low] = halves(id);
-    let product = u128::from(high ^ seed) * u128::from(low ^ 0x9e37_79b9_7f4a_7c15);
+pub(crate) fn of_number_with(seed: u64, number: u32) -> u64 {
+    let spread = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed;
+    let product = u128::from(spread) * 0xbf58_476d_1ce4_e5b9_u128;
     (product >> 64) as u64 ^ product as u64
 }
 

@@ -76,6 +76,17 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// Whether the node will not do.
+    pub(super) fn fails_on(&self, node: NodeRef<'_>) -> bool {
+        match self {
+            // To put it into words takes longer than to see it.
+            Self::Condition(condition) => !condition.holds_on(node),
+            Self::Devices(_) | Self::Drivers(_) | Self::Network(_) | Self::Secrets(_) => {
+                self.failure(node).is_some()
+            }
+        }
+    }
+
     /// Why the node will not do; `None` if it will.
     pub(super) fn failure(&self, node: NodeRef<'_>) -> Option<Text> {
         match self {

@@ -1,7 +1,9 @@
 //! One condition on a node: two sides and how they are compared (`spec/scheduling.md` ).
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use model::Text;
 use model::job::{Affinity, Constraint, Operand};
@@ -19,6 +21,8 @@ pub(crate) struct Condition<'a> {
     right: Side<'a>,
     /// What the right side says, where that is the same for every node and takes time to read.
     prepared: Option<Matcher>,
+    /// The left side that was asked about last, and what was found: nodes differ in little.
+    last: RefCell<Option<(Box<str>, bool)>>,
     words: [&'a str; 2],
 }
 
@@ -42,6 +46,10 @@ enum Side<'a> {
 enum Matcher {
     Expression(Option<Regex>),
     Bounds(Option<Bounds>),
+    /// All of a list, each once.
+    All(BTreeSet<Box<str>>),
+    /// Any of one.
+    Any(BTreeSet<Box<str>>),
 }
 
 impl<'a> Condition<'a> {
@@ -58,7 +66,7 @@ impl<'a> Condition<'a> {
         let [left, right] = words.map(Side::parse);
         let is_literal = matches!(right, Side::Literal(_));
         let prepared = is_literal.then(|| Matcher::prepare(operand, words[1])).flatten();
-        Self { left, operand, right, prepared, words }
+        Self { left, operand, right, prepared, last: RefCell::default(), words }
     }
 
     /// Whether it looks at what is a node's alone, so that no class can answer for its nodes.
@@ -86,22 +94,29 @@ impl<'a> Condition<'a> {
             Operand::GreaterOrEqual => both_and(|left, right| compare(left, right).is_ge()),
             Operand::IsSet => left.is_some(),
             Operand::IsNotSet => left.is_none(),
-            Operand::Version | Operand::Semver | Operand::Regexp => {
-                both.is_some_and(|(left, right)| match &self.prepared {
-                    Some(matcher) => matcher.matches(left),
-                    None => {
-                        Matcher::prepare(self.operand, right).is_some_and(|matcher| matcher.matches(left))
-                    }
-                })
-            }
-            Operand::SetContains | Operand::SetContainsAll => {
-                both_and(|left, right| items(right).all(|wanted| items(left).any(|item| item == wanted)))
-            }
-            Operand::SetContainsAny => {
-                both_and(|left, right| items(right).any(|wanted| items(left).any(|item| item == wanted)))
-            }
+            Operand::Version
+            | Operand::Semver
+            | Operand::Regexp
+            | Operand::SetContains
+            | Operand::SetContainsAll
+            | Operand::SetContainsAny => both.is_some_and(|(left, right)| match &self.prepared {
+                Some(matcher) => self.matches(matcher, left),
+                None => Matcher::prepare(self.operand, right).is_some_and(|matcher| matcher.matches(left)),
+            }),
             // Not a matter of the node alone.
             Operand::DistinctHosts | Operand::DistinctProperty => true,
+        }
+    }
+
+    fn matches(&self, matcher: &Matcher, left: &str) -> bool {
+        let mut last = self.last.borrow_mut();
+        match &*last {
+            Some((same, matches)) if **same == *left => *matches,
+            Some(_) | None => {
+                let matches = matcher.matches(left);
+                *last = Some((left.into(), matches));
+                matches
+            }
         }
     }
 }
@@ -157,18 +172,38 @@ impl<'a> Side<'a> {
 
 impl Matcher {
     fn prepare(operand: Operand, right: &str) -> Option<Self> {
-        if operand == Operand::Regexp {
-            return Some(Self::Expression(Regex::new(right).ok()));
-        }
-        let rules = [(Operand::Version, Rules::Version), (Operand::Semver, Rules::Semver)];
-        let (_, rules) = rules.into_iter().find(|(of, _)| *of == operand)?;
-        Some(Self::Bounds(Bounds::parse(right, rules)))
+        let list = || items(right).map(Box::from).collect();
+        Some(match operand {
+            Operand::Regexp => Self::Expression(Regex::new(right).ok()),
+            Operand::Version => Self::Bounds(Bounds::parse(right, Rules::Version)),
+            Operand::Semver => Self::Bounds(Bounds::parse(right, Rules::Semver)),
+            Operand::SetContains | Operand::SetContainsAll => Self::All(list()),
+            Operand::SetContainsAny => Self::Any(list()),
+            Operand::Equal
+            | Operand::DoubleEqual
+            | Operand::Is
+            | Operand::NotEqual
+            | Operand::Not
+            | Operand::Less
+            | Operand::LessOrEqual
+            | Operand::Greater
+            | Operand::GreaterOrEqual
+            | Operand::IsSet
+            | Operand::IsNotSet
+            | Operand::DistinctHosts
+            | Operand::DistinctProperty => return None,
+        })
     }
 
     fn matches(&self, left: &str) -> bool {
         match self {
             Self::Expression(expression) => expression.as_ref().is_some_and(|regex| regex.is_match(left)),
             Self::Bounds(bounds) => bounds.as_ref().is_some_and(|bounds| bounds.admit(left)),
+            Self::All(wanted) => {
+                let has: BTreeSet<&str> = items(left).collect();
+                wanted.iter().all(|item| has.contains(&**item))
+            }
+            Self::Any(wanted) => items(left).any(|item| wanted.contains(item)),
         }
     }
 }

@@ -36,7 +36,7 @@ impl<'a> Distinct<'a> {
     /// The rules; `allocs` are all of the job's, of every incarnation.
     pub(crate) fn of(
         state: &'a State,
-        pages: &[&NodePage],
+        pages: &'a [&'a NodePage],
         job: &'a Job,
         group: &'a TaskGroup,
         allocs: &[AllocRef<'a>],

@@ -20,12 +20,12 @@ use model::Text;
 use model::job::{JobSpec, TaskGroup};
 use state::{NodePage, NodeRef, PAGE, State};
 
-pub(crate) use base::{BaseNodes, places};
+pub(crate) use base::{BaseNodes, places, word_of};
 pub(crate) use checks::{DEFAULT_HOST_NETWORK, Pieces, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
-pub(crate) use property::{Counted, Property};
+pub(crate) use property::{Counted, Property, kind_of};
 pub(crate) use volumes::{Asked, Volumes};
 
 use checks::Check;
@@ -63,17 +63,19 @@ impl<'a> Feasibility<'a> {
     /// The nodes of the base set on which the job's group at place `group` can run, a word for each page.
     pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
         let mut feasible = base.words.clone();
+        let by_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
+        let mut of_kind: Vec<Option<bool>> = vec![None; self.class_of_kind.len()];
         for (number, word) in feasible.iter_mut().enumerate() {
             let page = self.pages[number];
             for place in places(*word) {
-                let kind = page.kind[place] as usize;
-                if self.job.settled(kind) && self.groups[group].settled(kind) {
-                    continue;
-                }
-                let node = self.state.node_at((number * PAGE + place) as u32);
-                if !node.is_some_and(|node| self.allows(group, node)) {
-                    *word &= !(1 << place);
-                }
+                let of_kind = &mut of_kind[page.kind[place] as usize];
+                let allows = of_kind.unwrap_or_else(|| {
+                    let node = self.state.node_at((number * PAGE + place) as u32);
+                    let allows = node.is_some_and(|node| self.allows(group, node));
+                    *of_kind = by_kind.then_some(allows);
+                    allows
+                });
+                *word &= !(u64::from(!allows) << place);
             }
         }
         feasible
@@ -111,16 +113,15 @@ impl<'a> Feasibility<'a> {
         }
     }
 
-    /// The reason of a node that cannot run the group, where that is its class's and was told already.
-    pub(crate) fn known_reason(&self, group: usize, page: &NodePage, place: usize) -> Option<Text> {
-        let (kind, class) = (page.kind[place] as usize, page.class[place]);
-        let was_told = |checks: &Checks<'_>| {
-            matches!(checks.verdicts[kind], Verdict::Fails(_))
-                && !checks.escapes_class
-                && (checks.told_all || checks.told.contains(&class))
-        };
-        let known = was_told(&self.job) || self.job.settled(kind) && was_told(&self.groups[group]);
-        known.then(|| Text::clone(&self.class_ineligible))
+    /// Whether there are conditions of the group that its nodes' classes cannot answer: then each is told its own reason.
+    pub(crate) fn group_escapes_class(&self, group: usize) -> bool {
+        let checks = [&self.job, &self.groups[group]];
+        checks.iter().any(|checks| checks.escapes_class || !checks.is_same_within_kinds())
+    }
+
+    /// The reason of all nodes of a class but the one that told its own.
+    pub(crate) fn class_ineligible(&self) -> Text {
+        Text::clone(&self.class_ineligible)
     }
 
     /// Why the job's group at place `group` cannot run on a node, whatever was told before.
@@ -246,9 +247,9 @@ impl<'a> Checks<'a> {
         checks
     }
 
-    /// Whether every node of a kind passes, as far as is known.
-    fn settled(&self, kind: usize) -> bool {
-        self.verdicts[kind] == Verdict::Passes && self.unique.is_empty() && self.ruled_out.is_empty()
+    /// Whether all nodes of a kind are told the same.
+    fn is_same_within_kinds(&self) -> bool {
+        self.unique.is_empty()
     }
 
     /// Whether a class is out of the question, whatever the checks say.
@@ -260,7 +261,7 @@ impl<'a> Checks<'a> {
     fn failing(&mut self, kind: usize, node: NodeRef<'_>) -> Option<usize> {
         if self.verdicts[kind] == Verdict::Unknown {
             let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
-            let failed = asked.find(|place| self.checks[*place].failure(node).is_some());
+            let failed = asked.find(|place| self.checks[*place].fails_on(node));
             self.verdicts[kind] = failed.map_or(Verdict::Passes, Verdict::Fails);
         }
         let shared = match self.verdicts[kind] {
@@ -269,7 +270,7 @@ impl<'a> Checks<'a> {
         };
         let before = shared.unwrap_or(self.checks.len());
         let mut unique = self.unique.iter().copied().take_while(|place| *place < before);
-        let failing = unique.find(|place| self.checks[*place].failure(node).is_some()).or(shared);
+        let failing = unique.find(|place| self.checks[*place].fails_on(node)).or(shared);
         self.passed[kind] |= failing.is_none();
         failing
     }

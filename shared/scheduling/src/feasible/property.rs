@@ -20,9 +20,10 @@ pub(crate) struct Property<'a> {
     name: &'a str,
     /// The group whose allocations count; `None` is all of the job's.
     group: Option<&'a Text>,
+    pages: &'a [&'a NodePage],
     is_unique: bool,
-    of_slot: Vec<u32>,
-    of_kind: Vec<u32>,
+    /// The number of each kind's value; of each slot's, where the property is a node's alone.
+    known: Vec<u32>,
     numbers: HashMap<Text, u32>,
     values: Vec<Text>,
     uses: Vec<Use>,
@@ -61,18 +62,19 @@ pub(crate) enum Counted {
 impl<'a> Property<'a> {
     pub(crate) fn of(
         state: &'a State,
-        pages: &[&NodePage],
+        pages: &'a [&'a NodePage],
         name: &'a str,
         group: Option<&'a Text>,
         job: (Index, &[AllocRef<'a>]),
     ) -> Self {
+        let is_unique = escapes_class(name);
         let mut property = Self {
             state,
             name,
             group,
-            is_unique: escapes_class(name),
-            of_slot: vec![UNKNOWN; pages.len() * PAGE],
-            of_kind: vec![UNKNOWN; state.node_kinds()],
+            pages,
+            is_unique,
+            known: vec![UNKNOWN; if is_unique { pages.len() * PAGE } else { state.node_kinds() }],
             numbers: HashMap::new(),
             values: Vec::new(),
             uses: Vec::new(),
@@ -101,9 +103,19 @@ impl<'a> Property<'a> {
 
     /// The number of the value that the node in a slot has.
     pub(crate) fn value(&mut self, slot: u32) -> Option<u32> {
-        let known = self.of_slot[slot as usize];
-        let number = if known == UNKNOWN { self.look_up(slot) } else { known };
+        let kind = kind_of(self.pages, slot)?;
+        let place = if self.is_unique { slot as usize } else { kind };
+        if self.known[place] == UNKNOWN {
+            let node = self.state.node_at(slot)?;
+            self.known[place] = resolve(self.name, node).map_or(MISSING, |text| self.number(&text));
+        }
+        let number = self.known[place];
         (number != MISSING).then_some(number)
+    }
+
+    /// Whether nodes of one kind may have different values.
+    pub(crate) fn is_unique(&self) -> bool {
+        self.is_unique
     }
 
     /// The text of a value.
@@ -139,21 +151,6 @@ impl<'a> Property<'a> {
         Some(value)
     }
 
-    fn look_up(&mut self, slot: u32) -> u32 {
-        let Some(node) = self.state.node_at(slot) else { return MISSING };
-        let (page, place) = node.page();
-        let kind = page.kind[place] as usize;
-        let known = if self.is_unique { UNKNOWN } else { self.of_kind[kind] };
-        let number = if known == UNKNOWN {
-            resolve(self.name, node).map_or(MISSING, |text| self.number(&text))
-        } else {
-            known
-        };
-        self.of_kind[kind] = number;
-        self.of_slot[slot as usize] = number;
-        number
-    }
-
     fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -164,6 +161,12 @@ impl<'a> Property<'a> {
         self.uses.push(Use::default());
         number
     }
+}
+
+/// The kind of the node in a slot; `None` where there is none any more.
+pub(crate) fn kind_of(pages: &[&NodePage], slot: u32) -> Option<usize> {
+    let (page, place) = (pages[slot as usize / PAGE], slot as usize % PAGE);
+    (page.known >> place & 1 != 0).then(|| page.kind[place] as usize)
 }
 
 #[cfg(test)]

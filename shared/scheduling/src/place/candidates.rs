@@ -12,7 +12,7 @@ use super::world::World;
 use crate::feasible::{Asked, Counted, Distinct, Volumes, places};
 use crate::hash;
 use crate::preempt;
-use crate::rank::{Merits, Rank, Ranking, Spreads};
+use crate::rank::{Fit, Merits, PageFits, Rank, Ranking, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
 /// See the module.
@@ -27,6 +27,8 @@ pub(crate) struct Candidates<'a> {
     pub(super) ranking: Ranking<'a>,
     /// A word for each page.
     pub(super) feasible: Vec<u64>,
+    /// Which of them have the amounts, as far as the journal was read; once somebody is lined up.
+    pub(super) roomy: Vec<u64>,
     /// Empty where nothing is preferred.
     affinity: Vec<f64>,
     pub(super) spreads: Option<Spreads<'a>>,
@@ -41,6 +43,8 @@ pub(crate) struct Candidates<'a> {
     unsettled: Vec<u32>,
 }
 
+/// How many nodes are lined up, at least, of each tuple of values; so few in tests that they run out there, too.
+const LINED_UP_MIN: usize = if cfg!(test) { 2 } else { 8 };
 /// Stands for an allocation where it does not matter which.
 pub(super) const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
 
@@ -94,7 +98,7 @@ impl<'a> Candidates<'a> {
         }
         let mut spreads = Spreads::of(state, pages, job, group, &world.allocs);
         if let Some(spreads) = &mut spreads {
-            slots(&feasible).for_each(|slot| spreads.welcome(slot));
+            spreads.welcome(&feasible);
         }
         Self {
             job,
@@ -112,6 +116,7 @@ impl<'a> Candidates<'a> {
             share,
             ask,
             feasible,
+            roomy: Vec::new(),
         }
     }
 
@@ -162,7 +167,7 @@ impl<'a> Candidates<'a> {
     ) -> Vec<(u32, Place<'a>)> {
         let mut best = Vec::with_capacity(count);
         while best.len() < count
-            && let Some((slot, place)) = self.best(world, turn)
+            && let Some((slot, place)) = self.best_without(world, turn, &best)
         {
             if let Some(standings) = &mut self.standings {
                 standings.leave(slot);
@@ -176,8 +181,13 @@ impl<'a> Candidates<'a> {
     /// Gets ready for a placement that looks for its node the short way.
     pub(super) fn get_ready(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
         if self.standings.is_none() {
-            self.line_up(world);
+            let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
+            self.line_up(world, LINED_UP_MIN.max(2 * self.group.count as usize / tuples.max(1)));
         }
+        self.penalise(world, turn);
+    }
+
+    fn penalise(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
         for slot in turn.penalised {
             self.stand(world, *slot, true);
             self.unsettled.push(*slot);
@@ -186,8 +196,26 @@ impl<'a> Candidates<'a> {
 
     /// The best node for a placement that needs nobody to make room.
     pub(super) fn best(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) -> Option<(u32, Place<'a>)> {
+        self.best_without(world, turn, &[])
+    }
+
+    /// The same of all but some that were found before.
+    fn best_without(
+        &mut self,
+        world: &World<'a>,
+        turn: &Turn<'_, 'a>,
+        found: &[(u32, Place<'a>)],
+    ) -> Option<(u32, Place<'a>)> {
         loop {
-            let slot = self.standings.as_mut()?.best(self.spreads.as_ref())?;
+            let best = self.standings.as_mut()?.best(self.spreads.as_ref());
+            if self.standings.as_ref()?.is_exhausted() {
+                self.line_up(world, usize::MAX);
+                self.penalise(world, turn);
+                let standings = self.standings.as_mut()?;
+                found.iter().for_each(|(slot, _)| standings.leave(*slot));
+                continue;
+            }
+            let slot = best?;
             match self.look_at(world, slot, turn) {
                 Ok(place) => return Some((slot, place)),
                 // It will not do before something happens there.
@@ -196,29 +224,61 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Enters all nodes that seem to have room.
-    fn line_up(&mut self, world: &World<'a>) {
-        let mut nodes = Vec::with_capacity(slots(&self.feasible).count());
+    /// Enters all nodes that seem to have room, or the best of them: so many of each tuple.
+    fn line_up(&mut self, world: &World<'a>, most: usize) {
+        let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
+        let mut standings = Standings::new(world.pages.len() * PAGE, tuples, most);
+        let others = world.of_group(self.number);
+        // Many pages and many nodes are alike.
+        let mut alike = None;
+        let mut last: Option<(Fit, u32, f64, Rank)> = None;
+        self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
+            self.roomy[number] = word;
             if word == 0 {
                 continue;
             }
             let fits = (!self.ask.decides_score())
-                .then(|| self.ranking.fit_page(world.pages[number], world.room.used(number)));
+                .then(|| self.ranking.fit_page(world.pages[number], world.room.used(number), &mut alike));
+            let others_here = &others[number * PAGE..][..PAGE];
+            let is_plain = self.affinity.is_empty() && others_here.iter().all(|others| *others == 0);
+            if let (Some(PageFits::Same(fit)), true) = (&fits, is_plain) {
+                let rank = self.ranking.rank(&Merits { fit: *fit, ..Merits::default() });
+                for place in places(word) {
+                    let slot = (number * PAGE + place) as u32;
+                    let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
+                    standings.line_up(slot, tuple, rank, self.tie(slot));
+                }
+                continue;
+            }
             for place in places(word) {
                 let slot = (number * PAGE + place) as u32;
-                let merits = match &fits {
-                    Some(fits) => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
-                    None => self.offered_merits(world, slot),
+                let rank = match &fits {
+                    Some(fits) => {
+                        let (fit, others) = (fits.at(place), others[slot as usize]);
+                        let affinity = self.affinity.get(slot as usize).copied().unwrap_or_default();
+                        match last {
+                            Some((.., rank)) if last == Some((fit, others, affinity, rank)) => rank,
+                            Some(_) | None => {
+                                let merits = Merits { fit, others, affinity, ..Merits::default() };
+                                let rank = self.ranking.rank(&merits);
+                                last = Some((fit, others, affinity, rank));
+                                rank
+                            }
+                        }
+                    }
+                    None => match self.offered_merits(world, slot) {
+                        Some(merits) => self.ranking.rank(&merits),
+                        None => continue,
+                    },
                 };
-                let Some(merits) = merits else { continue };
                 let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
-                nodes.push((slot, tuple, self.ranking.rank(&merits), self.tie(world, slot)));
+                standings.line_up(slot, tuple, rank, self.tie(slot));
             }
         }
-        let slots = world.pages.len() * PAGE;
-        self.standings = Some(Standings::of(slots, self.spreads.as_ref(), nodes.into_iter()));
+        standings.open(self.spreads.as_ref());
+        self.standings = Some(standings);
         self.unsettled.clear();
     }
 
@@ -227,18 +287,20 @@ impl<'a> Candidates<'a> {
         if !self.is_feasible(slot) {
             return;
         }
-        let merits = if world.room.short(slot, self.ask.demand).is_some() {
+        let (page, place) = locate(slot);
+        let is_short = world.room.short(slot, self.ask.demand).is_some();
+        self.roomy[page] = self.roomy[page] & !(1 << place) | u64::from(!is_short) << place;
+        let merits = if is_short {
             None
         } else if self.ask.decides_score() {
             self.offered_merits(world, slot)
         } else {
-            let (page, place) = locate(slot);
             let used = world.room.used(page).at(place);
             let fit = self.ranking.fit(world.pages[page], place, used, self.ask.demand);
             Some(Merits { fit, ..self.standing_merits(world, slot) })
         };
         let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
-        let tie = self.tie(world, slot);
+        let tie = self.tie(slot);
         let rank = merits.map(|merits| self.ranking.rank(&Merits { penalised, ..merits }));
         if let Some(standings) = &mut self.standings {
             match rank {
@@ -336,9 +398,8 @@ impl<'a> Candidates<'a> {
     }
 
     /// What decides between nodes of one rank.
-    pub(super) fn tie(&self, world: &World<'a>, slot: u32) -> u64 {
-        let (page, place) = locate(slot);
-        hash::of_id_with(self.seed, world.pages[page].ids[place].as_bytes())
+    pub(super) fn tie(&self, slot: u32) -> u64 {
+        hash::of_number_with(self.seed, slot)
     }
 
     pub(super) fn is_feasible(&self, slot: u32) -> bool {

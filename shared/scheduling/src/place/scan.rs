@@ -63,14 +63,14 @@ pub(super) fn scan<'a>(
             Nodes::Own(_) => feasibility.own_reason(group, world.room.node(slot)),
         };
         if let Some(reason) = ruled_out {
-            return told.filter(reason, class(world, slot));
+            return told.filter(reason, class(world, slot), 1);
         }
         match candidates.look_at(world, slot, turn) {
-            Err(Refusal::Filtered(reason)) => told.filter(reason, class(world, slot)),
+            Err(Refusal::Filtered(reason)) => told.filter(reason, class(world, slot), 1),
             Err(Refusal::Exhausted(dimension)) => told.exhaust(dimension, class(world, slot)),
             Ok(place) => {
                 let boost = candidates.boost(slot, lowest);
-                let key = (candidates.rank(&place.merits, boost), candidates.tie(world, slot));
+                let key = (candidates.rank(&place.merits, boost), candidates.tie(slot));
                 let better = best.partition_point(|other| other.key > key);
                 if better < BEST_NAMED {
                     best.insert(better, Fitting { key, slot, place, boost });
@@ -112,6 +112,9 @@ pub(super) fn tell<'a>(
 ) -> AllocMetric {
     let state = world.state;
     let mut told = Told::default();
+    // How many nodes of each kind cannot run the group, and the first of them.
+    let by_kind = !feasibility.group_escapes_class(group);
+    let mut ruled_out = vec![(0, 0); state.node_kinds()];
     let mut classes: Vec<Option<&'a Text>> = vec![None; state.node_kinds()];
     for number in 0..base.words.len() {
         let page = world.pages[number];
@@ -122,11 +125,16 @@ pub(super) fn tell<'a>(
         };
         for place in places(all & !feasible) {
             let slot = (number * PAGE + place) as u32;
-            let known = feasibility.known_reason(group, page, place);
-            let reason = known.or_else(|| feasibility.reason(group, world.room.node(slot)));
-            told.filter(reason.unwrap_or_default(), class(place, slot));
+            if by_kind {
+                let (count, first) = &mut ruled_out[page.kind[place] as usize];
+                *first = slot.min(if *count == 0 { slot } else { *first });
+                *count += 1;
+            } else {
+                let reason = feasibility.reason(group, world.room.node(slot));
+                told.filter(reason.unwrap_or_default(), class(place, slot), 1);
+            }
         }
-        let short = feasible & !world.room.fitting(number, candidates.ask.demand);
+        let short = feasible & !candidates.roomy[number];
         for place in places(short | feasible & (page.special | page.garbled_ports)) {
             let slot = (number * PAGE + place) as u32;
             let class = class(place, slot);
@@ -134,6 +142,15 @@ pub(super) fn tell<'a>(
                 told.exhaust(dimension, class);
             }
         }
+    }
+    let mut ruled_out: Vec<(u32, u32)> = ruled_out.into_iter().filter(|(count, _)| *count > 0).collect();
+    // In the order of the nodes: the first of a class tells for it.
+    ruled_out.sort_unstable_by_key(|(_, first)| *first);
+    for (count, first) in ruled_out {
+        let node = world.room.node(first);
+        let reason = feasibility.reason(group, node).unwrap_or_default();
+        told.filter(reason, &node.spec().node_class, 1);
+        told.filter(feasibility.class_ineligible(), &node.spec().node_class, count - 1);
     }
     let lowest = candidates.lowest_boost();
     let mut scores = Vec::with_capacity(BEST_NAMED);
@@ -165,20 +182,23 @@ struct Told {
 
 impl Told {
     ///
-    fn filter(&mut self, reason: Text, class: &Text) {
-        self.filtered += 1;
-        self.by_reason.add(&reason);
+    fn filter(&mut self, reason: Text, class: &Text, count: u32) {
+        if count == 0 {
+            return;
+        }
+        self.filtered += count;
+        self.by_reason.add(&reason, count);
         if !class.is_empty() {
-            self.class_filtered.add(class);
+            self.class_filtered.add(class, count);
         }
     }
 
     ///
     fn exhaust(&mut self, dimension: Text, class: &Text) {
         self.exhausted += 1;
-        self.by_dimension.add(&dimension);
+        self.by_dimension.add(&dimension, 1);
         if !class.is_empty() {
-            self.class_exhausted.add(class);
+            self.class_exhausted.add(class, 1);
         }
     }
 
@@ -206,12 +226,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, name: &Text) {
+    fn add(&mut self, name: &Text, more: u32) {
         match &mut self.last {
-            Some((last, count)) if last == name => *count += 1,
+            Some((last, count)) if last == name => *count += more,
             _ => {
                 self.settle();
-                self.last = Some((Text::clone(name), 1));
+                self.last = Some((Text::clone(name), more));
             }
         }
     }

@@ -13,14 +13,52 @@ use crate::rank::{Level, Rank, Spreads, Sum};
 /// More scores than a node ever has, spread apart.
 const PARTS_MAX: usize = 8;
 
+/// Fewer entries than these are all kept: to sort some out takes longer. In tests there are few.
+const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 64 };
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Standings {
     /// By tuple and number of scores.
-    heaps: Vec<BinaryHeap<Entry>>,
+    heaps: Vec<Heap>,
+    /// How many of each heap are kept, at least.
+    most: usize,
+    /// Whether the best may be one that was not kept.
+    is_exhausted: bool,
     /// How often each node was entered; an entry from before is out of date.
     stamps: Vec<u32>,
     levels: Option<Levels>,
+}
+
+/// Nodes of one tuple and number of scores. Of very many only the best are kept, for few are ever asked for.
+#[derive(Debug, Clone, Default)]
+struct Heap {
+    /// Before the standings are open.
+    lined_up: Vec<Entry>,
+    heap: BinaryHeap<Entry>,
+    /// The best of those that were not kept.
+    sent_away: Option<Entry>,
+}
+
+impl Heap {
+    fn line_up(&mut self, entry: Entry, most: usize) {
+        if self.sent_away.is_some_and(|away| entry < away) {
+            return;
+        }
+        if self.lined_up.capacity() == 0 {
+            self.lined_up.reserve(SORTED_OUT_MIN);
+        }
+        self.lined_up.push(entry);
+        if self.lined_up.len() >= most.saturating_mul(2).max(SORTED_OUT_MIN) {
+            let (_, best_away, _) = self.lined_up.select_nth_unstable_by(most, |left, right| right.cmp(left));
+            self.sent_away = self.sent_away.max(Some(*best_away));
+            self.lined_up.truncate(most);
+        }
+    }
+
+    fn open(&mut self) {
+        self.heap = BinaryHeap::from(std::mem::take(&mut self.lined_up));
+    }
 }
 
 /// A node in its heap: by the sum of its scores, by alignment, and among equals by a hash.
@@ -72,25 +110,25 @@ impl Contender {
 }
 
 impl Standings {
-    /// The standings of many nodes: slot, tuple, rank and hash of each.
-    pub(super) fn of(
-        slots: usize,
-        spreads: Option<&Spreads<'_>>,
-        nodes: impl Iterator<Item = (u32, u32, Rank, u64)>,
-    ) -> Self {
-        let tuples = spreads.map_or(1, Spreads::tuples);
-        let mut entries: Vec<Vec<Entry>> = vec![Vec::new(); tuples * PARTS_MAX];
-        for (slot, tuple, rank, tie) in nodes {
-            let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
-            entries[place(tuple, rank.sum.parts.into())].push(entry);
-        }
-        let heaps = entries.into_iter().map(BinaryHeap::from).collect();
-        let mut standings = Self { heaps, stamps: vec![0; slots], levels: None };
+    /// Standings of nobody yet, which keep the best `most` of each heap.
+    pub(super) fn new(slots: usize, tuples: usize, most: usize) -> Self {
+        let heaps = vec![Heap::default(); tuples * PARTS_MAX];
+        Self { heaps, most: most.max(1), is_exhausted: false, stamps: vec![0; slots], levels: None }
+    }
+
+    /// Enters a node before the standings are open: all of them together take less time than one after the other.
+    pub(super) fn line_up(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
+        let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
+        self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
+    }
+
+    /// From now on somebody is best.
+    pub(super) fn open(&mut self, spreads: Option<&Spreads<'_>>) {
+        self.heaps.iter_mut().for_each(Heap::open);
         if let Some(spreads) = spreads {
-            standings.levels = Some(Levels::default());
-            (0..tuples as u32).for_each(|tuple| standings.set_level(spreads, tuple));
+            self.levels = Some(Levels::default());
+            (0..spreads.tuples() as u32).for_each(|tuple| self.set_level(spreads, tuple));
         }
-        standings
     }
 
     /// Enters a node anew; what was known of it is forgotten.
@@ -99,7 +137,7 @@ impl Standings {
         let parts = usize::from(rank.sum.parts);
         let heap_place = place(tuple, parts);
         if self.heaps.len() <= heap_place {
-            self.heaps.resize_with((tuple as usize + 1) * PARTS_MAX, BinaryHeap::new);
+            self.heaps.resize_with((tuple as usize + 1) * PARTS_MAX, Heap::default);
         }
         let entry = Entry {
             steps: rank.sum.steps,
@@ -108,9 +146,10 @@ impl Standings {
             slot,
             stamp: self.stamps[slot as usize],
         };
-        self.heaps[heap_place].push(entry);
+        let heap = &mut self.heaps[heap_place].heap;
+        heap.push(entry);
         if let Some(levels) = &mut self.levels
-            && self.heaps[heap_place].peek() == Some(&entry)
+            && heap.peek() == Some(&entry)
         {
             levels.push(tuple, parts, entry);
         }
@@ -126,7 +165,12 @@ impl Standings {
         tuples.iter().for_each(|tuple| self.set_level(spreads, *tuple));
     }
 
-    /// The best node.
+    /// Whether what was last found best need not be so: more nodes have to be lined up.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    /// The best node of those that were kept.
     pub(super) fn best(&mut self, spreads: Option<&Spreads<'_>>) -> Option<u32> {
         let best = match (spreads, self.levels.take()) {
             (Some(spreads), Some(mut levels)) => {
@@ -172,14 +216,16 @@ impl Standings {
 
     /// The best entry of a heap that is not out of date.
     fn top(&mut self, place: usize) -> Option<Entry> {
-        let heap = self.heaps.get_mut(place)?;
+        let Heap { heap, sent_away, .. } = self.heaps.get_mut(place)?;
         while let Some(entry) = heap.peek() {
             if entry.stamp == self.stamps[entry.slot as usize] {
-                return Some(*entry);
+                break;
             }
             heap.pop();
         }
-        None
+        let top = heap.peek().copied();
+        self.is_exhausted |= *sent_away > top;
+        top
     }
 
     fn set_level(&mut self, spreads: &Spreads<'_>, tuple: u32) {

@@ -56,23 +56,32 @@ pub(crate) struct Fit {
     pub(crate) alignment: f64,
 }
 
-/// The same for each node of a page.
-#[derive(Debug, Clone)]
-pub(crate) struct PageFits {
-    fitness: [f64; PAGE],
-    alignment: [f64; PAGE],
+/// A page on which all nodes are alike, and how well each of them suits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Alike {
+    amounts: [u32; 4],
+    fit: Fit,
 }
 
-impl Default for PageFits {
-    fn default() -> Self {
-        Self { fitness: [0.0; PAGE], alignment: [0.0; PAGE] }
-    }
+/// The same for each node of a page.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "it lives for a page, and is not moved")]
+pub(crate) enum PageFits {
+    /// Of all of them: nodes that are empty, or full, are many.
+    Same(Fit),
+    Each {
+        fitness: [f64; PAGE],
+        alignment: [f64; PAGE],
+    },
 }
 
 impl PageFits {
     #[inline]
     pub(crate) fn at(&self, place: usize) -> Fit {
-        Fit { fitness: self.fitness[place], alignment: self.alignment[place] }
+        match self {
+            Self::Same(fit) => *fit,
+            Self::Each { fitness, alignment } => Fit { fitness: fitness[place], alignment: alignment[place] },
+        }
     }
 }
 
@@ -103,7 +112,7 @@ impl Amounts {
 }
 
 /// What there is to say of a node, spread apart.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Merits {
     pub(crate) fit: Fit,
     /// How much its devices are wanted, if anything is said of that.
@@ -162,8 +171,11 @@ impl PartialOrd for Rank {
     }
 }
 
+/// To the nearest step; in between away from zero, as `round` does, which is a call.
+#[inline(always)]
 pub(crate) fn to_steps(value: f64) -> i64 {
-    (value * STEPS).round() as i64
+    let steps = value * STEPS;
+    (steps + 0.5_f64.copysign(steps)) as i64
 }
 
 /// The algorithm that a job's nodes are ranked by: its pool's, else the cluster's.
@@ -198,19 +210,26 @@ impl<'a> Ranking<'a> {
 
     /// How well each node of a page suits that has `used` in use.
     ///
-    /// In several loops over the page, so that each can be done for several nodes at once.
-    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage) -> PageFits {
-        let mut fits = PageFits::default();
+    /// In several loops over the page, so that each can be done for several nodes at once. `alike` is what was said of the
+    /// last page on which all nodes are alike.
+    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, alike: &mut Option<Alike>) -> PageFits {
+        if let Some(amounts) = amounts_of_all(page, used) {
+            let known = alike.filter(|alike| alike.amounts == amounts);
+            let fit = known.map_or_else(|| self.fit(page, 0, used.at(0), self.ask), |alike| alike.fit);
+            *alike = Some(Alike { amounts, fit });
+            return PageFits::Same(fit);
+        }
+        let (mut fitness, mut alignment) = ([0.0; PAGE], [0.0; PAGE]);
         let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
-        for place in 0..PAGE {
+        for (place, alignment) in alignment.iter_mut().enumerate() {
             let left = left(has(place), Amounts::of(used.at(place)));
-            fits.alignment[place] = self.scale.alignment(left, ask);
+            *alignment = self.scale.alignment(left, ask);
         }
         match self.algorithm {
             SchedulerAlgorithm::Align => {
                 for place in 0..PAGE {
                     let left = left(has(place), Amounts::of(used.at(place)));
-                    fits.fitness[place] = self.scale.suitability(fits.alignment[place], left, ask);
+                    fitness[place] = self.scale.suitability(alignment[place], left, ask);
                 }
             }
             SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => {
@@ -221,11 +240,11 @@ impl<'a> Ranking<'a> {
                 }
                 cpu.iter_mut().chain(&mut memory).for_each(|share| *share = ten_to(*share));
                 for place in 0..PAGE {
-                    fits.fitness[place] = self.fullness(cpu[place] + memory[place]);
+                    fitness[place] = self.fullness(cpu[place] + memory[place]);
                 }
             }
         }
-        fits
+        PageFits::Each { fitness, alignment }
     }
 
     /// The same for one node of a page that has `used` in use, to the last bit.
@@ -320,6 +339,17 @@ impl<'a> Ranking<'a> {
     }
 }
 
+/// What all nodes of a page have and have in use, if they are alike in that.
+fn amounts_of_all(page: &NodePage, used: &Usage) -> Option<[u32; 4]> {
+    let columns = [&page.cpu_mhz, &page.memory_mb, &used.cpu_mhz, &used.memory_mb];
+    columns.iter().all(|column| is_even(column)).then(|| columns.map(|column| column[0]))
+}
+
+/// Whether a column has one value all over.
+fn is_even(column: &[u32; PAGE]) -> bool {
+    column.iter().fold(0, |differs, it| differs | (it ^ column[0])) == 0
+}
+
 /// What a node is worth on which a predecessor failed.
 const PENALTY: f64 = -1.0;
 
@@ -345,6 +375,13 @@ impl Scale {
     fn of(nodes: &[(&NodePage, u64)]) -> Self {
         let (mut mhz, mut mb, mut number) = (0u64, 0u64, 0u64);
         for (page, word) in nodes {
+            if is_even(&page.cpu_mhz) && is_even(&page.memory_mb) {
+                let count = u64::from(word.count_ones());
+                (mhz, mb) =
+                    (mhz + u64::from(page.cpu_mhz[0]) * count, mb + u64::from(page.memory_mb[0]) * count);
+                number += count;
+                continue;
+            }
             // Without branches, so that several nodes are added at once.
             for place in 0..PAGE {
                 let counts = u64::from(word >> place & 1 != 0);

@@ -9,7 +9,7 @@ use model::Text;
 use model::job::{Job, Spread, TaskGroup};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use crate::feasible::{Counted, Property};
+use crate::feasible::{Counted, Property, kind_of, places};
 
 /// The value that stands for all that no target names.
 const ANY_VALUE: &str = "*";
@@ -25,7 +25,11 @@ pub(crate) type Level = Vec<u32>;
 #[derive(Debug)]
 pub(crate) struct Spreads<'a> {
     all: Vec<OneSpread<'a>>,
-    of_slot: Vec<u32>,
+    pages: &'a [&'a NodePage],
+    /// Whether some attribute is a node's alone.
+    is_unique: bool,
+    /// The tuple of each kind; of each slot, where an attribute is a node's alone.
+    known: Vec<u32>,
     numbers: HashMap<Vec<Option<u32>>, u32>,
     /// Each tuple's cells; `None`: its nodes do not have the attribute.
     tuples: Vec<Vec<Option<u32>>>,
@@ -70,7 +74,7 @@ impl<'a> Spreads<'a> {
     /// `None` where there are none; `allocs` are all of the job's, of every incarnation.
     pub(crate) fn of(
         state: &'a State,
-        pages: &[&NodePage],
+        pages: &'a [&'a NodePage],
         job: &'a Job,
         group: &'a TaskGroup,
         allocs: &[AllocRef<'a>],
@@ -88,27 +92,38 @@ impl<'a> Spreads<'a> {
             OneSpread::new(property, spread, settled(spread), (group.count, weights))
         };
         let spreads: Vec<OneSpread<'a>> = all.iter().map(one).collect();
+        let is_unique = spreads.iter().any(|spread| spread.property.is_unique());
         (!spreads.is_empty()).then(|| Self {
             with_cell: spreads.iter().map(|_| Vec::new()).collect(),
             all: spreads,
-            of_slot: vec![UNKNOWN; pages.len() * PAGE],
+            pages,
+            is_unique,
+            known: vec![UNKNOWN; if is_unique { pages.len() * PAGE } else { state.node_kinds() }],
             numbers: HashMap::new(),
             tuples: Vec::new(),
         })
     }
 
     /// The tuple of the node in a slot.
+    #[inline]
     pub(crate) fn tuple(&mut self, slot: u32) -> u32 {
-        let known = self.of_slot[slot as usize];
-        if known != UNKNOWN {
-            return known;
+        let kind = kind_of(self.pages, slot);
+        let place = kind.map(|kind| if self.is_unique { slot as usize } else { kind });
+        match place.map(|place| self.known[place]) {
+            Some(tuple) if tuple != UNKNOWN => tuple,
+            Some(_) | None => self.find_tuple(slot, place),
         }
+    }
+
+    fn find_tuple(&mut self, slot: u32, place: Option<usize>) -> u32 {
         let cells: Vec<Option<u32>> = self.all.iter_mut().map(|spread| spread.cell(slot)).collect();
         let tuple = match self.numbers.get(&cells) {
             Some(tuple) => *tuple,
             None => self.add_tuple(cells),
         };
-        self.of_slot[slot as usize] = tuple;
+        if let Some(place) = place {
+            self.known[place] = tuple;
+        }
         tuple
     }
 
@@ -130,8 +145,22 @@ impl<'a> Spreads<'a> {
         self.tuples.len()
     }
 
-    /// Says that the node in a slot is a candidate.
-    pub(crate) fn welcome(&mut self, slot: u32) {
+    /// Says which nodes are candidates, a word for each page.
+    pub(crate) fn welcome(&mut self, nodes: &[u64]) {
+        let mut seen = vec![false; self.known.len()];
+        for (number, word) in nodes.iter().enumerate() {
+            let page = self.pages[number];
+            for place in places(*word) {
+                let slot = number * PAGE + place;
+                let alike = if self.is_unique { slot } else { page.kind[place] as usize };
+                if !std::mem::replace(&mut seen[alike], true) {
+                    self.welcome_one(slot as u32);
+                }
+            }
+        }
+    }
+
+    fn welcome_one(&mut self, slot: u32) {
         let tuple = self.tuple(slot) as usize;
         for (spread, cell) in self.all.iter_mut().zip(&self.tuples[tuple]) {
             if let Some(cell) = cell {

@@ -16,6 +16,8 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
+use crate::feasible::word_of;
+
 use cores::CoreBook;
 use devices::DeviceBook;
 pub(crate) use devices::held as held_devices;
@@ -27,7 +29,8 @@ use ports::PortBook;
 pub(crate) struct Room<'a> {
     state: &'a State,
     pub(crate) pages: &'a [&'a NodePage],
-    used: Vec<Usage>,
+    /// By page, once the plan changes what is used there.
+    changed: Vec<Option<Box<Usage>>>,
     /// Only of nodes on which somebody asked for more than amounts, or gave it back.
     books: HashMap<u32, Book>,
     /// Allocations of the snapshot that the plan stops or preempts.
@@ -97,19 +100,19 @@ impl Book {
 
 impl<'a> Room<'a> {
     pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage]) -> Self {
-        let used = pages.iter().map(|page| page.usage(View::Held).clone()).collect();
-        Self { state, pages, used, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
+        let changed = vec![None; pages.len()];
+        Self { state, pages, changed, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
     }
 
     /// What is used on the nodes of a page.
     pub(crate) fn used(&self, page: usize) -> &Usage {
-        &self.used[page]
+        self.changed[page].as_deref().unwrap_or_else(|| self.pages[page].usage(View::Held))
     }
 
     /// The amounts in use on a node.
     pub(crate) fn used_on(&self, slot: u32) -> Demand {
         let (page, place) = locate(slot);
-        self.used[page].at(place)
+        self.used(page).at(place)
     }
 
     /// Whether the amounts would fit on a node if nothing else were there.
@@ -125,13 +128,13 @@ impl<'a> Room<'a> {
     #[inline]
     pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Short> {
         let (page, place) = locate(slot);
-        short_on(self.pages[page], &self.used[page], place, ask)
+        short_on(self.pages[page], self.used(page), place, ask)
     }
 
     /// Every amount of which a node has too little, and how much is missing.
     pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Short, u32)> {
         let (page, place) = locate(slot);
-        let (page, used) = (self.pages[page], &self.used[page]);
+        let (page, used) = (self.pages[page], self.used(page));
         let most = page.max_allocs[place];
         let amounts = [
             (Short::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
@@ -147,15 +150,19 @@ impl<'a> Room<'a> {
 
     /// The places of a page on which the amounts fit.
     pub(crate) fn fitting(&self, page: usize, ask: Demand) -> u64 {
-        let (page, used) = (self.pages[page], &self.used[page]);
-        let fits = |place: usize| {
+        let (page, used) = (self.pages[page], self.used(page));
+        // A byte a place first, so that several are compared at once.
+        let mut fits = [0u8; PAGE];
+        for (place, fits) in fits.iter_mut().enumerate() {
             let most = page.max_allocs[place];
-            (most == 0 || used.allocs[place] < most)
+            let has_place = (most == 0) | (used.allocs[place] < most);
+            let has_room = has_place
                 & has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place])
                 & has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place])
-                & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place])
-        };
-        (0..PAGE).fold(0, |word, place| word | u64::from(fits(place)) << place)
+                & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]);
+            *fits = u8::from(has_room);
+        }
+        word_of(&fits)
     }
 
     /// Gives back what an allocation holds; nothing if its node is already done with it.
@@ -228,7 +235,7 @@ impl<'a> Room<'a> {
     pub(crate) fn draft(&self, slot: u32, id: AllocId) -> Draft<'_> {
         let node = self.node(slot);
         let (page, place) = locate(slot);
-        let used = (self.used[page].at(place), self.used[page].allocs[place]);
+        let used = (self.used(page).at(place), self.used(page).allocs[place]);
         let book = self.books.get(&slot).map_or_else(|| Cow::Owned(Book::of(node)), Cow::Borrowed);
         Draft::new(node, book, used, id)
     }
@@ -277,7 +284,8 @@ impl<'a> Room<'a> {
     /// As the columns count: modulo 2³².
     fn change(&mut self, slot: u32, demand: Demand, more: bool) {
         let (page, place) = locate(slot);
-        let used = &mut self.used[page];
+        let snapshot = self.pages[page].usage(View::Held);
+        let used = self.changed[page].get_or_insert_with(|| Box::new(snapshot.clone()));
         let amounts = [
             (&mut used.cpu_mhz, demand.cpu_mhz),
             (&mut used.memory_mb, demand.memory_mb),
@@ -303,7 +311,7 @@ pub(crate) fn locate(slot: u32) -> (usize, usize) {
 
 #[inline(always)]
 fn has_room(used: u32, ask: u32, has: u32) -> bool {
-    u64::from(used) + u64::from(ask) <= u64::from(has)
+    (used <= has) & (ask <= has.wrapping_sub(used))
 }
 
 #[inline(always)]

@@ -8,10 +8,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::change::Change;
+use model::change::{Change, NodesChanged};
+use model::cluster::{Preemption, SchedulerConfig};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Affinity, Constraint, Job, JobSpec, JobType, NetworkResource, Operand, Port, Spread};
-use model::{EvalId, NodeId};
+use model::node::NodeStatus;
+use model::{AllocId, EvalId, NodeId};
 use scheduling::{Attempt, Proposal, schedule};
 use state::State;
 use tests::build::{self, Ids, Log, NOW};
@@ -24,8 +26,10 @@ const NODES: u64 = 10_000;
 /// Jobs that are there before, and how many allocations each has.
 const OTHERS: u64 = 20;
 const ALLOCS_OF_OTHERS: u32 = 5_000;
-/// Attempts of which the quickest is told.
-const TIMES: u32 = 50;
+/// Attempts of which the quickest is told, and the median; of those that take long, fewer.
+const TIMES: usize = 50;
+const TIMES_MIN: usize = 3;
+const LONG: Duration = Duration::from_secs(2);
 
 fn main() {
     let mut cluster = Cluster::new();
@@ -69,7 +73,9 @@ fn main() {
     cluster.line("1,000 placements of which none fits", 1_000, "", |spec| {
         spec.task_groups[0].tasks[0].resources.memory_mb = 10_000_000;
     });
-    cluster.running(10_000);
+    cluster.running(50_000);
+    cluster.lost(40_000);
+    Cluster::new().preempting(10);
 }
 
 fn constraint(left: &str, operand: Operand, right: &str) -> Constraint {
@@ -123,32 +129,74 @@ impl Cluster {
         self.measure(what, &job, hold);
     }
 
-    /// A job of which so many run already.
-    fn running(&mut self, count: u32) {
-        let job = self.register(build::job(self.jobs, count));
+    /// A job whose allocations are placed, and their ids.
+    fn placed(&mut self, job: Job) -> (Job, Vec<AllocId>) {
+        let job = self.register(job);
+        let mut ids = Vec::new();
         for placements in self.attempt(&job).plan.placements {
+            ids.extend(&placements.ids.0);
             self.apply(vec![Change::AllocsPlaced(Box::new(placements))]);
         }
-        self.measure("10,000 running, nothing to do", &job, "");
+        (job, ids)
+    }
+
+    /// A twentieth of the nodes goes down under a job of which so many run, four a node at most.
+    fn lost(&mut self, count: u32) {
+        let mut job = build::job(self.jobs, count);
+        Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].resources.memory_mb = 40_000;
+        let (job, ids) = self.placed(job);
+        self.apply(vec![Change::AllocsChanged(Box::new(build::running(&ids)))]);
+        let down = self.state.nodes().map(|node| node.id()).take(NODES as usize / 20).collect();
+        let status = Some(NodeStatus::Down);
+        self.apply(vec![Change::NodesChanged(Box::new(NodesChanged {
+            ids: down,
+            status,
+            ..Default::default()
+        }))]);
+        let moved: usize = self.attempt(&job).plan.placements.iter().map(|set| set.ids.0.len()).sum();
+        self.measure(&format!("5% of nodes down under {} placed, {moved} lost", ids.len()), &job, "50");
+    }
+
+    /// Important placements, each of which has to make room: every node is full of what is less important.
+    fn preempting(&mut self, count: u32) {
+        let config = SchedulerConfig {
+            preemption: Preemption { service: true, ..Preemption::default() },
+            ..SchedulerConfig::default()
+        };
+        self.apply(vec![Change::SchedulerConfig(config)]);
+        let mut filler = build::job(self.jobs, NODES as u32);
+        let spec = Arc::make_mut(&mut filler.spec);
+        spec.priority = 20;
+        spec.constraints = vec![constraint("", Operand::DistinctHosts, "")];
+        spec.task_groups[0].tasks[0].resources.memory_mb = 150_000;
+        self.placed(filler);
+        self.line(&format!("{count} placements that preempt, all nodes full"), count, "", |spec| {
+            spec.priority = 80;
+            spec.task_groups[0].tasks[0].resources.memory_mb = 150_000;
+        });
+    }
+
+    /// A job of which so many run already.
+    fn running(&mut self, count: u32) {
+        let (job, _) = self.placed(build::job(self.jobs, count));
+        self.measure(&format!("{count} running, nothing to do"), &job, "1");
         let mut newer = Job { version: 1, ..job };
         Arc::make_mut(&mut newer.spec).task_groups[0].tasks[0].env.insert("a".into(), "b".into());
         let index = self.log.next_index();
         newer.job_modify_index = index;
         self.apply(vec![Change::Job(Box::new(newer.clone()))]);
-        self.measure("10,000 running, all to be replaced", &newer, "");
+        self.measure(&format!("{count} running, all to be replaced"), &newer, "");
     }
 
     fn measure(&mut self, what: &str, job: &Job, hold: &str) {
         drop(black_box(self.attempt(job)));
-        let mut taken: Vec<Duration> = (0..TIMES)
-            .map(|_| {
-                let begin = Instant::now();
-                let proposal = self.attempt(job);
-                let taken = begin.elapsed();
-                drop(black_box(proposal));
-                taken
-            })
-            .collect();
+        let (whole, mut taken) = (Instant::now(), Vec::new());
+        while taken.len() < TIMES && (taken.len() < TIMES_MIN || whole.elapsed() < LONG) {
+            let begin = Instant::now();
+            let proposal = self.attempt(job);
+            taken.push(begin.elapsed());
+            drop(black_box(proposal));
+        }
         taken.sort_unstable();
         let ms = |taken: Duration| format!("{:.3}", taken.as_secs_f64() * 1e3);
         println!("{what:<52} {:>10} {:>10} {hold:>10}", ms(taken[0]), ms(taken[taken.len() / 2]));

@@ -16,6 +16,9 @@ use crate::{Surroundings, measure};
 
 /// How long it waits before it tries again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How long change sets are gathered. What changes again meanwhile is written once, and nobody who waits for a placement
+/// shares the database with the tables.
+const GATHER_FOR: Duration = Duration::from_millis(100);
 /// Bytes of the log read at once by an applier that finds the tables behind.
 const PAGE_BYTES: usize = 8 << 20;
 /// How often it looks, without new change sets, whether the tables are still where it brought them: a database that
@@ -71,13 +74,17 @@ impl Projection {
         }
     }
 
-    /// Waits for change sets, and takes all that there are.
+    /// Waits for change sets, gathers what comes right after, and takes all that there are.
     async fn take(&self) -> (Vec<Arc<ChangeSet>>, State) {
         loop {
             let grown = self.grown.notified();
-            let backlog = std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
-            if let Some(after) = backlog.after {
-                return (backlog.sets, after);
+            if self.backlog.lock().unwrap_or_else(PoisonError::into_inner).after.is_some() {
+                tokio::time::sleep(GATHER_FOR).await;
+                let backlog =
+                    std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
+                if let Some(after) = backlog.after {
+                    return (backlog.sets, after);
+                }
             }
             grown.await;
         }

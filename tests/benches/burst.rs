@@ -25,7 +25,7 @@ fn main() {
         if let Some(remote) = Remote::wanted() {
             section(&format!("burst, at {}", remote.api()));
             let nodes = remote.nodes().await;
-            return measure(&mut Target::Theirs(remote), size("COUNT", nodes), nodes).await;
+            return measure(Target::Theirs(remote), size("COUNT", nodes), nodes).await;
         }
         let nodes = size("NODES", 10_000);
         for way in Way::wanted() {
@@ -35,12 +35,12 @@ fn main() {
             let began = Instant::now();
             let ready = cluster.spawn_nodes(nodes).await;
             Line::millis(format!("{nodes} nodes registered and ready (ms)"), &[ready - began]).put();
-            measure(&mut Target::Ours(Box::new(cluster)), size("COUNT", 10_000), nodes).await;
+            measure(Target::Ours(Box::new(cluster)), size("COUNT", 10_000), nodes).await;
         }
     });
 }
 
-async fn measure(target: &mut Target, count: u64, nodes: u64) {
+async fn measure(mut target: Target, count: u64, nodes: u64) {
     let (rounds, small) = (size("ROUNDS", 5), size("SMALL", 100));
     // Whatever is done for the first time only is done then.
     target.place("warm-up", 1).await;
@@ -73,9 +73,7 @@ async fn measure(target: &mut Target, count: u64, nodes: u64) {
         let cost = Line::of("  processor seconds for 1,000 placements, until they run", costs);
         cost.at_most(0.15, None).reference("1.5").put();
     }
-    for round in 0..rounds {
-        target.stop(&format!("large-{round}")).await;
-    }
+    target.end().await;
 }
 
 /// How long the disk takes for what a small commit asks of it.

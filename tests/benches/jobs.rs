@@ -23,19 +23,19 @@ fn main() {
     run(async {
         if let Some(remote) = Remote::wanted() {
             section(&format!("jobs, at {}", remote.api()));
-            return measure(&mut Target::Theirs(remote)).await;
+            return measure(Target::Theirs(remote)).await;
         }
         let nodes = size("NODES", 10_000);
         for way in Way::wanted() {
             let mut cluster = Benched::start_in(BINARY, way).await;
             section(&format!("jobs, {nodes} nodes, {way}"));
             cluster.spawn_nodes(nodes).await;
-            measure(&mut Target::Ours(Box::new(cluster))).await;
+            measure(Target::Ours(Box::new(cluster))).await;
         }
     });
 }
 
-async fn measure(target: &mut Target) {
+async fn measure(mut target: Target) {
     let (count, in_flight) = (size("COUNT", 10), size("IN_FLIGHT", 32));
     let length = Duration::from_secs(size("SECONDS", 6));
     target.stream("warm-up", count, in_flight, length / 2).await;
@@ -60,4 +60,5 @@ async fn measure(target: &mut Target) {
             .reference("3.2")
             .put();
     }
+    target.end().await;
 }

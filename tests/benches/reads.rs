@@ -41,19 +41,19 @@ fn main() {
         if let Some(remote) = Remote::wanted() {
             section(&format!("reads, at {}", remote.api()));
             let allocs = size("ALLOCS", remote.nodes().await);
-            return measure(&mut Target::Theirs(remote), allocs).await;
+            return measure(Target::Theirs(remote), allocs).await;
         }
         for way in Way::wanted() {
             let mut cluster = Benched::start_in(BINARY, way).await;
             cluster.spawn_nodes(NODES).await;
             let allocs = size("ALLOCS", 20_000);
             section(&format!("reads, a job of {allocs} allocations, {way}"));
-            measure(&mut Target::Ours(Box::new(cluster)), allocs).await;
+            measure(Target::Ours(Box::new(cluster)), allocs).await;
         }
     });
 }
 
-async fn measure(target: &mut Target, allocs: u64) {
+async fn measure(mut target: Target, allocs: u64) {
     let (watchers, length) = (size("WATCHERS", 10_000), Duration::from_secs(size("SECONDS", 5)));
     target.place(LARGE, allocs).await;
     target.place(SMALL, 1).await;
@@ -75,9 +75,10 @@ async fn measure(target: &mut Target, allocs: u64) {
     Line::of("  as they are", vec![asked(&api, &list, LISTERS, length, false).await]).put();
     let pages = percentile(pages(&api).await, 99);
     Line::millis("a page of 100 allocations, p99 (ms)", &pages).at_most(3.0, 1.0).put();
-    let woken = woken(target, &api, watchers).await;
+    let woken = woken(&mut target, &api, watchers).await;
     let woken = Line::millis(format!("{watchers} blocking queries: the last woken (ms)"), &woken);
     woken.at_most(100.0, 20.0).reference("500").put();
+    target.end().await;
 }
 
 /// How often in a second a path is read by so many connections together, which take compressed answers or do not.

@@ -1,5 +1,7 @@
 //! Whatever speaks the API, by its address: seen as a client sees it, by blocking queries.
+#![allow(clippy::print_stderr, reason = "who gave a wrong address is told so")]
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -9,6 +11,8 @@ use tokio::task::JoinSet;
 use super::registrar::{Registrar, idle};
 use super::{PATIENCE, Placed, Streamed};
 
+/// How many jobs are stopped at once.
+const STOPPING: usize = 32;
 /// How long the other side holds an answer back while nothing changes.
 const WAIT: &str = "5s";
 
@@ -20,6 +24,8 @@ pub struct Remote {
     registrar: Registrar,
     /// Tells its jobs from those of earlier runs.
     run: u64,
+    /// The ids of jobs that run there because of us.
+    begun: Arc<Mutex<Vec<String>>>,
 }
 
 impl Remote {
@@ -30,7 +36,7 @@ impl Remote {
         let client = reqwest::Client::new();
         let registrar = Registrar::new(client.clone(), vec![api.clone()]);
         let run = clock::now().0.unsigned_abs() / 1_000_000;
-        Some(Self { api, client, registrar, run })
+        Some(Self { api, client, registrar, run, begun: Arc::default() })
     }
 
     /// Its address, as a URL.
@@ -38,14 +44,39 @@ impl Remote {
         &self.api
     }
 
-    /// How many nodes can take work.
+    /// How many nodes can take work; ends the process if it does not say.
+    pub async fn nodes(&self) -> u64 {
+        let answer = self.client.get(format!("{}/v1/nodes", self.api)).send().await;
+        let answer = match answer.and_then(reqwest::Response::error_for_status) {
+            Ok(answer) => answer.json::<Vec<Value>>().await,
+            Err(error) => Err(error),
+        };
+        let nodes = answer.unwrap_or_else(|error| {
+            eprintln!("Nobody speaks the API at ADDR={}: {}", self.api, telemetry::chain(&error));
+            std::process::exit(1);
+        });
+        nodes.iter().filter(|node| node["Status"] == "ready").count() as u64
+    }
+
+    /// Stops all jobs that were begun.
     ///
     /// # Panics
-    /// If it does not say.
-    pub async fn nodes(&self) -> u64 {
-        let (_, nodes) = self.get("/v1/nodes", 0).await;
-        let nodes = nodes.as_array().expect("a list of nodes");
-        nodes.iter().filter(|node| node["Status"] == "ready").count() as u64
+    /// If it is refused.
+    pub async fn end(self) {
+        let begun = std::mem::take(&mut *self.begun.lock().unwrap_or_else(PoisonError::into_inner));
+        for some in begun.chunks(STOPPING) {
+            let mut stopping = JoinSet::new();
+            for id in some {
+                let (registrar, id) = (self.registrar.clone(), id.clone());
+                stopping.spawn(async move { registrar.stop(&id).await });
+            }
+            stopping.join_all().await;
+        }
+    }
+
+    async fn register(&self, id: &str, count: u64) {
+        self.registrar.register(id, count).await;
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
     }
 
     /// The id of a job of this run.
@@ -59,7 +90,7 @@ impl Remote {
     /// If it is refused, or does not come to run.
     pub async fn place(&self, name: &str, count: u64, since: Instant) -> Placed {
         let id = self.id(name);
-        self.registrar.register(&id, count).await;
+        self.register(&id, count).await;
         let registered = since.elapsed();
         let placed = self.until(&id, count, &["Starting", "Running"]).await - since;
         let running = self.until(&id, count, &["Running"]).await - since;
@@ -80,7 +111,7 @@ impl Remote {
                 while began.elapsed() < length {
                     let id = remote.id(&format!("{name}-{client}-{}", times.len()));
                     let sent = clock::monotonic();
-                    remote.registrar.register(&id, count).await;
+                    remote.register(&id, count).await;
                     times.push(remote.until(&id, count, &["Starting", "Running"]).await - sent);
                 }
                 times
@@ -98,14 +129,6 @@ impl Remote {
         let registered = self.registrar.try_register(&idle(&self.id(name), version)).await;
         registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
         clock::monotonic()
-    }
-
-    /// Stops a job of this run.
-    ///
-    /// # Panics
-    /// If it is refused.
-    pub async fn stop(&self, name: &str) {
-        self.registrar.stop(&self.id(name)).await;
     }
 
     /// Waits until so many of a job's allocations are in these states together. When that was.

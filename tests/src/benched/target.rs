@@ -57,14 +57,14 @@ impl Target {
         }
     }
 
-    /// Stops a job.
+    /// Stops what was begun where somebody else goes on; a cluster of our own ends.
     ///
     /// # Panics
     /// If it is refused.
-    pub async fn stop(&mut self, name: &str) {
+    pub async fn end(self) {
         match self {
-            Self::Ours(cluster) => cluster.stop(name).await,
-            Self::Theirs(remote) => remote.stop(name).await,
+            Self::Ours(cluster) => drop(cluster),
+            Self::Theirs(remote) => remote.end().await,
         }
     }
 

@@ -30,16 +30,14 @@ use std::sync::Arc;
 
 use model::change::Change;
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
-use model::eval::{EvalTrigger, Evaluation};
 use model::job::Job;
 use model::node::{Node, NodeReserved};
-use model::{AllocId, EvalId, NodeId};
+use model::{AllocId, NodeId};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use scheduling::{Attempt, schedule};
 use state::State;
-use tests::build::{self, Ids, Log, NOW};
+use tests::build::{self, Ids, Log};
 
 /// As `drover` has it.
 #[global_allocator]
@@ -397,17 +395,7 @@ impl Cluster for Scheduled {
             Some(known) => known,
             None => (self.register(number, ask), Vec::new()),
         };
-        let id = EvalId::from_bytes(self.ids.bytes());
-        let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
-        let attempt = Attempt {
-            state: &self.state,
-            eval: &eval,
-            now: NOW,
-            fruitless: 0,
-            rollouts: true,
-            explain: false,
-        };
-        let plan = schedule(&attempt, &mut || self.ids.bytes()).plan;
+        let plan = build::attempt(&self.state, &job, &mut self.ids).plan;
         let before = allocs.len();
         allocs.extend(plan.placements.iter().flat_map(|placements| &placements.ids.0));
         let placed = allocs.len() - before;

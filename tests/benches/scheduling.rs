@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use model::change::{Change, NodesChanged};
 use model::cluster::{Preemption, SchedulerConfig};
-use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Affinity, Constraint, Job, JobSpec, JobType, NetworkResource, Operand, Port, Spread};
 use model::node::NodeStatus;
 use model::{AllocId, EvalId, NodeId};
-use scheduling::{Attempt, Proposal, schedule};
+use scheduling::Proposal;
 use state::State;
-use tests::build::{self, Ids, Log, NOW};
+use tests::build::{self, Ids, Log};
 
 /// As `drover` has it.
 #[global_allocator]
@@ -203,16 +202,6 @@ impl Cluster {
     }
 
     fn attempt(&mut self, job: &Job) -> Proposal {
-        let id = EvalId::from_bytes(self.ids.bytes());
-        let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
-        let attempt = Attempt {
-            state: &self.state,
-            eval: &eval,
-            now: NOW,
-            fruitless: 0,
-            rollouts: true,
-            explain: false,
-        };
-        schedule(&attempt, &mut || self.ids.bytes())
+        build::attempt(&self.state, job, &mut self.ids)
     }
 }

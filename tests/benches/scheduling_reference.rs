@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::change::Change;
-use model::eval::{EvalTrigger, Evaluation};
 use model::job::{
     Constraint, EphemeralDisk, Job, JobSpec, NetworkResource, Operand, Resources, Spread, Task, TaskGroup,
 };
@@ -19,10 +18,9 @@ use model::node::{
     Core, Driver, Node, NodeAddress, NodeNetwork, NodeReserved, NodeResources, NodeServerSide, NodeSpec,
     NodeStatus, Topology,
 };
-use model::{EvalId, NodeId, Text};
-use scheduling::{Attempt, Proposal, schedule};
+use model::{NodeId, Text};
 use state::State;
-use tests::build::{Ids, Log, NOW};
+use tests::build::{self, Ids, Log};
 
 /// As `drover` has it.
 #[global_allocator]
@@ -152,17 +150,12 @@ impl Cell {
             job_modify_index: index,
             ..self.job(self.has_spread)
         };
-        let key = job.key();
-        state.apply(&log.entry(vec![Change::Job(Box::new(job))])).expect("it fits");
+        state.apply(&log.entry(vec![Change::Job(Box::new(job.clone()))])).expect("it fits");
         let mut placed = 0;
         let mut taken: Vec<Duration> = (0..TIMES)
             .map(|_| {
-                let id = EvalId::from_bytes(ids.bytes());
-                let eval = Evaluation::new(id, key.clone(), Default::default(), 50, EvalTrigger::JobRegister);
-                let attempt =
-                    Attempt { state, eval: &eval, now: NOW, fruitless: 0, rollouts: true, explain: false };
                 let begin = Instant::now();
-                let proposal: Proposal = schedule(&attempt, &mut || ids.bytes());
+                let proposal = build::attempt(state, &job, ids);
                 let taken = begin.elapsed();
                 placed = proposal.plan.placements.iter().map(|placements| placements.len()).sum();
                 drop(black_box(proposal));

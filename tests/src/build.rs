@@ -11,6 +11,7 @@ use model::alloc::{
 };
 use model::change::{AllocsChanged, Cause, Change, ChangeSet};
 use model::deployment::{Deployment, DeploymentStatus};
+use model::eval::{EvalTrigger, Evaluation};
 use model::job::{EphemeralDisk, Job, JobSpec, NetworkResource, Port, Resources, Task, TaskGroup};
 use model::node::{
     Driver, LegacyCpu, Node, NodeAddress, NodeNetwork, NodeReserved, NodeResources, NodeServerSide, NodeSpec,
@@ -18,6 +19,8 @@ use model::node::{
 };
 use model::plan::{Placement, Placements};
 use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, NodeId, RequestId, Text, Timestamp};
+use scheduling::{Attempt, Proposal, schedule};
+use state::State;
 
 /// 2026-01-01T00:00:00Z, when everything here begins.
 pub const NOW: Timestamp = Timestamp::from_secs(1_767_225_600);
@@ -273,4 +276,12 @@ pub fn running(ids: &[AllocId]) -> AllocsChanged {
         task_states: states.collect(),
         ..AllocsChanged::default()
     }
+}
+
+/// One attempt at a job, as if it had just been registered.
+pub fn attempt(state: &State, job: &Job, ids: &mut Ids) -> Proposal {
+    let id = EvalId::from_bytes(ids.bytes());
+    let eval = Evaluation::new(id, job.key(), job.spec.kind, job.spec.priority, EvalTrigger::JobRegister);
+    let attempt = Attempt { state, eval: &eval, now: NOW, fruitless: 0, rollouts: true, explain: false };
+    schedule(&attempt, &mut || ids.bytes())
 }

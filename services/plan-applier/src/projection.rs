@@ -1,7 +1,7 @@
 //! Keeps the object tables behind the log (design §4, *Projection*), for as long as this applier is active.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::Index;
@@ -16,8 +16,8 @@ use crate::{Surroundings, measure};
 
 /// How long it waits before it tries again.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long change sets are gathered. What changes again meanwhile is written once, and nobody who waits for a placement
-/// shares the database with the tables.
+/// How long change sets are gathered: what changes again meanwhile is written once, and what a job that was registered
+/// on a quiet cluster waits for is committed before its tables are written.
 const GATHER_FOR: Duration = Duration::from_millis(100);
 /// Bytes of the log read at once by an applier that finds the tables behind.
 const PAGE_BYTES: usize = 8 << 20;
@@ -53,7 +53,7 @@ impl Projection {
     /// Hands over change sets, each with the state after it.
     pub(crate) fn committed(&self, steps: &[(Arc<ChangeSet>, State)]) {
         let Some((_, after)) = steps.last() else { return };
-        let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backlog = self.backlog();
         backlog.sets.extend(steps.iter().map(|(set, _)| Arc::clone(set)));
         backlog.after = Some(after.clone());
         drop(backlog);
@@ -67,7 +67,7 @@ impl Projection {
 
     /// Adds change sets that came meanwhile, and moves the state on to the last of them.
     fn append_to(&self, sets: &mut Vec<Arc<ChangeSet>>, after: &mut State) {
-        let backlog = std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
+        let backlog = std::mem::take(&mut *self.backlog());
         if let Some(newest) = backlog.after {
             sets.extend(backlog.sets);
             *after = newest;
@@ -78,16 +78,20 @@ impl Projection {
     async fn take(&self) -> (Vec<Arc<ChangeSet>>, State) {
         loop {
             let grown = self.grown.notified();
-            if self.backlog.lock().unwrap_or_else(PoisonError::into_inner).after.is_some() {
+            if self.backlog().after.is_some() {
                 tokio::time::sleep(GATHER_FOR).await;
-                let backlog =
-                    std::mem::take(&mut *self.backlog.lock().unwrap_or_else(PoisonError::into_inner));
+                let backlog = std::mem::take(&mut *self.backlog());
                 if let Some(after) = backlog.after {
                     return (backlog.sets, after);
                 }
             }
             grown.await;
         }
+    }
+
+    fn backlog(&self) -> MutexGuard<'_, Backlog> {
+        // Nothing is half done in there when somebody panics.
+        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -376,7 +376,6 @@ impl Settings {
     }
 }
 
-/// The sub-command of a process of that name.
 /// What a database answers, a line a row, columns parted by `|`.
 ///
 /// # Errors
@@ -395,6 +394,7 @@ pub fn sql(postgres: &Postgres, query: &str) -> Result<Vec<String>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
+/// The sub-command of a process of that name.
 fn service_of(name: &str) -> &str {
     name.split('@').next().expect("a text has a first part")
 }

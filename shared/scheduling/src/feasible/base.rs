@@ -44,31 +44,10 @@ impl BaseNodes {
         let is_wanted = |name: &Text| spec.datacenters.iter().any(|pattern| matches_pattern(pattern, name));
         let datacenters: Vec<bool> = names.map(is_wanted).collect();
         let mut by_number = vec![0u32; datacenters.len()];
-        let words: Vec<u64> = pages
-            .iter()
-            .map(|page| {
-                let mut word = page.ready & in_pool(page, pool);
-                let mut rest = word;
-                // Mostly there are few, of which all nodes of a page are taken at once.
-                for _ in 0..DATACENTERS_AT_ONCE {
-                    let datacenter = page.datacenter[rest.trailing_zeros() as usize % PAGE];
-                    let there = rest & equal_to(&page.datacenter, datacenter);
-                    if there != 0 && datacenters[datacenter as usize] {
-                        by_number[datacenter as usize] += there.count_ones();
-                    } else {
-                        word &= !there;
-                    }
-                    rest &= !there;
-                }
-                for place in places(rest) {
-                    let datacenter = page.datacenter[place] as usize;
-                    let is_wanted = datacenters[datacenter];
-                    by_number[datacenter] += u32::from(is_wanted);
-                    word &= !(u64::from(!is_wanted) << place);
-                }
-                word
-            })
-            .collect();
+        let of_page = |page: &&NodePage| {
+            in_datacenters(page, page.ready & in_pool(page, pool), &datacenters, &mut by_number)
+        };
+        let words: Vec<u64> = pages.iter().map(of_page).collect();
         let counted = by_number.iter().enumerate().filter(|(_, count)| **count > 0);
         let by_datacenter = counted.filter_map(|(number, count)| {
             Some((Text::clone(state.datacenters().name(number as u32)?), *count))
@@ -92,6 +71,28 @@ impl BaseNodes {
         };
         of_pool && self.datacenters[page.datacenter[place] as usize]
     }
+}
+
+/// Those of a page's nodes that are in datacenters that are `wanted`, both by number; counts them.
+fn in_datacenters(page: &NodePage, nodes: u64, wanted: &[bool], counts: &mut [u32]) -> u64 {
+    let (mut there, mut rest) = (0, nodes);
+    // Mostly there are few, of which all nodes of a page are taken at once.
+    for _ in 0..DATACENTERS_AT_ONCE {
+        let Some(first) = places(rest).next() else { return there };
+        let datacenter = page.datacenter[first];
+        let same = rest & equal_to(&page.datacenter, datacenter);
+        if wanted[datacenter as usize] {
+            counts[datacenter as usize] += same.count_ones();
+            there |= same;
+        }
+        rest &= !same;
+    }
+    for place in places(rest) {
+        let datacenter = page.datacenter[place] as usize;
+        counts[datacenter] += u32::from(wanted[datacenter]);
+        there |= u64::from(wanted[datacenter]) << place;
+    }
+    there
 }
 
 fn in_pool(page: &NodePage, pool: Pool) -> u64 {

@@ -12,7 +12,7 @@ use super::world::World;
 use crate::feasible::{Asked, Counted, Distinct, Volumes, places};
 use crate::hash;
 use crate::preempt;
-use crate::rank::{Fit, Merits, PageFits, Rank, Ranking, Spreads};
+use crate::rank::{Merits, PageFits, Rank, Ranking, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
 /// See the module.
@@ -229,9 +229,8 @@ impl<'a> Candidates<'a> {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
         let mut standings = Standings::new(world.pages.len() * PAGE, tuples, most);
         let others = world.of_group(self.number);
-        // Many pages and many nodes are alike.
+        // Many pages are alike.
         let mut alike = None;
-        let mut last: Option<(Fit, u32, f64, Rank)> = None;
         self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
@@ -241,38 +240,22 @@ impl<'a> Candidates<'a> {
             }
             let fits = (!self.ask.decides_score())
                 .then(|| self.ranking.fit_page(world.pages[number], world.room.used(number), &mut alike));
-            let others_here = &others[number * PAGE..][..PAGE];
-            let is_plain = self.affinity.is_empty() && others_here.iter().all(|others| *others == 0);
-            if let (Some(PageFits::Same(fit)), true) = (&fits, is_plain) {
-                let rank = self.ranking.rank(&Merits { fit: *fit, ..Merits::default() });
-                for place in places(word) {
-                    let slot = (number * PAGE + place) as u32;
-                    let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
-                    standings.line_up(slot, tuple, rank, self.tie(slot));
+            let is_bare =
+                self.affinity.is_empty() && others[number * PAGE..][..PAGE].iter().all(|others| *others == 0);
+            // Where there is nothing else to say of its nodes, a page is ranked as one.
+            let of_all = match &fits {
+                Some(PageFits::Same(fit)) if is_bare => {
+                    Some(self.ranking.rank(&Merits { fit: *fit, ..Merits::default() }))
                 }
-                continue;
-            }
+                Some(_) | None => None,
+            };
             for place in places(word) {
                 let slot = (number * PAGE + place) as u32;
-                let rank = match &fits {
-                    Some(fits) => {
-                        let (fit, others) = (fits.at(place), others[slot as usize]);
-                        let affinity = self.affinity.get(slot as usize).copied().unwrap_or_default();
-                        match last {
-                            Some((.., rank)) if last == Some((fit, others, affinity, rank)) => rank,
-                            Some(_) | None => {
-                                let merits = Merits { fit, others, affinity, ..Merits::default() };
-                                let rank = self.ranking.rank(&merits);
-                                last = Some((fit, others, affinity, rank));
-                                rank
-                            }
-                        }
-                    }
-                    None => match self.offered_merits(world, slot) {
-                        Some(merits) => self.ranking.rank(&merits),
-                        None => continue,
-                    },
+                let own = || match &fits {
+                    Some(fits) => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
+                    None => self.offered_merits(world, slot),
                 };
+                let Some(rank) = of_all.or_else(|| Some(self.ranking.rank(&own()?))) else { continue };
                 let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
                 standings.line_up(slot, tuple, rank, self.tie(slot));
             }

@@ -112,7 +112,7 @@ impl Amounts {
 }
 
 /// What there is to say of a node, spread apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Merits {
     pub(crate) fit: Fit,
     /// How much its devices are wanted, if anything is said of that.

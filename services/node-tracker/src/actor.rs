@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message};
-use bus::{Bus, Reconnections};
+use bus::{Bus, Hearing, Reconnections};
 use model::change::Change;
 use model::node::NodeStatus;
 use model::{Epoch, Nanos, NodeId, Timestamp};
@@ -26,10 +26,13 @@ const MAILBOX: usize = 1024;
 
 /// How often it is looked whether a node is missed.
 const LOOK: Duration = Duration::from_millis(100);
+/// Who could hear nothing for so long does not say of a node that it was silent.
+const DEAF: Duration = Duration::from_secs(2);
 
 /// The nodes' timers.
 pub(crate) struct NodeTracker {
     heartbeats: Heartbeats,
+    hearing: Hearing,
     /// Who is told of nodes that are missed; nobody while another process is active.
     missed: Option<mpsc::Sender<Vec<NodeId>>>,
 }
@@ -146,8 +149,8 @@ fn to_be_heard_of(state: &State) -> impl Iterator<Item = NodeId> {
 }
 
 impl NodeTracker {
-    pub(crate) fn new(heartbeats: Heartbeats) -> Self {
-        Self { heartbeats, missed: None }
+    pub(crate) fn new(heartbeats: Heartbeats, hearing: Hearing) -> Self {
+        Self { heartbeats, hearing, missed: None }
     }
 
     fn step(&mut self, step: &Step) {
@@ -183,6 +186,10 @@ impl NodeTracker {
     fn look(&mut self) {
         let now = clock::now();
         self.heartbeats.look(now);
+        if self.hearing.deaf_for() > DEAF {
+            // The lease may be had again before heartbeats are heard again: they come over another connection.
+            self.heartbeats.was_deaf(now);
+        }
         let Some(missed) = &self.missed else { return };
         measure::timers(self.heartbeats.len());
         // While the applier is told of others, these wait for the next look.

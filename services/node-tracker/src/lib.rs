@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use actix::{Actor, Addr};
 use anyhow::Context as _;
-use bus::Bus;
 use bus::lease::Lease;
+use bus::{Bus, Gathered};
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
 use state::Replica;
@@ -99,13 +99,13 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let timers = NodeTracker::new(Heartbeats::new(args.settings())).start();
+    let gathered = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_EVERY).await;
+    let Gathered { requests: heartbeats, reconnections, hearing } = gathered.context(SERVING)?;
+    let timers = NodeTracker::new(Heartbeats::new(args.settings()), hearing).start();
     let _retire = Retire(timers.clone());
     let (active, whether_active) = watch::channel(None);
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
     let mut tasks = JoinSet::new();
-    let heartbeats = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_EVERY).await;
-    let (heartbeats, reconnections) = heartbeats.context(SERVING)?;
     tasks.spawn(listen::hear(heartbeats, whether_active, standby));
     tasks.spawn(actor::follow(replica.follow(), timers.clone()));
     tasks.spawn(actor::follow_connection(reconnections, timers.clone()));

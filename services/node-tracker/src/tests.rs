@@ -42,7 +42,7 @@ fn at(index: Index) -> WorkIndex {
 }
 
 struct Scene {
-    _nats: Nats,
+    nats: Nats,
     agents: Bus,
     replica: Arc<Replica>,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -77,7 +77,7 @@ impl Scene {
         let own = soon(Bus::connect(&args, "tracker")).await.unwrap();
         let process = ProcessId::from_bytes([5; 16]);
         let tracker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
-        Self { _nats: nats, agents, replica, commands, tracker, stop, lease }
+        Self { nats, agents, replica, commands, tracker, stop, lease }
     }
 
     /// Asks until the tracker is there; one that stands by hears heartbeats and does not answer.
@@ -390,5 +390,32 @@ async fn a_standby_knows_who_was_silent() {
     };
     let Command::UpdateNodes(missed) = missed else { panic!("{missed:?}") };
     assert_eq!((missed.sign, missed.nodes), (NodeSign::Missed, vec![node(2)]));
+    scene.ended().await;
+}
+
+#[actix::test]
+async fn nobody_is_missed_who_could_not_be_heard() {
+    let settings = Args {
+        min_heartbeat_ttl_ms: 1_000,
+        heartbeat_grace_ms: 1_000,
+        failover_heartbeat_ttl_ms: 60_000,
+        ..CALM
+    };
+    let longer = Duration::from_secs(4);
+    let mut scene = Scene::new(settings).await;
+    scene.register(1).await;
+    assert!(matches!(scene.command().await, Command::RegisterNode(_)));
+
+    let paused = scene.nats.pause();
+    // A node that is not known, so that nothing follows when it is heard.
+    let subject = Subject::NodeHeartbeat(node(9));
+    let unheard: Result<NodeAnswer, _> = scene.agents.request(subject, &heartbeat(9), longer).await;
+    assert!(matches!(unheard, Err(RequestError::TimedOut)));
+    drop(paused);
+    scene.register(2).await;
+    assert!(matches!(scene.command().await, Command::RegisterNode(_)));
+    // This one could be, and was not.
+    let Command::UpdateNodes(update) = scene.command().await else { panic!("a node is missed") };
+    assert_eq!((update.sign, update.nodes), (NodeSign::Missed, vec![node(2)]));
     scene.ended().await;
 }

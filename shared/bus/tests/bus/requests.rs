@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus::{Bus, Error, RequestError};
+use bus::{Bus, Error, Gathered, RequestError};
 use futures::StreamExt;
 use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};
@@ -19,6 +19,8 @@ const SUBJECT: Subject = Subject::NodeHeartbeat(NODE);
 const WITHIN: Duration = Duration::from_secs(30);
 /// How often what is gathered is looked at.
 const EVERY: Duration = Duration::from_millis(20);
+/// Longer than it takes to hear oneself.
+const DEAF: Duration = Duration::from_secs(1);
 
 fn heartbeat() -> Heartbeat {
     Heartbeat { id: NODE, secret: Secret::default(), boot: 3 }
@@ -237,7 +239,8 @@ async fn a_request_waits_for_the_connection() {
 async fn what_is_gathered_comes_together_and_is_answered() {
     let scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
-    let (mut requests, _) = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let mut requests = gathered.requests;
     let asking = tokio::spawn(async move {
         assert_eq!(tokio::join!(ask_until_served(&bus), ask_until_served(&bus)), (ready(), ready()));
     });
@@ -257,7 +260,7 @@ async fn whoever_gathers_is_told_that_something_may_be_missed() {
     let mut scene = Scene::new().await;
     let (server, bus) = (scene.bus().await, scene.bus().await);
     let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await;
-    let (mut requests, mut reconnections) = gathered.unwrap();
+    let Gathered { mut requests, mut reconnections, .. } = gathered.unwrap();
     scene.nats.kill9().await.unwrap();
     scene.nats.restart().await.unwrap();
     soon(reconnections.next()).await;
@@ -265,4 +268,29 @@ async fn whoever_gathers_is_told_that_something_may_be_missed() {
     let asking = tokio::spawn(async move { ask_until_served(&bus).await });
     next(&mut requests).await.answer(&ready()).await;
     assert_eq!(soon(asking).await.unwrap(), ready());
+}
+
+#[tokio::test]
+async fn whoever_gathers_knows_when_it_was_deaf() {
+    let mut scene = Scene::new().await;
+    let server = scene.bus().await;
+    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let until = async |is_deaf: bool| {
+        soon(async {
+            while (gathered.hearing.deaf_for() > DEAF) != is_deaf {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    };
+    until(false).await;
+    let paused = scene.nats.pause();
+    until(true).await;
+    drop(paused);
+    until(false).await;
+
+    scene.nats.kill9().await.unwrap();
+    until(true).await;
+    scene.nats.restart().await.unwrap();
+    until(false).await;
 }

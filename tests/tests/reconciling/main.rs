@@ -47,7 +47,7 @@ fn events() -> impl Strategy<Value = Event> {
 
 proptest! {
     // The same histories each time: what others found is below.
-    #![proptest_config(ProptestConfig { cases: 500, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
     fn histories_converge(shape in shapes(), history in prop::collection::vec(events(), 0..14)) {
@@ -90,4 +90,21 @@ fn names_are_not_given_twice_where_canaries_fail() {
     let shape =
         Shape { kind: JobType::Service, count: 3, update: Some((1, 2)), disconnect: None, reschedules: true };
     play(shape, vec![Event::Run, Event::Fail(0), Event::Fail(127)]);
+}
+
+#[test]
+fn what_is_out_of_sight_does_not_stop_in_place_of_what_runs() {
+    let shape = Shape {
+        kind: JobType::Service,
+        count: 3,
+        update: Some((1, 0)),
+        disconnect: Some((1, false)),
+        reschedules: false,
+    };
+    let out_of_sight = [Event::Run, Event::Down(24), Event::Restart];
+    let fewer = |events: [Event; 2]| play(shape.clone(), [&out_of_sight[..], &events].concat());
+    fewer([Event::Count(1), Event::Count(0)]);
+    // Nor is it updated when there are enough without it.
+    fewer([Event::Count(2), Event::Light]);
+    fewer([Event::Count(2), Event::Restart]);
 }

@@ -212,12 +212,13 @@ pub(crate) fn reconcile<'a>(
     sets.forget_stopped(&mut plan);
 
     sets.update(wanted, &mut plan, nodes);
+    if part.is_canarying() {
+        sets.untainted.retain(|alloc| !canaries.has(*alloc));
+    }
+    sets.stop_needless_updates(wanted.count(), &mut plan);
     let is_changing = !plan.destructive.is_empty() || !plan.in_place.is_empty();
     if !part.exists {
         part.group.desired_total += (plan.destructive.len() + plan.in_place.len()) as u32;
-    }
-    if part.is_canarying() {
-        sets.untainted.retain(|alloc| !canaries.has(*alloc));
     }
     let needs_canaries = canaries.place(wanted.update(), &mut part, rollout, &mut plan);
     let is_ready = !rollout.is_paused() && !rollout.has_failed() && !part.is_canarying();

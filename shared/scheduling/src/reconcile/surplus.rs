@@ -5,7 +5,7 @@ use model::job::Job;
 use state::AllocRef;
 
 use super::canaries::Canaries;
-use super::sets::{Sets, is_of_older_version};
+use super::sets::{Sets, is_migrating, is_of_older_version};
 use super::{GroupPlan, Stop, ids, number, reason};
 
 impl<'a> Sets<'a> {
@@ -21,11 +21,7 @@ impl<'a> Sets<'a> {
             plan.count_stop(Stop::lost(*alloc));
         }
         let is_exempt = |alloc: AllocRef<'a>| is_canarying && canaries.has(alloc);
-        let counts = |alloc: &&AllocRef<'a>| {
-            let is_away =
-                alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_away(**alloc);
-            !is_away && !is_exempt(**alloc)
-        };
+        let counts = |alloc: &&AllocRef<'a>| !self.is_away(**alloc) && !is_exempt(**alloc);
         let existing = self.untainted.iter().filter(counts).count() + self.migrating.len();
         let mut surplus = existing.saturating_sub(count);
         self.stop_needless_reschedules(count.saturating_sub(existing), is_exempt, plan);
@@ -60,12 +56,36 @@ impl<'a> Sets<'a> {
         let goes =
             |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc) && is_of_older_version(*alloc, job);
         let gone: Vec<AllocRef<'a>> = self.untainted.iter().copied().filter(goes).collect();
-        if !gone.is_empty() {
-            let gone_ids = ids(gone.iter().copied());
-            self.untainted.retain(|alloc| !gone_ids.contains(&alloc.id()));
-            for alloc in gone {
-                plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
-            }
+        self.stop_now(gone, plan);
+    }
+
+    /// Those that are out of sight and that an update would place anew, although there are enough without them: one more
+    /// than the count would run (departs from ).
+    pub(super) fn stop_needless_updates(&mut self, count: usize, plan: &mut GroupPlan<'a>) {
+        let mut away: Vec<AllocRef<'a>> =
+            plan.destructive.iter().copied().filter(|alloc| self.is_away(*alloc)).collect();
+        if away.is_empty() {
+            return;
+        }
+        let replaced = self.untainted.iter().filter(|alloc| self.is_replaced_while_away(**alloc)).count();
+        let rescheduled = self.now.iter().filter(|alloc| !is_migrating(**alloc)).count();
+        let existing = self.untainted.len() - replaced + self.migrating.len() + rescheduled;
+        away.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
+        away.truncate(existing.saturating_sub(count));
+        away.iter().for_each(|alloc| plan.names.release(number(*alloc)));
+        self.stop_now(away, plan);
+    }
+
+    /// Stops untainted ones, whatever else was to become of them.
+    fn stop_now(&mut self, gone: Vec<AllocRef<'a>>, plan: &mut GroupPlan<'a>) {
+        if gone.is_empty() {
+            return;
+        }
+        let gone_ids = ids(gone.iter().copied());
+        self.untainted.retain(|alloc| !gone_ids.contains(&alloc.id()));
+        plan.destructive.retain(|alloc| !gone_ids.contains(&alloc.id()));
+        for alloc in gone {
+            plan.count_stop(Stop::of(alloc, reason::NOT_NEEDED));
         }
     }
 
@@ -94,7 +114,13 @@ impl<'a> Sets<'a> {
         });
     }
 
-    /// Stops the untainted ones that `which` names, those with the highest numbers first, until there is no surplus.
+    /// Whether nobody counts it among those that are there.
+    fn is_away(&self, alloc: AllocRef<'a>) -> bool {
+        alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_away(alloc)
+    }
+
+    /// Stops the untainted ones that `which` names, those with the highest numbers first, until there is no surplus. Those
+    /// that did not count for it stop in vain (departs from ).
     fn stop_untainted(
         &mut self,
         surplus: &mut usize,
@@ -107,6 +133,7 @@ impl<'a> Sets<'a> {
         }
         let shares_name = |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc);
         let sharing = ids(self.untainted.iter().copied().filter(shares_name));
+        let away = ids(self.untainted.iter().copied().filter(|alloc| self.is_away(*alloc)));
         self.untainted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
         self.untainted.retain(|alloc| {
             let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && which(*alloc);
@@ -115,7 +142,7 @@ impl<'a> Sets<'a> {
                     plan.names.release(number(*alloc));
                 }
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
-                *surplus -= 1;
+                *surplus -= usize::from(!away.contains(&alloc.id()));
             }
             !goes
         });

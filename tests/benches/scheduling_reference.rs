@@ -29,7 +29,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// What the reference was recorded at.
 const RECORDED: &str = include_str!("../data/benchmark.csv");
 /// Attempts for each cell.
-const TIMES: usize = 21;
+const TIMES: usize = 51;
 /// How many times quicker every cell must be, plain and with a spread.
 const HOLD: [f64; 2] = [50.0, 500.0];
 

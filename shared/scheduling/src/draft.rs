@@ -11,11 +11,12 @@ use model::columns::AllocIds;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, TaskGroup};
 use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
-use model::{AllocId, DeploymentId, EvalId, Nanos, NodeId, Text, Timestamp};
-use state::AllocRef;
+use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
+use state::{AllocRef, NodePage, PAGE};
 
 use crate::NewId;
 use crate::reconcile::Stop;
+use crate::room::locate;
 
 /// Reschedules that are due within this of the first of a batch share its evaluation.
 const BATCH_WINDOW: Nanos = Nanos::from_secs(5);
@@ -119,13 +120,12 @@ impl PlacementDraft {
         self.rows.push(placed);
     }
 
-    /// The columns: one set for each common share. `slots` is how many slots there are, `node` says who is in one.
+    /// The columns: one set for each common share.
     pub(crate) fn into_placements(
         self,
         common: &AllocCommon,
         is_canary: bool,
-        slots: usize,
-        node: impl Fn(u32) -> NodeId,
+        pages: &[&NodePage],
     ) -> Vec<Placements> {
         let shared = self.metrics.unwrap_or_default();
         let mut sets: Vec<(Option<Box<AllocMetric>>, Columns)> = Vec::new();
@@ -138,7 +138,7 @@ impl PlacementDraft {
                 sets.push((metrics, Columns::new(placements)));
                 sets.len() - 1
             });
-            sets[known].1.push(placed, slots, &node);
+            sets[known].1.push(placed, pages);
         }
         sets.into_iter().map(|(_, columns)| columns.placements).collect()
     }
@@ -147,28 +147,28 @@ impl PlacementDraft {
 /// Placements on their way into columns.
 struct Columns {
     placements: Placements,
-    /// Each slot's place among the nodes in use.
+    /// Each slot's place among the nodes in use, counted from 1; 0 is a slot that is not.
     place_of_slot: Vec<u32>,
 }
 
 impl Columns {
-    const UNUSED: u32 = u32::MAX;
-
     fn new(placements: Placements) -> Self {
         Self { placements, place_of_slot: Vec::new() }
     }
 
-    fn push(&mut self, placed: Placed, slots: usize, node: &impl Fn(u32) -> NodeId) {
+    fn push(&mut self, placed: Placed, pages: &[&NodePage]) {
         if self.place_of_slot.is_empty() {
-            self.place_of_slot.resize(slots, Self::UNUSED);
+            self.place_of_slot = vec![0; pages.len() * PAGE];
         }
         let place = &mut self.place_of_slot[placed.slot as usize];
-        if *place == Self::UNUSED {
-            *place = self.placements.add_node(node(placed.slot));
+        if *place == 0 {
+            // Not from its registration, which is far away.
+            let (page, within) = locate(placed.slot);
+            *place = self.placements.add_node(pages[page].ids[within]) + 1;
         }
         self.placements.push(Placement {
             id: placed.id,
-            node: *place,
+            node: *place - 1,
             name_index: placed.name_index,
             previous: placed.previous,
             assigned: PackedAssigned::pack(&placed.assigned),

@@ -8,7 +8,7 @@ use model::eval::Evaluation;
 use model::job::{Job, JobType, TaskGroup};
 use model::plan::{Plan, Update, Updates};
 use model::{AllocId, EvalId, Text};
-use state::{AllocRef, NodePage, PAGE};
+use state::{AllocRef, NodePage};
 
 use crate::draft::{FollowUp, Reschedules, StopDraft, common_of_new, follow_ups, in_place_updates};
 use crate::outcome::{self, Learned, attempts_max};
@@ -247,16 +247,18 @@ fn finish<'a>(
             learned.tell_victims(name, batch.placements.victims());
             let version = (batch.job, batch.deployment);
             let common = common_of_new(eval, version, batch.group, batch.share);
-            let slots = attempt.state.node_pages().len() * PAGE;
-            let id = |slot: u32| attempt.state.node_at(slot).expect("it was chosen").id();
-            plan.placements.extend(batch.placements.into_placements(&common, batch.is_canary, slots, id));
+            let pages = placing.placer.pages();
+            plan.placements.extend(batch.placements.into_placements(&common, batch.is_canary, pages));
         }
     }
     if !placing.reschedules.without_room.is_empty() {
         let ids = placing.reschedules.without_room.iter().copied().collect();
         plan.updates.push(Updates { ids, change: Update::RescheduleFailed });
     }
-    learned.class_eligibility = placing.placer.class_eligibility();
+    // Only one that waits for room is told apart by class.
+    if !learned.failed_groups.is_empty() || attempt.fruitless >= attempts_max(eval.kind) {
+        learned.class_eligibility = placing.placer.class_eligibility();
+    }
     learned.escaped_class = placing.placer.escapes_class();
     learned.missing_resources = placing.placer.missing_resources().to_vec();
     (learned, created)

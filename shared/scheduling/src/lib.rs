@@ -8,6 +8,7 @@
 //! (`downgrade`); `draft` and `outcome` write down the plan and what becomes of the evaluation; `metrics` is what is told
 //! of it. `unbuilt` names what jobs may ask for and this form does not know.
 
+mod columns;
 mod downgrade;
 mod draft;
 mod dry_run;

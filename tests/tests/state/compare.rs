@@ -155,6 +155,11 @@ fn assert_same_nodes(state: &State, naive: &Naive) {
     let pages: Vec<&NodePage> = state.node_pages().collect();
     for (number, page) in pages.iter().enumerate() {
         assert!(state.node_page(number).is_some_and(|numbered| std::ptr::eq(numbered, *page)));
+        let limits = |place| (page.capacity(place), page.max_allocs[place]);
+        assert_eq!(page.is_even(), (1..PAGE).all(|place| limits(place) == limits(0)));
+        for usage in [&page.held, &page.live] {
+            assert_eq!(usage.is_empty(), usage.allocs == [0; PAGE]);
+        }
     }
     assert!(state.node_page(pages.len()).is_none());
     let mut taken = BTreeSet::new();
@@ -216,11 +221,7 @@ fn assert_kinds(state: &State, naive: &Naive) {
 fn assert_page_place(state: &State, page: &NodePage, place: usize, node: Option<&Node>) {
     let sets = [page.known, page.ready, page.down, page.disconnected, page.draining, page.garbled_ports];
     let bits = sets.map(|set| set >> place & 1 == 1);
-    let capacity = Demand {
-        cpu_mhz: page.cpu_mhz[place],
-        memory_mb: page.memory_mb[place],
-        disk_mb: page.disk_mb[place],
-    };
+    let capacity = page.capacity(place);
     let (id, max_allocs) = (page.ids[place], page.max_allocs[place]);
     let numbers = [page.class[place], page.datacenter[place], page.pool[place]];
     let Some(node) = node else {

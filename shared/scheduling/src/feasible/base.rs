@@ -7,6 +7,8 @@ use model::job::JobSpec;
 use model::text::matches_pattern;
 use state::{NodePage, NodeRef, PAGE, State};
 
+use crate::columns::{equal_to, places};
+
 /// How many datacenters of a page are looked for in all of its nodes at once.
 const DATACENTERS_AT_ONCE: usize = 2;
 /// The pool that stands for every node.
@@ -100,51 +102,5 @@ fn in_pool(page: &NodePage, pool: Pool) -> u64 {
         Pool::All => u64::MAX,
         Pool::One(None) => 0,
         Pool::One(Some(number)) => equal_to(&page.pool, number),
-    }
-}
-
-/// The places of a page that have a value in a column.
-fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
-    word_of(&column.map(|other| u8::from(other == value)))
-}
-
-/// A bit for each byte, which is 0 or 1.
-pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
-    /// Multiplied by it, the lowest bits of eight bytes come to lie side by side in the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let mut word = 0;
-    for (number, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        word |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (number * 8);
-    }
-    word
-}
-
-/// The places whose bits are set, ascending.
-pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        if word == 0 {
-            return None;
-        }
-        let place = word.trailing_zeros() as usize;
-        word &= word - 1;
-        Some(place)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_of_bytes() {
-        let word = 1 | 1 << 9 | 1 << 30 | 1 << 63;
-        let bytes: [u8; PAGE] = std::array::from_fn(|place| (word >> place & 1) as u8);
-        assert_eq!(word_of(&bytes), word);
-        assert_eq!(word_of(&[1; PAGE]), u64::MAX);
-    }
-
-    #[test]
-    fn places_of_a_word() {
-        assert_eq!(places(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
     }
 }

@@ -1,7 +1,7 @@
 //! One condition on a node: two sides and how they are compared (`spec/scheduling.md` ).
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -24,6 +24,7 @@ pub(crate) struct Condition<'a> {
     /// The left side that was asked about last, and what was found: nodes differ in little.
     last: RefCell<Option<(Box<str>, bool)>>,
     words: [&'a str; 2],
+    reason: OnceCell<Text>,
 }
 
 /// Where one side's value comes from.
@@ -66,7 +67,7 @@ impl<'a> Condition<'a> {
         let [left, right] = words.map(Side::parse);
         let is_literal = matches!(right, Side::Literal(_));
         let prepared = is_literal.then(|| Matcher::prepare(operand, words[1])).flatten();
-        Self { left, operand, right, prepared, last: RefCell::default(), words }
+        Self { left, operand, right, prepared, last: RefCell::default(), words, reason: OnceCell::new() }
     }
 
     /// Whether it looks at what is a node's alone, so that no class can answer for its nodes.
@@ -77,7 +78,7 @@ impl<'a> Condition<'a> {
     /// The condition as metrics name it.
     pub(crate) fn reason(&self) -> Text {
         let [left, right] = self.words;
-        format!("{left} {} {right}", self.operand).into()
+        Text::clone(self.reason.get_or_init(|| format!("{left} {} {right}", self.operand).into()))
     }
 
     /// Whether a node fulfils it.

@@ -20,7 +20,7 @@ use model::Text;
 use model::job::{JobSpec, TaskGroup};
 use state::{NodePage, NodeRef, PAGE, State};
 
-pub(crate) use base::{BaseNodes, places, word_of};
+pub(crate) use base::BaseNodes;
 pub(crate) use checks::{DEFAULT_HOST_NETWORK, Pieces, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
@@ -30,8 +30,13 @@ pub(crate) use volumes::{Asked, Volumes};
 
 use checks::Check;
 
+use crate::columns::{by_kind, places, word_of};
+
 /// The reason of a node whose class was ruled out by another one.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
+
+/// Stands for the verdict on a kind that was not asked for yet.
+const UNASKED: u8 = 2;
 
 /// The feasibility of one job's groups, in one attempt.
 #[derive(Debug)]
@@ -63,22 +68,36 @@ impl<'a> Feasibility<'a> {
     /// The nodes of the base set on which the job's group at place `group` can run, a word for each page.
     pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
         let mut feasible = base.words.clone();
-        let by_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
-        let mut of_kind: Vec<Option<bool>> = vec![None; self.class_of_kind.len()];
-        for (number, word) in feasible.iter_mut().enumerate() {
+        let is_of_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
+        // Of each kind: 1 if it allows the group, 0 if not.
+        let mut verdicts = vec![UNASKED; self.class_of_kind.len()];
+        for (number, word) in feasible.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            for place in places(*word) {
-                let of_kind = &mut of_kind[page.kind[place] as usize];
-                let allows = of_kind.unwrap_or_else(|| {
-                    let node = self.state.node_at((number * PAGE + place) as u32);
-                    let allows = node.is_some_and(|node| self.allows(group, node));
-                    *of_kind = by_kind.then_some(allows);
-                    allows
-                });
-                *word &= !(u64::from(!allows) << place);
+            let slot = |place| (number * PAGE + place) as u32;
+            if !is_of_kind {
+                let refusing = places(*word).filter(|place| !self.allows_in(group, slot(*place)));
+                *word &= !refusing.fold(0, |all, place| all | 1 << place);
+                continue;
             }
+            // All of a page at once: a table is looked into without a branch.
+            let mut told = by_kind(page, &verdicts);
+            let unasked = *word & word_of(&told.map(|verdict| u8::from(verdict == UNASKED)));
+            if unasked != 0 {
+                for place in places(unasked) {
+                    let verdict = &mut verdicts[page.kind[place] as usize];
+                    if *verdict == UNASKED {
+                        *verdict = u8::from(self.allows_in(group, slot(place)));
+                    }
+                }
+                told = by_kind(page, &verdicts);
+            }
+            *word &= word_of(&told.map(|verdict| u8::from(verdict == 1)));
         }
         feasible
+    }
+
+    fn allows_in(&mut self, group: usize, slot: u32) -> bool {
+        self.state.node_at(slot).is_some_and(|node| self.allows(group, node))
     }
 
     /// Whether the job's group at place `group` can run on a node, be that in the base set or not.

@@ -9,7 +9,8 @@ use state::{AllocRef, NodePage, PAGE};
 use super::demand::common_share;
 use super::standings::Standings;
 use super::world::World;
-use crate::feasible::{Asked, Counted, Distinct, Volumes, places};
+use crate::columns::places;
+use crate::feasible::{Asked, Counted, Distinct, Volumes};
 use crate::hash;
 use crate::preempt;
 use crate::rank::{Merits, PageFits, Rank, Ranking, Spreads};
@@ -229,8 +230,7 @@ impl<'a> Candidates<'a> {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
         let mut standings = Standings::new(world.pages.len() * PAGE, tuples, most);
         let others = world.of_group(self.number);
-        // Many pages are alike.
-        let mut alike = None;
+        let mut fits = PageFits::default();
         self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
@@ -238,26 +238,28 @@ impl<'a> Candidates<'a> {
             if word == 0 {
                 continue;
             }
-            let fits = (!self.ask.decides_score())
-                .then(|| self.ranking.fit_page(world.pages[number], world.room.used(number), &mut alike));
+            let is_offered = self.ask.decides_score();
+            if !is_offered {
+                self.ranking.fit_page(world.pages[number], world.room.used(number), &mut fits);
+            }
+            let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, word));
+            let nodes = places(word).map(|place| (place, (number * PAGE + place) as u32));
             let is_bare =
                 self.affinity.is_empty() && others[number * PAGE..][..PAGE].iter().all(|others| *others == 0);
             // Where there is nothing else to say of its nodes, a page is ranked as one.
-            let of_all = match &fits {
-                Some(PageFits::Same(fit)) if is_bare => {
-                    Some(self.ranking.rank(&Merits { fit: *fit, ..Merits::default() }))
-                }
-                Some(_) | None => None,
-            };
-            for place in places(word) {
-                let slot = (number * PAGE + place) as u32;
-                let own = || match &fits {
-                    Some(fits) => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
-                    None => self.offered_merits(world, slot),
+            if let Some(fit) = fits.same().filter(|_| is_bare && !is_offered) {
+                let rank = self.ranking.rank(&Merits { fit, ..Merits::default() });
+                let nodes = nodes.map(|(place, slot)| (slot, tuples[place], self.tie(slot)));
+                standings.line_up_alike(rank, nodes);
+                continue;
+            }
+            for (place, slot) in nodes {
+                let merits = match is_offered {
+                    true => self.offered_merits(world, slot),
+                    false => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
                 };
-                let Some(rank) = of_all.or_else(|| Some(self.ranking.rank(&own()?))) else { continue };
-                let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
-                standings.line_up(slot, tuple, rank, self.tie(slot));
+                let Some(merits) = merits else { continue };
+                standings.line_up(slot, tuples[place], self.ranking.rank(&merits), self.tie(slot));
             }
         }
         standings.open(self.spreads.as_ref());

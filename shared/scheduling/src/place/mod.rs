@@ -111,6 +111,11 @@ impl<'a> Placer<'a> {
         Self { eval, world, stacks: Vec::new(), missing: Vec::new() }
     }
 
+    /// The nodes.
+    pub(crate) fn pages(&self) -> &'a [&'a NodePage] {
+        self.world.pages
+    }
+
     /// The number of a version of the job, by which placements name it.
     pub(crate) fn version(&mut self, job: &'a Job) -> Version {
         let known = self.stacks.iter().position(|stack| std::ptr::eq(stack.job, job));

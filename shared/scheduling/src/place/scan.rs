@@ -10,7 +10,8 @@ use state::PAGE;
 
 use super::candidates::{Candidates, Place, Refusal, Turn, slots};
 use super::world::World;
-use crate::feasible::{BaseNodes, Feasibility, places};
+use crate::columns::places;
+use crate::feasible::{BaseNodes, Feasibility};
 use crate::rank::Rank;
 use crate::room::Exhausted;
 
@@ -113,8 +114,8 @@ pub(super) fn tell<'a>(
     let state = world.state;
     let mut told = Told::default();
     let by_kind = !feasibility.group_escapes_class(group);
-    // By kind: the first node that cannot run the group, and how many cannot.
-    let mut ruled_out: Vec<Option<(u32, u32)>> = vec![None; state.node_kinds()];
+    // By kind: how many nodes cannot run the group, and the first of them.
+    let mut ruled_out: Vec<(u32, u32)> = vec![(0, 0); state.node_kinds()];
     let mut classes: Vec<Option<&'a Text>> = vec![None; state.node_kinds()];
     for number in 0..base.words.len() {
         let page = world.pages[number];
@@ -126,7 +127,10 @@ pub(super) fn tell<'a>(
         for place in places(all & !feasible) {
             let slot = (number * PAGE + place) as u32;
             if by_kind {
-                let (_, count) = ruled_out[page.kind[place] as usize].get_or_insert((slot, 0));
+                let (count, first) = &mut ruled_out[page.kind[place] as usize];
+                if *count == 0 {
+                    *first = slot;
+                }
                 *count += 1;
             } else {
                 let reason = feasibility.reason(group, world.room.node(slot));
@@ -143,9 +147,9 @@ pub(super) fn tell<'a>(
         }
     }
     // In the order of the nodes: the first of a class tells for it.
-    let mut ruled_out: Vec<(u32, u32)> = ruled_out.into_iter().flatten().collect();
-    ruled_out.sort_unstable();
-    for (first, count) in ruled_out {
+    ruled_out.retain(|(count, _)| *count > 0);
+    ruled_out.sort_unstable_by_key(|(_, first)| *first);
+    for (count, first) in ruled_out {
         let node = world.room.node(first);
         let reason = feasibility.reason(group, node).unwrap_or_default();
         told.filter(reason, &node.spec().node_class, 1);

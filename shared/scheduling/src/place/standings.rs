@@ -14,7 +14,7 @@ use crate::rank::{Level, Rank, Spreads, Sum};
 const PARTS_MAX: usize = 8;
 
 /// Fewer entries than these are all kept: to sort some out takes longer. In tests there are few.
-const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 64 };
+const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 32 };
 
 /// See the module.
 #[derive(Debug)]
@@ -28,6 +28,9 @@ pub(super) struct Standings {
     /// How often each node was entered; an entry from before is out of date.
     stamps: Vec<u32>,
     levels: Option<Levels>,
+    /// What a node's tie must be at least to be kept, by tuple, among those of one rank.
+    cuts: Vec<u64>,
+    cut_for: Option<Rank>,
 }
 
 /// Nodes of one tuple and number of scores. Of very many only the best are kept, for few are ever asked for.
@@ -113,13 +116,46 @@ impl Standings {
     /// Standings of nobody yet, which keep the best `most` of each heap.
     pub(super) fn new(slots: usize, tuples: usize, most: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
-        Self { heaps, most: most.max(1), is_exhausted: false, stamps: vec![0; slots], levels: None }
+        Self {
+            heaps,
+            most: most.max(1),
+            is_exhausted: false,
+            stamps: vec![0; slots],
+            levels: None,
+            cuts: vec![0; tuples],
+            cut_for: None,
+        }
     }
 
     /// Enters a node before the standings are open: all of them together take less time than one after the other.
     pub(super) fn line_up(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
         let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
         self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
+    }
+
+    /// Enters nodes of one rank, as slots with their tuples and ties. Of very many all but a few are turned away at a glance.
+    pub(super) fn line_up_alike(&mut self, rank: Rank, nodes: impl Iterator<Item = (u32, u32, u64)>) {
+        if self.cut_for != Some(rank) {
+            self.cut_for = Some(rank);
+            (0..self.cuts.len()).for_each(|tuple| self.cut(tuple, rank));
+        }
+        for (slot, tuple, tie) in nodes {
+            if tie >= self.cuts[tuple as usize] {
+                self.line_up(slot, tuple, rank, tie);
+                self.cut(tuple as usize, rank);
+            }
+        }
+    }
+
+    fn cut(&mut self, tuple: usize, rank: Rank) {
+        let heap = &self.heaps[place(tuple as u32, rank.sum.parts.into())];
+        self.cuts[tuple] = heap.sent_away.map_or(0, |away| {
+            match (rank.sum.steps, rank.alignment).cmp(&(away.steps, away.alignment)) {
+                Ordering::Less => u64::MAX,
+                Ordering::Equal => away.tie,
+                Ordering::Greater => 0,
+            }
+        });
     }
 
     /// From now on somebody is best.

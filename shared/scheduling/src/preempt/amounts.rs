@@ -43,12 +43,7 @@ impl Amounts {
 /// Who has to go for `ask` to fit; nobody, if it does not fit however many go. The candidates come by importance.
 pub(super) fn victims<'a>(draft: &Draft<'_>, ask: Demand, candidates: &[Candidate<'a>]) -> Vec<AllocRef<'a>> {
     let (page, place) = draft.node.page();
-    let has = Demand {
-        cpu_mhz: page.cpu_mhz[place],
-        memory_mb: page.memory_mb[place],
-        disk_mb: page.disk_mb[place],
-    };
-    let remaining = Amounts::of(has).minus(Amounts::of(draft.used));
+    let remaining = Amounts::of(page.capacity(place)).minus(Amounts::of(draft.used));
     let ask = Amounts::of(ask);
     let may_go: Vec<Candidate<'a>> =
         candidates.iter().filter(|candidate| candidate.may_go).copied().collect();

@@ -15,6 +15,8 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
+use crate::columns::are_alike;
+
 use affinity::Affinities;
 pub(crate) use power::ten_to;
 pub(crate) use spread::{Level, Spreads};
@@ -56,32 +58,32 @@ pub(crate) struct Fit {
     pub(crate) alignment: f64,
 }
 
-/// A page on which all nodes are alike, and how well each of them suits.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Alike {
-    amounts: [u32; 4],
-    fit: Fit,
+/// How well each node of a page suits; filled for one page after the other.
+#[derive(Debug)]
+pub(crate) struct PageFits {
+    /// What all of them have and use, and how well they suit, of the last page on which they are alike.
+    alike: Option<(Demand, Demand, Fit)>,
+    is_same: bool,
+    fitness: [f64; PAGE],
+    alignment: [f64; PAGE],
 }
 
-/// The same for each node of a page.
-#[derive(Debug, Clone)]
-#[allow(clippy::large_enum_variant, reason = "it lives for a page, and is not moved")]
-pub(crate) enum PageFits {
-    /// Of all of them: nodes that are empty, or full, are many.
-    Same(Fit),
-    Each {
-        fitness: [f64; PAGE],
-        alignment: [f64; PAGE],
-    },
+impl Default for PageFits {
+    fn default() -> Self {
+        Self { alike: None, is_same: false, fitness: [0.0; PAGE], alignment: [0.0; PAGE] }
+    }
 }
 
 impl PageFits {
+    /// How well every node suits, if they are alike.
+    pub(crate) fn same(&self) -> Option<Fit> {
+        self.alike.filter(|_| self.is_same).map(|(.., fit)| fit)
+    }
+
     #[inline]
     pub(crate) fn at(&self, place: usize) -> Fit {
-        match self {
-            Self::Same(fit) => *fit,
-            Self::Each { fitness, alignment } => Fit { fitness: fitness[place], alignment: alignment[place] },
-        }
+        let each = || Fit { fitness: self.fitness[place], alignment: self.alignment[place] };
+        self.same().unwrap_or_else(each)
     }
 }
 
@@ -208,18 +210,18 @@ impl<'a> Ranking<'a> {
         self.affinities.as_ref()
     }
 
-    /// How well each node of a page suits that has `used` in use.
-    ///
-    /// In several loops over the page, so that each can be done for several nodes at once. `alike` is what was said of the
-    /// last page on which all nodes are alike.
-    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, alike: &mut Option<Alike>) -> PageFits {
-        if let Some(amounts) = amounts_of_all(page, used) {
-            let known = alike.filter(|alike| alike.amounts == amounts);
-            let fit = known.map_or_else(|| self.fit(page, 0, used.at(0), self.ask), |alike| alike.fit);
-            *alike = Some(Alike { amounts, fit });
-            return PageFits::Same(fit);
+    /// How well each node of a page suits that has `used` in use. In several loops over the page, so that each can be done
+    /// for several nodes at once.
+    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, fits: &mut PageFits) {
+        fits.is_same = are_alike(page, used);
+        if fits.is_same {
+            let (has, used) = (page.capacity(0), used.at(0));
+            if !matches!(fits.alike, Some((had, had_used, _)) if (had, had_used) == (has, used)) {
+                fits.alike = Some((has, used, self.fit(page, 0, used, self.ask)));
+            }
+            return;
         }
-        let (mut fitness, mut alignment) = ([0.0; PAGE], [0.0; PAGE]);
+        let PageFits { fitness, alignment, .. } = fits;
         let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
         for (place, alignment) in alignment.iter_mut().enumerate() {
             let left = left(has(place), Amounts::of(used.at(place)));
@@ -244,7 +246,6 @@ impl<'a> Ranking<'a> {
                 }
             }
         }
-        PageFits::Each { fitness, alignment }
     }
 
     /// The same for one node of a page that has `used` in use, to the last bit.
@@ -339,17 +340,6 @@ impl<'a> Ranking<'a> {
     }
 }
 
-/// What all nodes of a page have and have in use, if they are alike in that.
-fn amounts_of_all(page: &NodePage, used: &Usage) -> Option<[u32; 4]> {
-    let columns = [&page.cpu_mhz, &page.memory_mb, &used.cpu_mhz, &used.memory_mb];
-    columns.iter().all(|column| is_even(column)).then(|| columns.map(|column| column[0]))
-}
-
-/// Whether a column has one value all over.
-fn is_even(column: &[u32; PAGE]) -> bool {
-    column.iter().fold(0, |differs, it| differs | (it ^ column[0])) == 0
-}
-
 /// What a node is worth on which a predecessor failed.
 const PENALTY: f64 = -1.0;
 
@@ -375,7 +365,7 @@ impl Scale {
     fn of(nodes: &[(&NodePage, u64)]) -> Self {
         let (mut mhz, mut mb, mut number) = (0u64, 0u64, 0u64);
         for (page, word) in nodes {
-            if is_even(&page.cpu_mhz) && is_even(&page.memory_mb) {
+            if page.is_even() {
                 let count = u64::from(word.count_ones());
                 (mhz, mb) =
                     (mhz + u64::from(page.cpu_mhz[0]) * count, mb + u64::from(page.memory_mb[0]) * count);

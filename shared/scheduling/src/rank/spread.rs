@@ -9,7 +9,8 @@ use model::Text;
 use model::job::{Job, Spread, TaskGroup};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use crate::feasible::{Counted, Property, kind_of, places};
+use crate::columns::{by_kind, places, word_of};
+use crate::feasible::{Counted, Property, kind_of};
 
 /// The value that stands for all that no target names.
 const ANY_VALUE: &str = "*";
@@ -115,6 +116,21 @@ impl<'a> Spreads<'a> {
         }
     }
 
+    /// The tuples of the nodes of a page that are asked for; of the others something.
+    pub(crate) fn tuples_of(&mut self, number: usize, nodes: u64) -> [u32; PAGE] {
+        let page = self.pages[number];
+        let first = number * PAGE;
+        let mut tuples: [u32; PAGE] = match self.is_unique {
+            true => *self.known[first..].first_chunk().expect("pages are whole"),
+            false => page.kind.map(|kind| self.known[kind as usize]),
+        };
+        let unknown = nodes & word_of(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
+        for place in places(unknown) {
+            tuples[place] = self.tuple((first + place) as u32);
+        }
+        tuples
+    }
+
     fn find_tuple(&mut self, slot: u32, place: Option<usize>) -> u32 {
         let cells: Vec<Option<u32>> = self.all.iter_mut().map(|spread| spread.cell(slot)).collect();
         let tuple = match self.numbers.get(&cells) {
@@ -147,14 +163,16 @@ impl<'a> Spreads<'a> {
 
     /// Says which nodes are candidates, a word for each page.
     pub(crate) fn welcome(&mut self, nodes: &[u64]) {
-        let mut seen = vec![false; self.known.len()];
-        for (number, word) in nodes.iter().enumerate() {
+        // Of each kind: whether it was welcomed.
+        let mut seen = vec![0; self.known.len()];
+        for (number, word) in nodes.iter().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            for place in places(*word) {
-                let slot = number * PAGE + place;
-                let alike = if self.is_unique { slot } else { page.kind[place] as usize };
-                if !std::mem::replace(&mut seen[alike], true) {
-                    self.welcome_one(slot as u32);
+            let unseen = if self.is_unique { *word } else { *word & !word_of(&by_kind(page, &seen)) };
+            for place in places(unseen) {
+                let is_news =
+                    self.is_unique || std::mem::replace(&mut seen[page.kind[place] as usize], 1) == 0;
+                if is_news {
+                    self.welcome_one((number * PAGE + place) as u32);
                 }
             }
         }

@@ -16,7 +16,7 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
-use crate::feasible::word_of;
+use crate::columns::{are_alike, word_of};
 
 use cores::CoreBook;
 use devices::DeviceBook;
@@ -151,6 +151,9 @@ impl<'a> Room<'a> {
     /// The places of a page on which the amounts fit.
     pub(crate) fn fitting(&self, page: usize, ask: Demand) -> u64 {
         let (page, used) = (self.pages[page], self.used(page));
+        if are_alike(page, used) {
+            return if short_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
+        }
         // A byte a place first, so that several are compared at once.
         let mut fits = [0u8; PAGE];
         for (place, fits) in fits.iter_mut().enumerate() {
@@ -281,21 +284,11 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// As the columns count: modulo 2³².
     fn change(&mut self, slot: u32, demand: Demand, more: bool) {
         let (page, place) = locate(slot);
         let snapshot = self.pages[page].usage(View::Held);
         let used = self.changed[page].get_or_insert_with(|| Box::new(snapshot.clone()));
-        let amounts = [
-            (&mut used.cpu_mhz, demand.cpu_mhz),
-            (&mut used.memory_mb, demand.memory_mb),
-            (&mut used.disk_mb, demand.disk_mb),
-            (&mut used.allocs, 1),
-        ];
-        for (column, amount) in amounts {
-            let value = &mut column[place];
-            *value = if more { value.wrapping_add(amount) } else { value.wrapping_sub(amount) };
-        }
+        if more { used.add(place, demand) } else { used.take(place, demand) }
     }
 
     fn book(&mut self, slot: u32) -> &mut Book {

@@ -8,7 +8,7 @@ use model::alloc::{ClientStatus, DesiredStatus};
 use state::{AllocRef, NodeRef, PAGE};
 
 use super::Wanted;
-use crate::feasible::places;
+use crate::columns::places;
 use crate::reconcile::{
     Rollout, Stop, Taint, is_expired, needs_reconnect, number, ran_successfully, reason, taint,
 };

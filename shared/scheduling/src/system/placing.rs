@@ -6,7 +6,6 @@ use model::alloc::{AllocMetric, Reason};
 use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
 use model::{AllocId, EvalId, NodeId, Text};
-use state::PAGE;
 
 use super::Wanted;
 use super::intents::Intent;
@@ -217,12 +216,10 @@ impl<'a> Placed<'a> {
                 name_stem: format!("{}.{}", job.spec.name, groups[group].name).into(),
                 ..common_of_new(attempt.eval, version, &groups[group], share)
             };
-            let slots = wanted.context.pages.len() * PAGE;
-            let id = |slot: u32| attempt.state.node_at(slot).expect("it was looked at").id();
             if attempt.eval.annotate_plan {
                 learned.tell_victims(&groups[group].name, rows.victims());
             }
-            plan.placements.extend(rows.into_placements(&common, is_canary, slots, id));
+            plan.placements.extend(rows.into_placements(&common, is_canary, wanted.context.pages));
         }
         let mut full: Vec<(NodeId, BTreeMap<Text, bool>)> = Vec::new();
         let mut filtered: BTreeMap<usize, AllocMetric> = BTreeMap::new();

@@ -8,7 +8,7 @@ use super::nodes::Sorted;
 use super::placing::Placed;
 use super::{Wanted, canaries};
 use crate::NewId;
-use crate::feasible::places;
+use crate::columns::places;
 use crate::reconcile::{Rollout, fresh};
 use state::PAGE;
 

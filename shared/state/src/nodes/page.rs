@@ -20,6 +20,8 @@ pub struct Usage {
     pub disk_mb: [u32; PAGE],
     /// How many allocations there are.
     pub allocs: [u32; PAGE],
+    /// The same of all nodes together.
+    total: u32,
 }
 
 /// Sixty-four nodes side by side. A place without a node has no bit in [`NodePage::known`], and zeros; only what a node
@@ -71,11 +73,12 @@ pub struct NodePage {
     /// known; stays while the node is away.
     pub work: [Index; PAGE],
     pub(super) specials: [u32; PAGE],
+    is_even: bool,
 }
 
 impl Default for Usage {
     fn default() -> Self {
-        Self { cpu_mhz: [0; PAGE], memory_mb: [0; PAGE], disk_mb: [0; PAGE], allocs: [0; PAGE] }
+        Self { cpu_mhz: [0; PAGE], memory_mb: [0; PAGE], disk_mb: [0; PAGE], allocs: [0; PAGE], total: 0 }
     }
 }
 
@@ -102,6 +105,7 @@ impl Default for NodePage {
             kind: [0; PAGE],
             work: [Index::ZERO; PAGE],
             specials: [0; PAGE],
+            is_even: true,
         }
     }
 }
@@ -113,6 +117,26 @@ impl NodePage {
             View::Held => &self.held,
             View::Live => &self.live,
         }
+    }
+
+    /// What tasks can have of the node on a place.
+    pub fn capacity(&self, place: usize) -> Demand {
+        Demand {
+            cpu_mhz: self.cpu_mhz[place],
+            memory_mb: self.memory_mb[place],
+            disk_mb: self.disk_mb[place],
+        }
+    }
+
+    /// Whether all places take the same amounts, and as many allocations.
+    pub fn is_even(&self) -> bool {
+        self.is_even
+    }
+
+    fn compare(&mut self) {
+        let is_even = |column: &[u32; PAGE]| column.iter().all(|value| *value == column[0]);
+        self.is_even =
+            [&self.cpu_mhz, &self.memory_mb, &self.disk_mb, &self.max_allocs].into_iter().all(is_even);
     }
 
     pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool, kind]: [u32; 4]) {
@@ -130,6 +154,7 @@ impl NodePage {
         self.datacenter[place] = datacenter;
         self.pool[place] = pool;
         self.kind[place] = kind;
+        self.compare();
     }
 
     /// Takes over what the servers know of the node.
@@ -170,6 +195,7 @@ impl NodePage {
         ] {
             column[place] = 0;
         }
+        self.compare();
     }
 
     pub(super) fn count_special(&mut self, place: usize, more: bool) {
@@ -194,17 +220,26 @@ impl Usage {
         }
     }
 
-    pub(super) fn add(&mut self, place: usize, demand: Demand) {
+    /// Whether nothing is in use on any of the nodes.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Counts one allocation more.
+    pub fn add(&mut self, place: usize, demand: Demand) {
         self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_add(demand.cpu_mhz);
         self.memory_mb[place] = self.memory_mb[place].wrapping_add(demand.memory_mb);
         self.disk_mb[place] = self.disk_mb[place].wrapping_add(demand.disk_mb);
         self.allocs[place] += 1;
+        self.total += 1;
     }
 
-    pub(super) fn take(&mut self, place: usize, demand: Demand) {
+    /// Counts one less, which was counted.
+    pub fn take(&mut self, place: usize, demand: Demand) {
         self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_sub(demand.cpu_mhz);
         self.memory_mb[place] = self.memory_mb[place].wrapping_sub(demand.memory_mb);
         self.disk_mb[place] = self.disk_mb[place].wrapping_sub(demand.disk_mb);
         self.allocs[place] -= 1;
+        self.total -= 1;
     }
 }

@@ -70,11 +70,7 @@ impl<'a> NodeRef<'a> {
     /// What tasks can have of it.
     pub fn capacity(self) -> Demand {
         let (page, place) = self.page();
-        Demand {
-            cpu_mhz: page.cpu_mhz[place],
-            memory_mb: page.memory_mb[place],
-            disk_mb: page.disk_mb[place],
-        }
+        page.capacity(place)
     }
 
     /// What its allocations take.

@@ -1,0 +1,62 @@
+//! What is asked of all nodes of a page at once: without a branch for each, so that several are looked at together.
+
+use state::{NodePage, PAGE, Usage};
+
+/// What a table says of the kind of each of a page's nodes.
+pub(crate) fn by_kind(page: &NodePage, table: &[u8]) -> [u8; PAGE] {
+    page.kind.map(|kind| table[kind as usize])
+}
+
+/// Whether all nodes of a page take the same and have as much of it in use. Nodes that are empty, or full, are many.
+pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
+    let is_even = |column: &[u32; PAGE]| column.iter().fold(0, |differs, it| differs | (it ^ column[0])) == 0;
+    let used_alike =
+        || [&used.allocs, &used.cpu_mhz, &used.memory_mb, &used.disk_mb].into_iter().all(is_even);
+    page.is_even() && (used.is_empty() || used_alike())
+}
+
+/// The places of a page that have a value in a column.
+pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
+    word_of(&column.map(|other| u8::from(other == value)))
+}
+
+/// A bit for each byte, which is 0 or 1.
+pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
+    /// Multiplied by it, the lowest bits of eight bytes come to lie side by side in the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let mut word = 0;
+    for (number, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        word |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (number * 8);
+    }
+    word
+}
+
+/// The places whose bits are set, ascending.
+pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let place = word.trailing_zeros() as usize;
+        word &= word - 1;
+        Some(place)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_of_bytes() {
+        let word = 1 | 1 << 9 | 1 << 30 | 1 << 63;
+        let bytes: [u8; PAGE] = std::array::from_fn(|place| (word >> place & 1) as u8);
+        assert_eq!(word_of(&bytes), word);
+        assert_eq!(word_of(&[1; PAGE]), u64::MAX);
+    }
+
+    #[test]
+    fn places_of_a_word() {
+        assert_eq!(places(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
+    }
+}

@@ -26,8 +26,6 @@ const MAILBOX: usize = 1024;
 
 /// How often it is looked whether a node is missed.
 const LOOK: Duration = Duration::from_millis(100);
-/// Who could hear nothing for so long does not say of a node that it was silent.
-const DEAF: Duration = Duration::from_secs(2);
 
 /// The nodes' timers.
 pub(crate) struct NodeTracker {
@@ -185,11 +183,9 @@ impl NodeTracker {
 
     fn look(&mut self) {
         let now = clock::now();
-        self.heartbeats.look(now);
-        if self.hearing.deaf_for() > DEAF {
-            // The lease may be had again before heartbeats are heard again: they come over another connection.
-            self.heartbeats.was_deaf(now);
-        }
+        // The lease may be had again before heartbeats are heard again: they come over another connection.
+        let unheard = i64::try_from(self.hearing.deaf_for().as_nanos()).unwrap_or(i64::MAX);
+        self.heartbeats.look(now, Nanos(unheard));
         let Some(missed) = &self.missed else { return };
         measure::timers(self.heartbeats.len());
         // While the applier is told of others, these wait for the next look.

@@ -13,8 +13,8 @@ const TOGETHER: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 const AGAIN: Nanos = Nanos::SECOND;
 /// Up to which share of a TTL is added to it, so that nodes that began together part.
 const JITTER: f64 = 0.25;
-/// After so long without a look at the clock this process was stopped or starved, and heard nobody.
-const STOPPED: Nanos = Nanos::from_secs(2);
+/// Who could hear nothing for so long does not say of a node that it was silent.
+const DEAF: Nanos = Nanos::from_secs(2);
 
 /// How often nodes are to be heard of.
 #[derive(Debug, Clone, Copy)]
@@ -75,11 +75,12 @@ impl Heartbeats {
         self.restore(nodes, now);
     }
 
-    /// Looks at the clock, which is to be done several times a second. When it was not, this process was deaf, like one on
-    /// a machine that slept.
-    pub fn look(&mut self, now: Timestamp) {
+    /// Looks at the clock, which is to be done several times a second; what was sent within `unheard` may not be heard yet.
+    /// A process that did not look was deaf, too: it was stopped or starved, or its machine slept, which no other clock
+    /// shows.
+    pub fn look(&mut self, now: Timestamp, unheard: Nanos) {
         let looked = self.looked.replace(now);
-        if looked.is_some_and(|looked| now - looked > STOPPED) {
+        if unheard > DEAF || looked.is_some_and(|looked| now - looked > DEAF) {
             self.was_deaf(now);
         }
     }
@@ -278,11 +279,23 @@ mod tests {
     fn nobody_is_missed_by_a_process_that_was_stopped() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
-        [0, 1, 3].into_iter().for_each(|secs| heartbeats.look(after(secs)));
+        [0, 1, 3].into_iter().for_each(|secs| heartbeats.look(after(secs), Nanos::ZERO));
         assert_eq!(heartbeats.poll_timeout(), Some(after(10) + TOGETHER));
-        heartbeats.look(after(3_600));
+        heartbeats.look(after(3_600), Nanos::ZERO);
         assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
         assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + TOGETHER));
+    }
+
+    #[test]
+    fn nobody_is_missed_while_nobody_can_be_heard() {
+        let mut heartbeats = Heartbeats::new(SETTINGS);
+        heartbeats.beat(node(1), NOW, 0.0);
+        for secs in 1..30 {
+            heartbeats.look(after(secs), Nanos::from_secs(secs));
+            assert_eq!(heartbeats.handle_timeout(after(secs), ALL), []);
+        }
+        heartbeats.look(after(30), Nanos::ZERO);
+        assert_eq!(heartbeats.poll_timeout(), Some(after(29 + 15) + TOGETHER), "from when it could be last");
     }
 
     proptest! {

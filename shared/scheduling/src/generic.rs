@@ -11,7 +11,7 @@ use model::{AllocId, EvalId, Text};
 use state::{AllocRef, NodePage};
 
 use crate::draft::{FollowUp, Reschedules, StopDraft, common_of_new, follow_ups, in_place_updates};
-use crate::outcome::{self, Learned, attempts_max};
+use crate::outcome::{self, Learned};
 use crate::place::{Placer, Version, common_share};
 use crate::placing::{GroupDraft, OfJob, Placing};
 use crate::reconcile::{
@@ -60,9 +60,9 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
     let learned = Learned { deployment_id, ..learned };
-    let outcome = if attempt.fruitless >= attempts_max(kind) {
+    let outcome = if outcome::is_one_too_many(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::exhausted(attempt, learned, new_id)
+        outcome::exhausted(attempt, kind, learned, new_id)
     } else {
         outcome::finished(attempt, learned, created, new_id)
     };
@@ -256,7 +256,7 @@ fn finish<'a>(
         plan.updates.push(Updates { ids, change: Update::RescheduleFailed });
     }
     // Only one that waits for room is told apart by class.
-    if !learned.failed_groups.is_empty() || attempt.fruitless >= attempts_max(eval.kind) {
+    if !learned.failed_groups.is_empty() || outcome::is_one_too_many(attempt, job.spec.kind) {
         learned.class_eligibility = placing.placer.class_eligibility();
     }
     learned.escaped_class = placing.placer.escapes_class();

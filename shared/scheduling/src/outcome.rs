@@ -46,11 +46,16 @@ impl Learned {
 pub(crate) const TO_PLACE: &str = "created to place remaining allocations";
 
 /// How many attempts may come to nothing.
-pub(crate) const fn attempts_max(kind: JobType) -> u8 {
+const fn attempts_max(kind: JobType) -> u8 {
     match kind {
         JobType::Service | JobType::System => 5,
         JobType::Batch | JobType::SysBatch => 2,
     }
+}
+
+/// Whether an attempt at a job of a type is one too many.
+pub(crate) fn is_one_too_many(attempt: &Attempt<'_>, kind: JobType) -> bool {
+    attempt.fruitless >= attempts_max(kind)
 }
 
 /// Of an attempt that did what it could; `follow_ups` are the delayed evaluations.
@@ -114,19 +119,23 @@ pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluat
 }
 
 /// Of one attempt too many of such a scheduler: nothing waits, a later event has to come.
-pub(crate) fn given_up(attempt: &Attempt<'_>, learned: Learned, limit: u8) -> Outcome {
+pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -> Outcome {
     let after = Evaluation {
         failed_groups: learned.failed_groups,
         queued: learned.wanted,
         annotations: Some(Box::new(learned.annotations)),
-        ..failed(attempt, format!("maximum attempts reached ({limit})"))
+        ..failed(attempt, too_many(kind))
     };
     Outcome { eval: Box::new(after), creates: Vec::new() }
 }
 
 /// Of one attempt too many: nothing is done, and another evaluation waits.
-pub(crate) fn exhausted(attempt: &Attempt<'_>, learned: Learned, new_id: NewId<'_>) -> Outcome {
-    let limit = attempts_max(attempt.eval.kind);
+pub(crate) fn exhausted(
+    attempt: &Attempt<'_>,
+    kind: JobType,
+    learned: Learned,
+    new_id: NewId<'_>,
+) -> Outcome {
     let blocked = Evaluation {
         failed_groups: learned.failed_groups.clone(),
         status_description: "created due to placement conflicts".into(),
@@ -137,9 +146,13 @@ pub(crate) fn exhausted(attempt: &Attempt<'_>, learned: Learned, new_id: NewId<'
         failed_groups: learned.failed_groups,
         queued: learned.wanted,
         annotations: Some(Box::new(learned.annotations)),
-        ..failed(attempt, format!("maximum attempts reached ({limit})"))
+        ..failed(attempt, too_many(kind))
     };
     Outcome { eval: Box::new(after), creates: vec![blocked] }
+}
+
+fn too_many(kind: JobType) -> String {
+    format!("maximum attempts reached ({})", attempts_max(kind))
 }
 
 /// Of an evaluation that no scheduler takes.

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use model::alloc::{AllocExtra, AllocState, ClientStatus, DesiredStatus, DesiredTransition};
 use model::cluster::{SchedulerAlgorithm, SchedulerConfig};
 use model::eval::EvalStatus;
-use model::job::{Constraint, DisconnectStrategy, NetworkResource, Port};
+use model::job::{Constraint, DisconnectStrategy, JobType, NetworkResource, Port};
 use model::node::{Eligibility, NodeSpec, NodeStatus};
 use model::{AllocId, Nanos};
 
@@ -465,6 +465,17 @@ fn too_many_fruitless_attempts_end_the_evaluation() {
     assert_snapshot!(scene.describe(), @r#"
     evaluation: failed, maximum attempts reached (5)
       web: 2 queued
+    create: blocked, max-plan-attempts, created due to placement conflicts, classes {"v1:1": true}, escaped false
+    "#);
+}
+
+/// What the job is now counts, not what it was when the evaluation was made (R-1.7).
+#[test]
+fn how_many_attempts_are_too_many_is_a_matter_of_the_job() {
+    let scene = two_nodes().job_with(|spec| spec.kind = JobType::Batch).fruitless(2);
+    assert_snapshot!(scene.describe(), @r#"
+    evaluation: failed, maximum attempts reached (2)
+      web: 1 queued
     create: blocked, max-plan-attempts, created due to placement conflicts, classes {"v1:1": true}, escaped false
     "#);
 }

@@ -74,6 +74,7 @@ impl<'a> Sets<'a> {
         away.truncate(existing.saturating_sub(count));
         away.iter().for_each(|alloc| plan.names.release(number(*alloc)));
         self.stop_now(away, plan);
+        self.forget_stopped(plan);
     }
 
     /// Stops untainted ones, whatever else was to become of them.

@@ -22,7 +22,7 @@ use state::{AllocRef, NodePage};
 
 use crate::draft::StopDraft;
 use crate::feasible::BaseNodes;
-use crate::outcome::{self, Learned, attempts_max};
+use crate::outcome::{self, Learned};
 use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
 use crate::{Attempt, NewId, Proposal};
 use in_place::Split;
@@ -86,9 +86,9 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
     let learned = Learned { deployment_id, ..learned };
-    let outcome = if attempt.fruitless >= attempts_max(kind) {
+    let outcome = if outcome::is_one_too_many(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::given_up(attempt, learned, attempts_max(kind))
+        outcome::given_up(attempt, kind, learned)
     } else {
         outcome::done(attempt, learned, creates)
     };

@@ -1,5 +1,5 @@
 //! Follows what the servers want of this node: asks for its work when a wake or a heartbeat's answer says that it
-//! has changed, and hands the difference to [`Allocs`](crate::allocs).
+//! has changed, unless the wake brought it, and hands the difference to [`Allocs`](crate::allocs).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::alloc::spec::AllocSpec;
 use crate::allocs::Order;
 use crate::contact::Standing;
 use crate::identity::Identity;
-use crate::work::{Held, missing, reconcile};
+use crate::work::{Changes, Held, follow_on, missing, reconcile};
 
 /// How long an answer may take, for which servers wait up to five seconds until they know enough.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
@@ -26,6 +26,8 @@ const RETRY: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(50);
 /// How many allocations are asked for by their ids at once.
 const ASKED_MAX: usize = 5_000;
+/// How many wakes that bring the work wait to be looked at; what more would bring is asked for.
+const NEWS_MAX: usize = 16;
 
 /// Follows the node's work.
 pub(crate) struct Follow {
@@ -39,19 +41,35 @@ pub(crate) struct Follow {
     pub(crate) unknown: Arc<Notify>,
     /// Those who do what is wanted.
     pub(crate) allocs: mpsc::Sender<Order>,
+    /// Wakes that bring what changed.
+    pub(crate) news: mpsc::Receiver<Wake>,
 }
 
 impl Follow {
+    /// Passes on wakes that bring what changed.
+    pub(crate) fn news() -> (mpsc::Sender<Wake>, mpsc::Receiver<Wake>) {
+        mpsc::channel(NEWS_MAX)
+    }
+
     /// Notes wakes, which say how far the work is.
-    pub(crate) async fn listen(mut wakes: bus::Requests, standing: watch::Sender<Standing>) {
+    pub(crate) async fn listen(
+        mut wakes: bus::Requests,
+        standing: watch::Sender<Standing>,
+        news: mpsc::Sender<Wake>,
+    ) {
         while let Some(wake) = wakes.next().await {
-            let Some((_, Wake { work_index })) = wake.read().await else { continue };
+            let Some((_, wake)) = wake.read::<Wake>().await else { continue };
+            let work_index = wake.work_index;
+            if wake.news.is_some() && work_index.is_news_to(standing.borrow().work_index) {
+                // What finds no room is asked for.
+                let _ = news.try_send(wake);
+            }
             standing.send_if_modified(|standing| standing.work_index.hear(work_index));
         }
     }
 
     /// Follows the work for as long as it runs.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let mut standing = self.standing.subscribe();
         let (mut registrations, mut have) = (0, WorkIndex::default());
         loop {
@@ -67,7 +85,12 @@ impl Follow {
                 return;
             };
             let since = if now > registrations { WorkIndex::default() } else { have };
-            match self.bring_up(since, wanted).await {
+            have = self.take_news(since).await;
+            if now == registrations && !wanted.is_news_to(have) {
+                sleep(PACE).await;
+                continue;
+            }
+            match self.bring_up(have, wanted).await {
                 Ok(index) => {
                     (registrations, have) = (now, index);
                     // What was told is what counts, should a wake have spoken of a history that is over.
@@ -79,7 +102,7 @@ impl Follow {
                 }
                 Err(error) => {
                     tracing::warn!(
-                        since = since.index.0,
+                        since = have.index.0,
                         error = chain(&error),
                         "cannot get the node's work; trying again"
                     );
@@ -92,6 +115,25 @@ impl Follow {
                 }
             }
         }
+    }
+
+    /// Has done what came along with wakes, as far as it follows on what is known. Answers how far the work is then.
+    async fn take_news(&mut self, mut have: WorkIndex) -> WorkIndex {
+        while let Ok(wake) = self.news.try_recv() {
+            let index = wake.work_index;
+            let Some(news) = wake.news_after(have) else { continue };
+            let Some(held) = self.held().await else { return have };
+            let told = news.changed.allocs.len();
+            let changed = unpack(news.changed, index.history);
+            // What came broken is asked for.
+            let is_whole = changed.len() == told;
+            self.settle(follow_on(&news.gone.0, index.history, changed, &held)).await;
+            if !is_whole {
+                return have;
+            }
+            have = index;
+        }
+        have
     }
 
     /// Gets what changed since an index, at least as far as was heard of, and has it done. Answers how far that is.
@@ -120,13 +162,17 @@ impl Follow {
             }
             wanted = missing(&listed, index.history, &got, &held);
         }
+        self.settle(reconcile(&listed, index.history, got, &held)).await;
+        Ok(WorkIndex { index: index.index.max(seen.within(index.history)), ..index })
+    }
+
+    /// Has it done.
+    async fn settle(&self, changes: Changes) {
         let (done, doing) = oneshot::channel();
-        let order = Order::Change { changes: reconcile(&listed, index.history, got, &held), done };
-        if self.allocs.send(order).await.is_ok() {
+        if self.allocs.send(Order::Change { changes, done }).await.is_ok() {
             // They end with the agent only.
             let _ = doing.await;
         }
-        Ok(WorkIndex { index: index.index.max(seen.within(index.history)), ..index })
     }
 
     async fn held(&self) -> Option<Held> {

@@ -133,7 +133,8 @@ async fn work(
         );
         services.spawn(reporter.run(inbox, standing.subscribe()));
         let wakes = bus.serve(Subject::AgentWake(identity.node).to_string()).await?;
-        services.spawn(Follow::listen(wakes, standing.clone()));
+        let (to_follow, news) = Follow::news();
+        services.spawn(Follow::listen(wakes, standing.clone(), to_follow));
         let requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
         services.spawn(files::serve(Arc::clone(&context), requests));
         let wishes = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
@@ -153,7 +154,8 @@ async fn work(
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
-        let follow = Follow { bus, identity: identity.clone(), standing, unknown, allocs: orders.clone() };
+        let allocs = orders.clone();
+        let follow = Follow { bus, identity: identity.clone(), standing, unknown, allocs, news };
         services.spawn(follow.run());
         services.spawn(look_again(Arc::clone(&context), identity, machine, spec));
         stop.cancelled().await;

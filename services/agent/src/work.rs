@@ -43,11 +43,21 @@ pub(crate) fn reconcile(
     held: &Held,
 ) -> Changes {
     let listed: BTreeSet<AllocId> = listed.iter().map(|(id, _)| *id).collect();
-    let mut changes = Changes {
-        removed: held.keys().filter(|id| !listed.contains(id)).copied().collect(),
-        ..Changes::default()
-    };
-    for spec in got.into_iter().filter(|spec| listed.contains(&spec.id())) {
+    let removed: Vec<AllocId> = held.keys().filter(|id| !listed.contains(id)).copied().collect();
+    let got = got.into_iter().filter(|spec| listed.contains(&spec.id())).collect();
+    follow_on(&removed, history, got, held)
+}
+
+/// Compares the allocations that changed, and those that are gone, with what is held.
+pub(crate) fn follow_on(
+    gone: &[AllocId],
+    history: HistoryId,
+    changed: Vec<AllocSpec>,
+    held: &Held,
+) -> Changes {
+    let removed = gone.iter().filter(|id| held.contains_key(id)).copied().collect();
+    let mut changes = Changes { removed, ..Changes::default() };
+    for spec in changed {
         match held.get(&spec.id()) {
             None => changes.added.push(spec),
             Some(known) if known.within(history) < spec.index().index => changes.updated.push(spec),

@@ -14,6 +14,7 @@ use model::alloc::{
     AllocCommon, AllocMetric, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition,
     PackedAssigned, TaskState,
 };
+use model::columns::AllocIds;
 use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
 use model::node::{NodeSpec, NodeStatus};
 use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, NodeId, Timestamp};
@@ -23,7 +24,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use wire::files::{LogChunk, LogPosition, LogStream, Origin, ReadLogs};
 use wire::node::{
-    AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
+    AllocReport, AskAllocs, AskWork, Heartbeat, News, NodeAnswer, Register, Report, Reported, Wake, Work,
     WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
 use wire::stats::{
@@ -78,6 +79,10 @@ struct Known {
     index: Index,
     work: BTreeMap<AllocId, (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>,
     reports: Vec<Report>,
+    /// How often the work was told to somebody who asked.
+    told: u32,
+    /// Whether such questions are not answered any more.
+    is_silent: bool,
 }
 
 impl Known {
@@ -143,6 +148,9 @@ impl Tracker {
         } else if let Ok(AskWork { since, .. }) = request.body() {
             let answer = {
                 let known = self.known();
+                if known.is_silent {
+                    return;
+                }
                 let changed = known
                     .work
                     .values()
@@ -159,6 +167,7 @@ impl Tracker {
                 }
             };
             request.answer(&answer).await;
+            self.known().told += 1;
         } else if let Ok(AskAllocs { allocs, .. }) = request.body() {
             let answer = packed(self.known().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
             request.answer(&answer).await;
@@ -186,18 +195,36 @@ impl Tracker {
 
     /// Changes the node's work and wakes the agent.
     async fn place(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) {
-        let (node, work_index) = {
-            let mut known = self.known();
-            known.index = known.index.next();
-            let index = known.index;
-            let (mut work, common, job) = known.work.remove(&alloc).unwrap_or_else(|| new_alloc(alloc));
-            let mut job = Job::clone(&job);
-            change(&mut work, &mut job);
-            work.alloc_modify_index = index;
-            known.work.insert(alloc, (work, common, Arc::new(job)));
-            (known.node.as_ref().unwrap().0, known.work_index())
+        self.wake(self.change(alloc, change), None).await;
+    }
+
+    /// The same, with a wake that brings what changed.
+    async fn place_telling(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) {
+        let since = self.known().index;
+        let index = self.change(alloc, change);
+        let news = {
+            let known = self.known();
+            let changed = packed(known.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since));
+            News { since, gone: AllocIds::default(), changed }
         };
-        self.bus.publish(Subject::AgentWake(node), &Wake { work_index }).await.unwrap();
+        self.wake(index, Some(Box::new(news))).await;
+    }
+
+    async fn wake(&self, work_index: WorkIndex, news: Option<Box<News>>) {
+        let node = self.known().node.as_ref().unwrap().0;
+        self.bus.publish(Subject::AgentWake(node), &Wake { work_index, news }).await.unwrap();
+    }
+
+    fn change(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) -> WorkIndex {
+        let mut known = self.known();
+        known.index = known.index.next();
+        let index = known.index;
+        let (mut work, common, job) = known.work.remove(&alloc).unwrap_or_else(|| new_alloc(alloc));
+        let mut job = Job::clone(&job);
+        change(&mut work, &mut job);
+        work.alloc_modify_index = index;
+        known.work.insert(alloc, (work, common, Arc::new(job)));
+        known.work_index()
     }
 
     async fn until(&self, what: &str, so: impl Fn(&Known) -> bool) {
@@ -400,6 +427,32 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
     scene.tracker.place(second, |_, _| {}).await;
     let dir = scene.dir.path().join("alloc").join(ALLOC.to_string());
     scene.tracker.until("what the servers forgot is gone", |_| !dir.exists()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_along_with_a_wake_is_not_asked_for() {
+    let scene = Scene::new().await;
+    let _agent = scene.ready_agent().await;
+    scene.tracker.until("the agent knows its work", |known| known.told > 0).await;
+    scene.tracker.known().is_silent = true;
+    let waiting = "while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done";
+    scene.tracker.place_telling(ALLOC, script(waiting)).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
+
+    // One that missed something before asks for all of it.
+    let second = AllocId::from_bytes([8; 16]);
+    scene.tracker.change(second, script(waiting));
+    let third = AllocId::from_bytes([9; 16]);
+    scene.tracker.known().is_silent = false;
+    scene.tracker.place_telling(third, script(waiting)).await;
+    scene.tracker.until_reported(second, ClientStatus::Running).await;
+    scene.tracker.until_reported(third, ClientStatus::Running).await;
+    let told = scene.tracker.known().told;
+
+    scene.tracker.known().is_silent = true;
+    scene.tracker.place_telling(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
+    scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
+    assert_eq!(scene.tracker.known().told, told);
 }
 
 /// A shell and what it started are both the task's.

@@ -6,6 +6,7 @@
 //! Promotion, pauses and the way back to an older version are not built yet.
 
 mod actor;
+mod agenda;
 mod measure;
 mod rollout;
 #[cfg(test)]
@@ -84,7 +85,8 @@ async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lea
 
     // Dropping the set ends them all.
     let mut tasks = JoinSet::new();
-    tasks.spawn(actor::follow(follower, watcher.clone()));
+    // On the actor's own thread, which would else have to be woken for each change.
+    tasks.spawn_local(actor::follow(follower, watcher.clone()));
     tasks.spawn(actor::write(to_write, bus.clone(), watcher));
     let _ = tasks.join_next().await;
     // Each of them goes on until the actor is gone for good.

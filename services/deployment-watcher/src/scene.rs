@@ -101,7 +101,7 @@ impl Scene {
         after.apply(&set).expect("the change fits");
         let (before, after) = (Arc::clone(&self.state), Arc::new(after));
         self.state = Arc::clone(&after);
-        self.watcher.step(&Step { before, set: Arc::new(set), after }, self.now);
+        self.watcher.step(&Step::new(before, vec![Arc::new(set)], after), self.now);
     }
 
     /// Commits new allocations of the deployment.
@@ -144,7 +144,12 @@ impl Scene {
     }
 
     pub(crate) fn end(&mut self, number: u8) {
-        let client = Some((ClientStatus::Failed, "".into()));
+        self.report(number, ClientStatus::Failed);
+    }
+
+    /// Commits how an allocation fares.
+    pub(crate) fn report(&mut self, number: u8, status: ClientStatus) {
+        let client = Some((status, "".into()));
         let ids = AllocIds(vec![alloc(number)]);
         self.apply(vec![Change::AllocsChanged(Box::new(AllocsChanged {
             ids,

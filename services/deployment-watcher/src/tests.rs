@@ -1,5 +1,6 @@
 //! What the watcher finds, and when.
 
+use model::alloc::ClientStatus;
 use model::deployment::DeploymentStatus;
 use model::eval::EvalStatus;
 use model::{Index, Nanos};
@@ -18,6 +19,17 @@ fn healthy_allocations_move_a_deployment_on_once() {
     assert_eq!(scene.pass_to_timeout(), (GATHER, Some(DeploymentStep::Advance)));
     scene.evaluate();
     assert_eq!(scene.look(), None, "an evaluation waits that will see it");
+}
+
+#[test]
+fn that_allocations_run_is_no_reason_to_look_and_that_one_ended_is() {
+    let mut scene = Scene::new(never());
+    scene.place(&[1, 2]);
+    assert_eq!(scene.look(), None);
+    scene.report(1, ClientStatus::Running);
+    assert_eq!(scene.watcher.poll_timeout(), None, "its health is still to be told");
+    scene.report(1, ClientStatus::Complete);
+    assert_eq!(scene.watcher.poll_timeout(), Some(scene.now + GATHER));
 }
 
 #[test]

@@ -4,14 +4,16 @@
 //! is looked at anew, so that a watcher that takes over finds what the one before would have found. Nothing is lost with
 //! it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bus::WriteTurn;
-use model::change::Change;
+use model::alloc::ClientStatus;
+use model::change::{AllocsChanged, Change};
 use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp};
-use state::{Snapshot, State, Step};
+use state::{Snapshot, Step};
 use wire::command::{DeploymentFinding, UpdateDeployments};
 
+use crate::agenda::Agenda;
 use crate::rollout::{Look, look};
 
 /// The most deployments that one command speaks of.
@@ -33,7 +35,7 @@ pub(crate) struct Watcher {
     settings: Settings,
     state: Snapshot,
     /// When deployments are to be looked at: something happened to them, or should have by then.
-    due: BTreeMap<DeploymentId, Timestamp>,
+    agenda: Agenda,
     turn: WriteTurn,
 }
 
@@ -41,17 +43,18 @@ impl Watcher {
     /// Takes up what `state` holds.
     pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
-        let due = active.map(|deployment| (deployment.id, now)).collect();
-        Self { settings, state, due, turn: WriteTurn::default() }
+        let mut agenda = Agenda::default();
+        active.for_each(|deployment| agenda.add(deployment.id, now));
+        Self { settings, state, agenda, turn: WriteTurn::default() }
     }
 
-    /// Moves along by one change set.
+    /// Moves along.
     pub(crate) fn step(&mut self, step: &Step, now: Timestamp) {
         self.state = step.after.clone();
         self.turn.saw(self.state.index());
         let due = self.at_least_the_clusters(now) + self.settings.gather;
         let mut touched = BTreeSet::new();
-        step.set.changes.iter().for_each(|change| touch(&self.state, change, &mut touched));
+        step.changes().for_each(|change| touch(step, change, &mut touched));
         for id in touched {
             self.look_at(id, due);
         }
@@ -60,22 +63,20 @@ impl Watcher {
     /// Has a deployment looked at no later than `due`; one that is over is let go.
     fn look_at(&mut self, id: DeploymentId, due: Timestamp) {
         if self.state.deployment(id).is_none_or(|deployment| deployment.status.is_terminal()) {
-            self.due.remove(&id);
-            return;
+            return self.agenda.remove(id);
         }
-        let planned = self.due.entry(id).or_insert(due);
-        *planned = due.min(*planned);
+        self.agenda.add(id, due);
     }
 
     /// How many deployments are to be looked at, now or later.
     pub(crate) fn watched(&self) -> usize {
-        self.due.len()
+        self.agenda.len()
     }
 
     /// When [`Self::next_write`] next has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
-        let (from, due) = (self.turn.from()?, self.due.values().min()?);
-        Some(from.max(*due))
+        let (from, due) = (self.turn.from()?, self.agenda.first()?);
+        Some(from.max(due))
     }
 
     /// Looks at what is due: what is to be written down now, if anything. Until [`Self::written`] or
@@ -85,22 +86,19 @@ impl Watcher {
         if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
-        let due: Vec<DeploymentId> =
-            self.due.iter().filter(|(_, due)| **due <= now).map(|(id, _)| *id).collect();
-        let mut findings = Vec::new();
-        for id in due {
-            if findings.len() == FINDINGS_MAX {
-                break;
-            }
-            self.due.remove(&id);
+        let (mut findings, mut again) = (Vec::new(), Vec::new());
+        while findings.len() < FINDINGS_MAX
+            && let Some(id) = self.agenda.pop(now)
+        {
             let Some(deployment) = self.state.deployment(id) else { continue };
             let Look { step, deadline } = look(&self.state, deployment, now);
             // What was found should change the deployment; if it does not, the applier knew better, and it is looked at
             // again in case it goes on.
-            let again = if step.is_some() { Some(now + REPEAT_AFTER) } else { deadline };
-            self.due.extend(again.map(|due| (id, due)));
+            let due = if step.is_some() { Some(now + REPEAT_AFTER) } else { deadline };
+            again.extend(due.map(|due| (id, due)));
             findings.extend(step.map(|step| DeploymentFinding { id, step }));
         }
+        again.into_iter().for_each(|(id, due)| self.agenda.add(id, due));
         if findings.is_empty() {
             return None;
         }
@@ -124,8 +122,16 @@ impl Watcher {
     }
 }
 
+/// Whether an agent only says of allocations that they run, or will: of that nothing comes yet.
+fn says_little(change: &AllocsChanged) -> bool {
+    let status = change.client.as_ref().map(|(status, _)| status);
+    let is_live = matches!(status, Some(ClientStatus::Pending | ClientStatus::Running));
+    is_live && !change.by_servers && change.health.is_none() && change.verdicts.is_empty()
+}
+
 /// Adds the deployments that a change has to do with.
-fn touch(state: &State, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
+fn touch(step: &Step, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
+    let (before, state) = (&step.before, &step.after);
     let of_job = |job: &JobKey| {
         let of_job = state.deployments_of_job(job).filter(|deployment| !deployment.status.is_terminal());
         of_job.map(|deployment| deployment.id).collect::<Vec<_>>()
@@ -135,15 +141,17 @@ fn touch(state: &State, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
         Change::DeploymentFields(fields) => touched.extend([fields.id]),
         Change::DeploymentsDeleted(ids) => touched.extend(ids),
         Change::AllocsPlaced(placements) => touched.extend(placements.common.deployment_id),
+        Change::AllocsChanged(change) if says_little(change) => {}
         Change::AllocsChanged(change) => {
-            let allocs = change.ids.0.iter().filter_map(|id| state.alloc(*id));
+            let ids = change.ids.0.iter();
+            let allocs = ids.filter_map(|id| state.alloc(*id).or_else(|| before.alloc(*id)));
             touched.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
         }
         Change::Alloc(alloc) => touched.extend(alloc.common.deployment_id),
         // What a scheduler has seen, or will not see after all.
         Change::EvalOutcome(eval) => touched.extend(of_job(&eval.job)),
         Change::EvalsChanged(change) => {
-            let evals = change.ids.iter().filter_map(|id| state.eval(*id));
+            let evals = change.ids.iter().filter_map(|id| state.eval(*id).or_else(|| before.eval(*id)));
             touched.extend(evals.flat_map(|eval| of_job(&eval.job)));
         }
         Change::Eval(_)

@@ -57,7 +57,7 @@ impl Broker {
         broker
     }
 
-    /// Moves along by one change set. Returns what schedulers finished.
+    /// Moves along. Returns what schedulers finished.
     pub fn step(&mut self, step: &Step, now: Timestamp) -> Vec<Finished> {
         self.state = Arc::clone(&step.after);
         self.turn.saw(self.state.index());
@@ -70,26 +70,24 @@ impl Broker {
             return Vec::new();
         }
         let now = self.at_least_the_clusters(now);
-        let changes = || step.set.changes.iter().map(touched);
+        let changes = || step.changes().map(touched);
         let mut finished = Vec::new();
-        // Outcomes come first: whatever else the set says of an evaluation, it ended by way of a scheduler.
+        // Outcomes come first: whatever else is said of an evaluation, it ended by way of a scheduler.
         for change in changes() {
             if let Touched::Outcome(eval) = change {
                 finished.extend(self.answered(eval, now));
             }
         }
-        let mut unblocked = Vec::new();
         for change in changes() {
             match change {
                 Touched::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
-                Touched::Room(room) => unblocked.push(room),
                 Touched::Records(before) => self.blocked.forget_unblocked_before(before),
-                Touched::Outcome(_) | Touched::Nothing => {}
+                Touched::Outcome(_) | Touched::Room(_) | Touched::Nothing => {}
             }
         }
-        let unblocked = unblocked.into_iter().filter(|_| !is_planted(Bug::UnblocksNobody));
-        for room in unblocked {
-            let index = step.set.index;
+        let gained = step.sets.iter().flat_map(|set| set.changes.iter().map(|change| (set.index, change)));
+        for (index, change) in gained.filter(|_| !is_planted(Bug::UnblocksNobody)) {
+            let Touched::Room(room) = touched(change) else { continue };
             for eval in self.blocked.unblock(room, index) {
                 self.queue.put(&eval, index, Some(now), now);
             }

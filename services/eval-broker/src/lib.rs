@@ -108,9 +108,10 @@ async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lea
     let (answers, returned) = bus.answers().await.context(serving)?;
     // Dropping the set ends them all.
     let mut tasks = JoinSet::new();
-    tasks.spawn(actor::follow(follower, broker.clone()));
+    // On the actor's own thread, which would else have to be woken for each change.
+    tasks.spawn_local(actor::follow(follower, broker.clone()));
     tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
-    tasks.spawn(serve::dequeues(dequeues, answers, broker.clone()));
+    tasks.spawn_local(serve::dequeues(dequeues, answers, broker.clone()));
     tasks.spawn(serve::returned(returned, broker.clone()));
     tasks.spawn(serve::hand_outs(hand_outs, broker));
     let _ = tasks.join_next().await;

@@ -39,6 +39,20 @@ enum Event {
     Written,
 }
 
+impl Event {
+    /// Whether it is something that is committed, and that the broker hears of.
+    fn is_commit(&self) -> bool {
+        match self {
+            Self::Created { .. }
+            | Self::Finished { .. }
+            | Self::Unblocked { .. }
+            | Self::Raised { .. }
+            | Self::Canceled { .. } => true,
+            Self::Dequeued { .. } | Self::Said { .. } | Self::Passed { .. } | Self::Written => false,
+        }
+    }
+}
+
 fn event() -> impl Strategy<Value = Event> {
     let action =
         prop_oneof![Just(HandOutAction::Renew), Just(HandOutAction::GiveBack), Just(HandOutAction::Fail)];
@@ -224,6 +238,23 @@ proptest! {
             history.happen(event);
             history.check();
         }
+    }
+
+    #[test]
+    fn nor_where_the_broker_hears_of_much_together(events in vec((event(), any::<bool>()), 1..120)) {
+        let mut history = History::new();
+        for (event, is_alone) in &events {
+            if *is_alone || !event.is_commit() {
+                history.scene.release();
+                history.check();
+            }
+            if event.is_commit() {
+                history.scene.hold();
+            }
+            history.happen(event);
+        }
+        history.scene.release();
+        history.check();
     }
 
     #[test]

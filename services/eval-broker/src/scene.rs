@@ -26,6 +26,8 @@ pub(crate) struct Scene {
     pub(crate) broker: Broker,
     pub(crate) now: Timestamp,
     tokens: u64,
+    /// What the broker does not know yet, and the state before it.
+    held: Option<(Snapshot, Vec<Arc<ChangeSet>>)>,
 }
 
 pub(crate) fn id(number: u8) -> EvalId {
@@ -55,7 +57,7 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let now = Timestamp::from_secs(1_800_000_000);
         let broker = Broker::restore(SETTINGS, Snapshot::default(), now);
-        let mut scene = Self { state: Snapshot::default(), broker, now, tokens: 0 };
+        let mut scene = Self { state: Snapshot::default(), broker, now, tokens: 0, held: None };
         let registered = |number| {
             let JobKey { namespace, id } = job(number);
             let spec = JobSpec { namespace, id, ..JobSpec::default() };
@@ -63,6 +65,22 @@ impl Scene {
         };
         scene.apply((0..10).map(registered).collect());
         scene
+    }
+
+    /// What is committed from here on the broker hears of later, all of it together.
+    pub(crate) fn hold(&mut self) {
+        if self.held.is_none() {
+            self.held = Some((Arc::clone(&self.state), Vec::new()));
+        }
+    }
+
+    /// The broker hears of what was held.
+    pub(crate) fn release(&mut self) {
+        let Some((before, sets)) = self.held.take() else { return };
+        if !sets.is_empty() {
+            let after = Arc::clone(&self.state);
+            self.broker.step(&Step::new(before, sets, after), self.now);
+        }
     }
 
     /// Commits changes under the next index; the broker follows.
@@ -80,7 +98,10 @@ impl Scene {
         after.apply(&set).expect("the change fits");
         let (before, after) = (Arc::clone(&self.state), Arc::new(after));
         self.state = Arc::clone(&after);
-        self.broker.step(&Step { before, set: Arc::new(set), after }, self.now);
+        if let Some((_, held)) = &mut self.held {
+            return held.push(Arc::new(set));
+        }
+        self.broker.step(&Step::new(before, vec![Arc::new(set)], after), self.now);
     }
 
     /// Commits new evaluations.

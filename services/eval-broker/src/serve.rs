@@ -21,7 +21,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(1);
 /// How much before the sender stops listening it is answered: something must be left for the answer's way.
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
-/// Answers requests for evaluations, each when there is something or its time is up.
+/// Answers requests for evaluations, each when there is something or its time is up. To be run on the actor's thread.
 pub(crate) async fn dequeues(
     mut requests: Requests,
     answers: Answers<Vec<Delivery>>,
@@ -31,7 +31,7 @@ pub(crate) async fn dequeues(
     while let Some(request) = requests.next().await {
         let permit = Arc::clone(&under_way).acquire_owned().await;
         let (answers, broker) = (answers.clone(), broker.clone());
-        tokio::spawn(async move {
+        tokio::task::spawn_local(async move {
             dequeue(request, answers, broker).await;
             drop(permit);
         });

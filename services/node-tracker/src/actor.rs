@@ -153,7 +153,7 @@ impl NodeTracker {
 
     fn step(&mut self, step: &Step) {
         let now = clock::now();
-        for change in &step.set.changes {
+        for change in step.changes() {
             #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about nodes")]
             match change {
                 Change::Node(node) => {

@@ -107,7 +107,8 @@ pub async fn run(
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
     let mut tasks = JoinSet::new();
     tasks.spawn(listen::hear(heartbeats, whether_active, standby));
-    tasks.spawn(actor::follow(replica.follow(), timers.clone()));
+    // On the actor's own thread, which would else have to be woken for each change.
+    tasks.spawn_local(actor::follow(replica.follow(), timers.clone()));
     tasks.spawn(actor::follow_connection(reconnections, timers.clone()));
     loop {
         let lease = tokio::select! {

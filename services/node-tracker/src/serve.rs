@@ -150,7 +150,7 @@ impl Server {
         let snapshot = self.seen_work(ask.seen).await?;
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
         let mut work = work::work(node, snapshot.history(), ask.since);
-        trace(&mut work.changed, ask.id);
+        work::trace(&mut work.changed, ask.id);
         Ok(work)
     }
 
@@ -167,7 +167,7 @@ impl Server {
             return Err(unavailable("the list is of another history".to_owned()));
         }
         let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
-        trace(&mut allocs, ask.id);
+        work::trace(&mut allocs, ask.id);
         Ok(allocs)
     }
 
@@ -269,18 +269,6 @@ fn known(snapshot: &Snapshot, id: NodeId, secret: &Secret, boot: Option<u32>) ->
         return Err(unknown());
     }
     Ok(node.server().status)
-}
-
-/// Makes what a node was handed a part of the traces that it comes from: the agent's spans follow from here.
-fn trace(allocs: &mut WorkAllocs, node: NodeId) {
-    for common in &mut allocs.commons {
-        let Some(trace) = common.common.trace else { continue };
-        let span = tracing::info_span!("node-tracker.hand-out", node.id = %node);
-        telemetry::adopt(&span, &trace);
-        if let Some(handed) = span.in_scope(telemetry::current_trace) {
-            Arc::make_mut(&mut common.common).trace = Some(handed);
-        }
-    }
 }
 
 async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {

@@ -235,7 +235,10 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let job = job(1, 0);
     let placed = placed(&job, [(1, 1), (2, 1)]);
     let index = commit(&scene.replica, vec![Change::Job(Box::new(job)), placed]);
-    assert_eq!(soon(wakes.next()).await.unwrap().body::<Wake>().unwrap(), Wake { work_index: at(index) });
+    let woken: Wake = soon(wakes.next()).await.unwrap().body().unwrap();
+    let news = woken.news.expect("there is little to tell");
+    assert_eq!((woken.work_index, news.since), (at(index), before.work_index.index));
+    assert_eq!(news.changed.allocs.len(), 2);
     assert_eq!(scene.beat(1).await.unwrap().work_index, at(index), "who misses the wake hears it so");
 
     let ask = AskWork { id: node(1), secret: secret(1), since: before.work_index, seen: at(index) };

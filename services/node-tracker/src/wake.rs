@@ -1,67 +1,100 @@
-//! Tells agents that their work has changed. A lost message costs one heartbeat, whose answer says the same (design §6).
+//! Tells agents that their work has changed, and what of it, where that is little. A lost message costs one heartbeat, whose
+//! answer says the same (design §6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bus::Bus;
 use model::change::Change;
-use model::{AllocId, Index, NodeId};
-use state::{Followed, Follower, State, Step};
+use model::{AllocId, NodeId};
+use state::{Followed, Follower, NodeRef, State, Step};
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
 
 use crate::measure;
+use crate::work::{Shares, news, trace};
 
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
-        let (history, woken) = match follower.next().await {
+        let woken: Vec<(NodeId, Wake)> = match follower.next().await {
             // Nobody knows what changed, or whom the tracker before this one did not reach.
             Followed::Reset(state) => {
-                (state.history(), state.nodes().map(|node| (node.id(), node.work_index())).collect())
+                let work_index =
+                    |node: NodeRef<'_>| WorkIndex { history: state.history(), index: node.work_index() };
+                let wake = |node: NodeRef<'_>| (node.id(), Wake { work_index: work_index(node), news: None });
+                state.nodes().map(wake).collect()
             }
-            Followed::Step(step) => (step.after.history(), nodes_with_news(&step)),
+            Followed::Step(step) => wakes(&step),
         };
         measure::woken(woken.len());
-        for (node, index) in woken {
-            let work_index = WorkIndex { history, index };
+        for (node, wake) in woken {
             // Not sent is as good as lost.
-            let _ = bus.publish(Subject::AgentWake(node), &Wake { work_index }).await;
+            let _ = bus.publish(Subject::AgentWake(node), &wake).await;
         }
     }
 }
 
-/// The nodes whose work a change set changed, with the index that it is at now (N-6.1).
-fn nodes_with_news(step: &Step) -> BTreeMap<NodeId, Index> {
-    let mut woken = BTreeMap::new();
-    for change in &step.set.changes {
+/// What a step changed of a node's work.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Changed {
+    allocs: BTreeSet<AllocId>,
+    gone: BTreeSet<AllocId>,
+}
+
+/// Whom a step wakes, and what each is told.
+fn wakes(step: &Step) -> Vec<(NodeId, Wake)> {
+    let mut shares = Shares::default();
+    let wake = |(node, changed)| (node, told(step, node, changed, &mut shares));
+    nodes_with_news(step).into_iter().map(wake).collect()
+}
+
+/// What a node is told of what has changed.
+fn told(step: &Step, node: NodeId, changed: Changed, shares: &mut Shares) -> Wake {
+    let work_index = |state: &State| state.node(node).map(|node| node.work_index());
+    let Changed { allocs, gone } = changed;
+    let allocs = allocs.into_iter().filter_map(|id| step.after.alloc(id)).collect();
+    let is_here = |id: &AllocId| step.after.alloc(*id).is_some_and(|alloc| alloc.node_id() == node);
+    let gone = gone.into_iter().filter(|id| !is_here(id)).collect();
+    // Of one that was not known nobody can say what it has missed.
+    let mut news = work_index(&step.before).and_then(|since| news(since, allocs, gone, shares));
+    news.iter_mut().for_each(|news| trace(&mut news.changed, node));
+    let index = work_index(&step.after).unwrap_or_default();
+    Wake { work_index: WorkIndex { history: step.after.history(), index }, news: news.map(Box::new) }
+}
+
+/// The nodes whose work has changed, with what changed of it (N-6.1).
+fn nodes_with_news(step: &Step) -> BTreeMap<NodeId, Changed> {
+    let mut woken: BTreeMap<NodeId, Changed> = BTreeMap::new();
+    for change in step.changes() {
         #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about allocations")]
         match change {
             Change::AllocsPlaced(placed) => {
-                placed.nodes.iter().for_each(|node| wake(&step.after, *node, &mut woken))
+                for (id, node) in placed.ids.0.iter().zip(&placed.node) {
+                    woken.entry(placed.nodes[*node as usize]).or_default().allocs.insert(*id);
+                }
             }
             Change::AllocsChanged(changed) if changed.by_servers => {
-                changed.ids.0.iter().for_each(|id| wake_node_of(&step.after, &step.after, *id, &mut woken));
+                for alloc in changed.ids.0.iter().filter_map(|id| step.after.alloc(*id)) {
+                    woken.entry(alloc.node_id()).or_default().allocs.insert(alloc.id());
+                }
             }
-            Change::Alloc(alloc) => wake(&step.after, alloc.node_id, &mut woken),
+            Change::Alloc(alloc) => {
+                // It may have been on another node.
+                if let Some(had) = step.before.alloc(alloc.id) {
+                    woken.entry(had.node_id()).or_default().gone.insert(alloc.id);
+                }
+                woken.entry(alloc.node_id).or_default().allocs.insert(alloc.id);
+            }
             Change::AllocsDeleted(ids) => {
-                ids.0.iter().for_each(|id| wake_node_of(&step.before, &step.after, *id, &mut woken));
+                for alloc in ids.0.iter().filter_map(|id| step.before.alloc(*id)) {
+                    woken.entry(alloc.node_id()).or_default().gone.insert(alloc.id());
+                }
             }
             _ => {}
         }
     }
+    woken.retain(|node, _| step.after.node(*node).is_some());
     woken
-}
-
-fn wake_node_of(had: &State, after: &State, alloc: AllocId, woken: &mut BTreeMap<NodeId, Index>) {
-    if let Some(alloc) = had.alloc(alloc) {
-        wake(after, alloc.node_id(), woken);
-    }
-}
-
-fn wake(after: &State, node: NodeId, woken: &mut BTreeMap<NodeId, Index>) {
-    if let Some(node) = after.node(node) {
-        woken.insert(node.id(), node.work_index());
-    }
 }
 
 #[cfg(test)]
@@ -82,13 +115,33 @@ mod tests {
         state([vec![ready(1), ready(2), ready(3)], vec![Change::Job(Box::new(job)), placed]])
     }
 
-    /// Who is woken by changes, as the nodes' numbers, with which index.
-    fn woken(before: State, changes: Vec<Change>) -> Vec<(NodeId, Index)> {
-        let set = following(&before, changes);
+    /// Change sets that come together.
+    fn step(before: State, sets: Vec<Vec<Change>>) -> Step {
         let mut after = before.clone();
-        after.apply(&set).unwrap();
-        let step = Step { before: Arc::new(before), set: Arc::new(set), after: Arc::new(after) };
-        nodes_with_news(&step).into_iter().collect()
+        let apply = |changes| {
+            let set = following(&after, changes);
+            after.apply(&set).unwrap();
+            Arc::new(set)
+        };
+        let sets = sets.into_iter().map(apply).collect();
+        Step::new(Arc::new(before), sets, Arc::new(after))
+    }
+
+    /// Who is woken by that, with which index, and what changed or is gone, as numbers.
+    fn woken_by(before: State, sets: Vec<Vec<Change>>) -> Vec<(NodeId, u64, Vec<u8>, Vec<u8>)> {
+        let step = step(before, sets);
+        let number = |id: AllocId| (1..10).find(|number| alloc(*number) == id).unwrap();
+        let told = |(node, Wake { work_index, news })| {
+            let news = news.unwrap();
+            assert_eq!(news.since, step.before.node(node).unwrap().work_index());
+            let changed = news.changed.allocs.iter().map(|alloc| number(alloc.id)).collect();
+            (node, work_index.index.0, changed, news.gone.0.into_iter().map(number).collect())
+        };
+        wakes(&step).into_iter().map(told).collect()
+    }
+
+    fn woken(before: State, changes: Vec<Change>) -> Vec<(NodeId, u64, Vec<u8>, Vec<u8>)> {
+        woken_by(before, vec![changes])
     }
 
     fn changed(ids: &[u8], by_servers: bool) -> Change {
@@ -105,12 +158,13 @@ mod tests {
     #[test]
     fn nodes_that_get_allocations_are_woken_once() {
         let placed = placed(&job(1, 0), [(4, 1), (5, 3), (6, 3)]);
-        assert_eq!(woken(scene(), vec![placed]), [(node(1), Index(3)), (node(3), Index(3))]);
+        let told = [(node(1), 3, vec![4], vec![]), (node(3), 3, vec![5, 6], vec![])];
+        assert_eq!(woken(scene(), vec![placed]), told);
     }
 
     #[test]
     fn what_the_servers_change_is_news_and_an_agents_own_report_is_not() {
-        assert_eq!(woken(scene(), vec![changed(&[1, 2], true)]), [(node(1), Index(3))]);
+        assert_eq!(woken(scene(), vec![changed(&[1, 2], true)]), [(node(1), 3, vec![1, 2], vec![])]);
         assert_eq!(woken(scene(), vec![changed(&[1, 2, 3], false)]), []);
     }
 
@@ -118,19 +172,41 @@ mod tests {
     fn an_allocation_that_is_written_whole_is_news() {
         let before = scene();
         let whole = Box::new(before.alloc(alloc(3)).unwrap().to_allocation());
-        assert_eq!(woken(before, vec![Change::Alloc(whole)]), [(node(2), Index(3))]);
+        assert_eq!(woken(before, vec![Change::Alloc(whole)]), [(node(2), 3, vec![3], vec![])]);
     }
 
     #[test]
     fn nodes_whose_allocations_are_deleted_are_woken() {
         let deleted = Change::AllocsDeleted([alloc(1), alloc(3)].into_iter().collect());
-        assert_eq!(woken(scene(), vec![deleted]), [(node(1), Index(3)), (node(2), Index(3))]);
+        let told = [(node(1), 3, vec![], vec![1]), (node(2), 3, vec![], vec![3])];
+        assert_eq!(woken(scene(), vec![deleted]), told);
+    }
+
+    #[test]
+    fn of_what_comes_together_the_outcome_is_told() {
+        let before = scene();
+        let again = Box::new(before.alloc(alloc(3)).unwrap().to_allocation());
+        let sets = vec![
+            vec![placed(&job(1, 0), [(4, 1), (5, 1)]), changed(&[1, 2], true)],
+            vec![Change::AllocsDeleted([alloc(2), alloc(3), alloc(5)].into_iter().collect())],
+            vec![Change::Alloc(again)],
+        ];
+        let told = [(node(1), 4, vec![1, 4], vec![2]), (node(2), 5, vec![3], vec![])];
+        assert_eq!(woken_by(before, sets), told);
     }
 
     #[test]
     fn a_node_that_is_gone_is_not_woken() {
         let changes = vec![Change::NodesDeleted(vec![node(1)]), changed(&[1, 3], true)];
-        assert_eq!(woken(scene(), changes), [(node(2), Index(3))]);
+        assert_eq!(woken(scene(), changes), [(node(2), 3, vec![3], vec![])]);
+    }
+
+    #[test]
+    fn a_node_that_was_not_known_is_woken_without_news() {
+        let placed = placed(&job(1, 0), [(4, 4), (5, 1)]);
+        let woken = wakes(&step(scene(), vec![vec![ready(4)], vec![placed]]));
+        let told: Vec<_> = woken.iter().map(|(id, wake)| (*id, wake.news.is_some())).collect();
+        assert_eq!(told, [(node(1), true), (node(4), false)]);
     }
 
     #[test]

@@ -5,16 +5,46 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::alloc::{AllocCommon, AllocMetric};
+use model::columns::AllocIds;
 use model::job::Job;
-use model::{AllocId, HistoryId, Index};
+use model::{AllocId, HistoryId, Index, NodeId};
 use state::{AllocRef, NodeRef};
-use wire::envelope::WORK_BYTES_MAX;
-use wire::node::{Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
+use wire::envelope::{NEWS_BYTES_MAX, WORK_BYTES_MAX};
+use wire::node::{News, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
 
 /// About how many bytes an allocation takes beside what it shares and what it got of its node.
 const ALLOC_BYTES: usize = 160;
 /// The most versions of jobs, or common shares, that one answer can tell apart.
 const PLACES_MAX: usize = u16::MAX as usize;
+/// About how many bytes all wakes of one step bring together. Whom they do not reach asks, at an own pace.
+const STEP_NEWS_BYTES_MAX: usize = 8 << 20;
+
+/// What was worked out for one node of what it shares with others that are told the same. Good for as long as the state that
+/// it comes from is held.
+#[derive(Default)]
+pub(crate) struct Shares {
+    /// Common shares as agents are told them, with how many bytes they take.
+    commons: HashMap<*const AllocCommon, (Arc<AllocCommon>, usize)>,
+    /// How many bytes jobs take.
+    jobs: HashMap<*const Job, usize>,
+    /// How many bytes were told in all.
+    told: usize,
+}
+
+impl Shares {
+    fn common(&mut self, common: &Arc<AllocCommon>) -> (&Arc<AllocCommon>, usize) {
+        let (told, bytes) = self.commons.entry(Arc::as_ptr(common)).or_insert_with(|| {
+            let told = without_metrics(common);
+            let bytes = encoded_len(&told);
+            (told, bytes)
+        });
+        (told, *bytes)
+    }
+
+    fn job_bytes(&mut self, job: &Arc<Job>) -> usize {
+        *self.jobs.entry(Arc::as_ptr(job)).or_insert_with(|| encoded_len(job))
+    }
+}
 
 /// A node's work in a history, with what changed of it since then.
 pub fn work(node: NodeRef<'_>, history: HistoryId, since: WorkIndex) -> Work {
@@ -26,18 +56,38 @@ pub fn work(node: NodeRef<'_>, history: HistoryId, since: WorkIndex) -> Work {
         node.allocs().filter(|alloc| alloc.alloc_modify_index() > since).collect();
     // What is to run first, so that it need not wait for a second answer.
     changed.sort_unstable_by_key(|alloc| (alloc.is_terminal(), alloc.id()));
-    Work { index: WorkIndex { history, index: node.work_index() }, allocs, changed: fill(changed) }
+    let changed = fill(changed, WORK_BYTES_MAX, 1, &mut Shares::default());
+    Work { index: WorkIndex { history, index: node.work_index() }, allocs, changed }
+}
+
+/// What changed of a node's work after an index, if it is small enough to come along with a wake.
+pub(crate) fn news(
+    since: Index,
+    changed: Vec<AllocRef<'_>>,
+    gone: Vec<AllocId>,
+    shares: &mut Shares,
+) -> Option<News> {
+    let room = NEWS_BYTES_MAX.min(STEP_NEWS_BYTES_MAX.saturating_sub(shares.told));
+    let room = room.checked_sub(size_of_val(&gone[..]))?;
+    let changed = fill(changed, room, 0, shares);
+    (!changed.more).then_some(News { since, gone: AllocIds(gone), changed })
 }
 
 /// Those of a node's allocations that are asked for and still there.
 pub fn asked(node: NodeRef<'_>, ids: &[AllocId]) -> WorkAllocs {
     let mut wanted = ids.to_vec();
     wanted.sort_unstable();
-    fill(node.allocs().filter(|alloc| wanted.binary_search(&alloc.id()).is_ok()))
+    let asked = node.allocs().filter(|alloc| wanted.binary_search(&alloc.id()).is_ok());
+    fill(asked, WORK_BYTES_MAX, 1, &mut Shares::default())
 }
 
-/// As many allocations as one answer takes, and one at least.
-fn fill<'a>(allocs: impl IntoIterator<Item = AllocRef<'a>>) -> WorkAllocs {
+/// As many allocations as fit, and so many at least.
+fn fill<'a>(
+    allocs: impl IntoIterator<Item = AllocRef<'a>>,
+    bytes_max: usize,
+    at_least: usize,
+    shares: &mut Shares,
+) -> WorkAllocs {
     let mut work = WorkAllocs::default();
     let mut commons: HashMap<*const AllocCommon, u16> = HashMap::new();
     let mut jobs: HashMap<*const Job, u16> = HashMap::new();
@@ -46,13 +96,12 @@ fn fill<'a>(allocs: impl IntoIterator<Item = AllocRef<'a>>) -> WorkAllocs {
         let (common, job) = (alloc.common(), alloc.job());
         let known = commons.get(&Arc::as_ptr(common)).copied();
         let known_job = jobs.get(&Arc::as_ptr(job)).copied();
-        let told = if known.is_none() { Some(without_metrics(common)) } else { None };
         let adds = ALLOC_BYTES
             + alloc.assigned().as_bytes().len()
-            + told.as_ref().map_or(0, encoded_len)
-            + if known.is_none() && known_job.is_none() { encoded_len(job) } else { 0 };
-        let has_room = bytes + adds <= WORK_BYTES_MAX && commons.len().max(jobs.len()) < PLACES_MAX;
-        if !has_room && !work.allocs.is_empty() {
+            + if known.is_none() { shares.common(common).1 } else { 0 }
+            + if known.is_none() && known_job.is_none() { shares.job_bytes(job) } else { 0 };
+        let has_room = bytes + adds <= bytes_max && commons.len().max(jobs.len()) < PLACES_MAX;
+        if !has_room && work.allocs.len() >= at_least {
             work.more = true;
             break;
         }
@@ -62,13 +111,25 @@ fn fill<'a>(allocs: impl IntoIterator<Item = AllocRef<'a>>) -> WorkAllocs {
                 work.jobs.push(Arc::clone(job));
                 place_of_last(&mut jobs, Arc::as_ptr(job))
             });
-            let common_told = told.expect("it is made for each one that is new");
-            work.commons.push(WorkCommon { job: job_place, common: common_told });
+            work.commons.push(WorkCommon { job: job_place, common: Arc::clone(shares.common(common).0) });
             place_of_last(&mut commons, Arc::as_ptr(common))
         });
         work.allocs.push(told_of(alloc, place));
     }
+    shares.told += bytes;
     work
+}
+
+/// Makes what a node was handed a part of the traces that it comes from: the agent's spans follow from here.
+pub(crate) fn trace(allocs: &mut WorkAllocs, node: NodeId) {
+    for common in &mut allocs.commons {
+        let Some(trace) = common.common.trace else { continue };
+        let span = tracing::info_span!("node-tracker.hand-out", node.id = %node);
+        telemetry::adopt(&span, &trace);
+        if let Some(handed) = span.in_scope(telemetry::current_trace) {
+            Arc::make_mut(&mut common.common).trace = Some(handed);
+        }
+    }
 }
 
 /// The place of what was pushed just now.
@@ -218,6 +279,46 @@ mod tests {
         let since = WorkIndex { history: HistoryId::from_bytes([2; 16]), index: Index(77) };
         let told = work(state.node(node(1)).unwrap(), HISTORY, since);
         assert_eq!(told, work_of(&state, node(1), 0));
+    }
+
+    #[test]
+    fn news_are_all_that_changed_or_none() {
+        let told = |bytes, numbers: &[u8]| {
+            let state = scene(bytes);
+            let changed = numbers.iter().map(|number| state.alloc(alloc(*number)).unwrap()).collect();
+            news(Index(4), changed, vec![alloc(77)], &mut Shares::default())
+        };
+        let news = told(0, &[2, 4]).unwrap();
+        assert_eq!(
+            (news.since, news.gone.0, ids(&news.changed)),
+            (Index(4), vec![alloc(77)], [2, 4].map(alloc).to_vec())
+        );
+        assert!(told(NEWS_BYTES_MAX * 2 / 3, &[2, 4]).is_some(), "their job stands there once");
+        assert_eq!(told(NEWS_BYTES_MAX * 2 / 3, &[2, 5]), None, "two jobs are too much");
+        assert_eq!(told(NEWS_BYTES_MAX, &[5]), None, "as is one that is larger");
+        let gone = vec![alloc(77); NEWS_BYTES_MAX];
+        assert_eq!(super::news(Index(4), Vec::new(), gone, &mut Shares::default()), None);
+    }
+
+    #[test]
+    fn what_is_told_of_one_step_is_bounded() {
+        let state = scene(NEWS_BYTES_MAX / 2);
+        let mut shares = Shares::default();
+        let tell = || news(Index(4), vec![state.alloc(alloc(5)).unwrap()], Vec::new(), &mut shares);
+        let told = std::iter::from_fn(tell).count() * NEWS_BYTES_MAX / 2;
+        assert!((STEP_NEWS_BYTES_MAX / 2..STEP_NEWS_BYTES_MAX).contains(&told), "{told}");
+    }
+
+    #[test]
+    fn what_many_nodes_are_told_is_worked_out_once() {
+        let state = scene(0);
+        let mut shares = Shares::default();
+        let told = [1, 3].map(|number| {
+            let changed = vec![state.alloc(alloc(number)).unwrap()];
+            news(Index(2), changed, Vec::new(), &mut shares).unwrap().changed.commons
+        });
+        assert!(Arc::ptr_eq(&told[0][0].common, &told[1][0].common));
+        assert_eq!((shares.commons.len(), shares.jobs.len()), (1, 1));
     }
 
     #[test]

@@ -173,8 +173,12 @@ impl Active<'_> {
             return;
         }
         let (begun, wall) = (telemetry::clock::monotonic(), telemetry::clock::now());
-        // A large plan takes milliseconds, in which this thread's other tasks go on elsewhere.
-        tokio::task::block_in_place(|| self.applier.judge(begun, wall));
+        if self.applier.may_judge_long() {
+            // This thread's other tasks go on elsewhere meanwhile; to have them do so costs more than to judge little.
+            tokio::task::block_in_place(|| self.applier.judge(begun, wall));
+        } else {
+            self.applier.judge(begun, wall);
+        }
         measure::judged(telemetry::clock::monotonic().duration_since(begun));
         measure::waiting(self.applier.waiting());
     }
@@ -190,11 +194,11 @@ impl Active<'_> {
     async fn written(&mut self, (begun, fate): (Instant, Fate)) -> Option<End> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(fate, now, telemetry::clock::now()) {
-            Ended::Durable { rows, steps, said } => {
+            Ended::Durable { rows, sets, after, said } => {
                 measure::durable(&rows, now.duration_since(begun));
                 if let Some(first) = rows.first().map(|row| row.index) {
-                    self.projection.committed(&steps);
-                    self.around.replica.adopt(steps).expect("only the active applier moves this log");
+                    self.projection.committed(&sets, &after);
+                    self.around.replica.adopt(sets, after).expect("only the active applier moves this log");
                     let bytes: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
                     let history = self.applier.head(telemetry::clock::now()).history;
                     if let Err(error) = self.publisher.publish(history, first, &bytes).await {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use model::change::ChangeSet;
 use model::{Index, RequestId, Timestamp};
 use planted_bugs::{Bug, is_planted};
-use state::State;
+use state::{Snapshot, State};
 use store::LogRow;
 use wire::command::{Answer, Command, Done, RenewLease};
 use wire::feed::Head;
@@ -21,11 +21,14 @@ use wire::{Refusal, RefusalKind};
 
 use crate::batch::{Batch, Incoming, Reply};
 use crate::leases::Leases;
+use crate::pace::Pace;
 use crate::queue::{Class, Queue};
 use crate::remembered::{Known, Remembered};
 
 /// How long the applier waits after a failed write before it tries the next.
 const RETRY: Duration = Duration::from_millis(200);
+/// Commands of more bytes than these together may take milliseconds to judge.
+const SHORT_BYTES_MAX: usize = 32 << 10;
 /// The most senders of the same command that are answered; more of them repeat it anyway.
 const JOINED_MAX: usize = 16;
 
@@ -39,6 +42,8 @@ pub struct Applier<A> {
     /// The state with everything that is judged, and not yet durable in part.
     overlay: State,
     queue: Queue<Incoming>,
+    /// Whether one waits whose cost its size says nothing of.
+    has_dear: bool,
     waiting: BTreeMap<RequestId, Vec<Asker<A>>>,
     remembered: Remembered,
     leases: Leases,
@@ -49,6 +54,7 @@ pub struct Applier<A> {
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
+    pace: Pace,
     /// After a failed write, when the next may begin.
     not_before: Option<Instant>,
 }
@@ -106,8 +112,10 @@ pub enum Ended<A> {
     Durable {
         /// What the log got; nothing where there were only answers.
         rows: Vec<LogRow>,
-        /// The same for replicas, each with the state after it.
-        steps: Vec<(Arc<ChangeSet>, State)>,
+        /// The same for replicas.
+        sets: Vec<Arc<ChangeSet>>,
+        /// The state after it.
+        after: Snapshot,
         /// What is said to whom.
         said: Vec<(A, Reply)>,
     },
@@ -128,6 +136,8 @@ struct Asker<A> {
 #[derive(Debug)]
 struct Writing<A> {
     batch: Batch,
+    /// The state once it is durable.
+    after: Snapshot,
     questions: Vec<(Question, Asker<A>)>,
     /// It is with the database; if not, it has to be found out what became of it.
     is_under_way: bool,
@@ -142,6 +152,7 @@ impl<A> Applier<A> {
             durable,
             head,
             queue: Queue::new(),
+            has_dear: false,
             waiting: BTreeMap::new(),
             remembered,
             leases: Leases::new(now),
@@ -149,6 +160,7 @@ impl<A> Applier<A> {
             writing: None,
             renewal_due: false,
             is_log_full: false,
+            pace: Pace::new(now),
             not_before: None,
         }
     }
@@ -182,8 +194,10 @@ impl<A> Applier<A> {
         if self.is_log_full && can_wait(&incoming.command) {
             return Received::Turned(who, retry("the log takes all the space that it may (--log-max-mb)"));
         }
+        let is_dear = is_dear(&incoming.command);
         match self.queue.push(Class::of(&incoming.command), bytes, incoming) {
             Ok(()) => {
+                self.has_dear |= is_dear;
                 self.waiting.insert(id, vec![Asker { who, until }]);
                 Received::Waits
             }
@@ -209,6 +223,11 @@ impl<A> Applier<A> {
     /// How many commands wait to be judged.
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether it may take milliseconds to judge those.
+    pub fn may_judge_long(&self) -> bool {
+        self.has_dear || self.queue.bytes() > SHORT_BYTES_MAX
     }
 
     /// Where the head is, by the wall clock `wall`.
@@ -240,10 +259,11 @@ impl<A> Applier<A> {
             // Whoever has just taken a lease is there, also for those who want it in the same batch.
             ready.leases.drain(..).for_each(|lease| leases.taken(&lease, now));
         }
+        self.has_dear &= !self.queue.is_empty();
     }
 
-    /// What is to be done with the database next, if anything and if nothing is under way: what is judged is written, or
-    /// the epoch is checked where there are only answers. Tell [`Self::written`] what became of it.
+    /// What is to be done with the database next, if anything and if nothing is under way: what is judged is written at its
+    /// [`Pace`], or the epoch is checked where there are only answers. Tell [`Self::written`] what became of it.
     pub fn next_write(&mut self, now: Instant) -> Option<Write> {
         if self.not_before.is_some_and(|at| now < at) {
             return None;
@@ -254,26 +274,41 @@ impl<A> Applier<A> {
                 return None;
             }
             writing.is_under_way = true;
-            return Some(Write::FindOut(writing.batch.from, writing.batch.rows.clone()));
+            return Some(Write::FindOut(writing.batch.from(), writing.batch.rows.clone()));
         }
-        if self.ready.is_empty() && self.questions.is_empty() && !self.renewal_due {
+        // What is judged may have to wait; questions do not.
+        let has_to_wait = self.is_paced() && now < self.pace.next();
+        if (self.ready.is_empty() || has_to_wait) && self.questions.is_empty() && !self.renewal_due {
             return None;
         }
-        let batch = std::mem::replace(&mut self.ready, Batch::on(&self.overlay));
+        let (batch, after) = if has_to_wait {
+            (Batch::on(&self.durable), Arc::new(self.durable.clone()))
+        } else {
+            (std::mem::replace(&mut self.ready, Batch::on(&self.overlay)), Arc::new(self.overlay.clone()))
+        };
         let questions = std::mem::take(&mut self.questions);
         let renews = std::mem::take(&mut self.renewal_due);
         let write = match (batch.rows.is_empty(), renews) {
-            (false, _) => Write::Commit(batch.from, batch.rows.clone()),
+            (false, _) => {
+                self.pace.begin(now);
+                Write::Commit(batch.from(), batch.rows.clone())
+            }
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, questions, is_under_way: true });
+        self.writing = Some(Writing { batch, after, questions, is_under_way: true });
         Some(write)
     }
 
     /// When [`Self::next_write`] may have something again, although nothing happens until then.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.not_before
+        let paced = (self.writing.is_none() && self.is_paced()).then(|| self.pace.next());
+        self.not_before.or(paced)
+    }
+
+    /// Whether what is judged may have to wait for its pace. A full batch has nothing to wait for.
+    fn is_paced(&self) -> bool {
+        !self.ready.rows.is_empty() && !self.ready.room.is_used_up()
     }
 
     /// Whether a write is under way, or what became of one is still to be found out.
@@ -317,13 +352,14 @@ impl<A> Applier<A> {
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Ended<A> {
-        let Batch { rows, steps, replies, .. } = writing.batch;
+        let Batch { rows, sets, replies, .. } = writing.batch;
+        let after = writing.after;
         for row in &rows {
             self.remembered.note(row.request_id, row.index, row.at);
         }
-        if let Some((last, after)) = steps.last() {
+        if let Some(last) = sets.last() {
             (self.head.index, self.head.at) = (last.index, last.at);
-            self.durable = after.clone();
+            self.durable = State::clone(&after);
         }
         let mut said = Vec::new();
         for (id, reply) in replies {
@@ -333,16 +369,20 @@ impl<A> Applier<A> {
         for (question, asker) in writing.questions {
             said.push((asker.who, self.answer(&question, now, wall)));
         }
-        Ended::Durable { rows, steps, said }
+        Ended::Durable { rows, sets, after, said }
     }
 
     fn failed(&mut self, writing: Writing<A>, now: Instant) -> Ended<A> {
-        // What was judged ahead stands on what failed.
-        let ahead = std::mem::replace(&mut self.ready, Batch::on(&self.durable));
-        self.overlay = self.durable.clone();
+        let mut replies = writing.batch.replies;
+        if !writing.batch.rows.is_empty() {
+            // What was judged ahead stands on what failed.
+            let ahead = std::mem::replace(&mut self.ready, Batch::on(&self.durable));
+            self.overlay = self.durable.clone();
+            replies.extend(ahead.replies);
+        }
         self.not_before = Some(now + RETRY);
         let mut said = Vec::new();
-        for (id, judged) in writing.batch.replies.into_iter().chain(ahead.replies) {
+        for (id, judged) in replies {
             let senders = self.waiting.remove(&id).into_iter().flatten();
             let retry = retry("the database cannot be written to");
             let reply = if is_planted(Bug::SaysWhatWasNotWritten) { judged } else { retry };
@@ -375,6 +415,35 @@ fn can_wait(command: &Command) -> bool {
         Class::Nodes => false,
         Class::Plans { .. } => true,
         Class::Rest => !matches!(command, Command::TakeLease(_)),
+    }
+}
+
+/// Whether a command's cost is not bounded by its size: it may be about any number of allocations.
+fn is_dear(command: &Command) -> bool {
+    match command {
+        Command::RegisterJob(_)
+        | Command::EvaluateJob(_)
+        | Command::SubmitPlan(_)
+        | Command::UpdateEvals(_)
+        | Command::RegisterNode(_)
+        | Command::ReportAllocs(_)
+        | Command::UpdateDeployments(_)
+        | Command::SetNamespace(_)
+        | Command::SetNodePool(_)
+        | Command::SetSchedulerConfig(_)
+        | Command::AddRootKey(_)
+        | Command::TakeLease(_) => false,
+        Command::DeregisterJob(_)
+        | Command::Transition(_)
+        | Command::DeleteEvals(_)
+        | Command::UpdateNodes(_)
+        | Command::DeregisterNodes(_)
+        | Command::SetEligibility(_)
+        | Command::EvaluateNode(_)
+        | Command::FailDeployment(_)
+        | Command::CollectGarbage(_)
+        | Command::DeleteNamespace(_)
+        | Command::DeleteNodePool(_) => true,
     }
 }
 

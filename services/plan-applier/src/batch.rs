@@ -39,12 +39,12 @@ pub enum Reply {
 /// What is committed together, or needs a check of the epoch together where nothing is written.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The index that it builds on.
-    pub(crate) from: Index,
+    /// The state that it builds on.
+    base: State,
     /// What the log gets.
     pub(crate) rows: Vec<LogRow>,
-    /// The same for the replica, each with the state after it.
-    pub(crate) steps: Vec<(Arc<ChangeSet>, State)>,
+    /// The same for the replica.
+    pub(crate) sets: Vec<Arc<ChangeSet>>,
     /// What is said to whom once it is durable.
     pub(crate) replies: Vec<(RequestId, Reply)>,
     /// Leases that have just changed hands in it.
@@ -57,13 +57,18 @@ impl Batch {
     /// An empty one that builds on `overlay`.
     pub(crate) fn on(overlay: &State) -> Self {
         Self {
-            from: overlay.index(),
+            base: overlay.clone(),
             rows: Vec::new(),
-            steps: Vec::new(),
+            sets: Vec::new(),
             replies: Vec::new(),
             leases: Vec::new(),
             room: Room::ALL,
         }
+    }
+
+    /// The index that it builds on.
+    pub(crate) fn from(&self) -> Index {
+        self.base.index()
     }
 
     /// Judges a command and notes what comes of it. `wall` is the machine's clock; the cluster's never goes back.
@@ -77,14 +82,24 @@ impl Batch {
         let Incoming { id, trace, command } = incoming;
         let at = wall.max(overlay.at());
         let given = Given { index: overlay.index().next(), at, request_id: id, trace, live: is_live };
-        let reply = match judge(overlay, command, &given) {
+        let as_it_was = || {
+            let mut state = self.base.clone();
+            self.sets.iter().for_each(|set| state.apply(set).expect("it was applied to this state before"));
+            state
+        };
+        let reply = match judge(overlay, command, &given, as_it_was) {
             Verdict::Changed { cause, changes, done } => {
                 let answer = Answer::Done(done);
                 let result = wire::encode(&answer);
-                self.write(
-                    overlay,
-                    ChangeSet { index: given.index, at, request_id: id, cause, trace, result, changes },
-                );
+                self.write(ChangeSet {
+                    index: given.index,
+                    at,
+                    request_id: id,
+                    cause,
+                    trace,
+                    result,
+                    changes,
+                });
                 Reply::Answer(answer)
             }
             Verdict::Unchanged(done) => Reply::Answer(Answer::Done(done)),
@@ -104,20 +119,18 @@ impl Batch {
         }
         overlay.advance(stamp);
         let result = wire::encode(&Answer::Done(Done { index, written: true, ..Done::default() }));
-        self.write(
-            overlay,
-            ChangeSet { index, at, request_id: id, cause: Cause::Settings, trace: None, result, changes },
-        );
+        let cause = Cause::Settings;
+        self.write(ChangeSet { index, at, request_id: id, cause, trace: None, result, changes });
     }
 
-    fn write(&mut self, after: &State, set: ChangeSet) {
+    fn write(&mut self, set: ChangeSet) {
         let leases = set.changes.iter().filter_map(|change| {
             let Change::Lease(lease) = change else { return None };
             Some(*lease)
         });
         self.leases.extend(leases);
         self.rows.push(LogRow::new(&set));
-        self.steps.push((Arc::new(set), after.clone()));
+        self.sets.push(Arc::new(set));
     }
 
     /// Whether nothing is to be said or written.

@@ -14,6 +14,7 @@ pub mod judge;
 mod keyring;
 mod leases;
 mod measure;
+mod pace;
 mod projection;
 mod queue;
 mod refusing;
@@ -75,7 +76,8 @@ pub async fn run(
 async fn take_turns(around: Surroundings) -> anyhow::Result<()> {
     loop {
         let Some(taken) = standby::take_over(&around).await? else { return Ok(()) };
-        if let Some(error) = active::run(&around, taken).await? {
+        // Boxed, for it holds several states and would be a part of all futures around it.
+        if let Some(error) = Box::pin(active::run(&around, taken)).await? {
             refusing::until_accepted(&around, &error).await?;
         }
         if around.stop.is_cancelled() {

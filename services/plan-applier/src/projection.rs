@@ -2,12 +2,13 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::Index;
 use model::change::ChangeSet;
 use state::{Snapshot, State};
 use store::{Database, Error, Projector, Tail};
+use telemetry::clock;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,11 @@ use crate::{Surroundings, measure};
 const RETRY: Duration = Duration::from_millis(500);
 /// How long change sets are gathered: what changes again meanwhile is written once, and what a job that was registered
 /// on a quiet cluster waits for is committed before its tables are written.
-const GATHER_FOR: Duration = Duration::from_millis(100);
+const GATHER_MIN: Duration = Duration::from_millis(100);
+/// Under load nothing is written before so many times as long have passed as the last took to write…
+const GATHER_TIMES: u32 = 4;
+/// …but no longer than this.
+const GATHER_MAX: Duration = Duration::from_secs(2);
 /// Bytes of the log read at once by an applier that finds the tables behind.
 const PAGE_BYTES: usize = 8 << 20;
 /// How often it looks, without new change sets, whether the tables are still where it brought them: a database that
@@ -50,12 +55,11 @@ impl Projection {
         projection
     }
 
-    /// Hands over change sets, each with the state after it.
-    pub(crate) fn committed(&self, steps: &[(Arc<ChangeSet>, State)]) {
-        let Some((_, after)) = steps.last() else { return };
+    /// Hands over change sets with the state after them.
+    pub(crate) fn committed(&self, sets: &[Arc<ChangeSet>], after: &Snapshot) {
         let mut backlog = self.backlog();
-        backlog.sets.extend(steps.iter().map(|(set, _)| Arc::clone(set)));
-        backlog.after = Some(after.clone());
+        backlog.sets.extend(sets.iter().cloned());
+        backlog.after = Some(State::clone(after));
         drop(backlog);
         self.grown.notify_one();
     }
@@ -74,12 +78,12 @@ impl Projection {
         }
     }
 
-    /// Waits for change sets, gathers what comes right after, and takes all that there are.
-    async fn take(&self) -> (Vec<Arc<ChangeSet>>, State) {
+    /// Waits for change sets, gathers what comes right after and until a moment, and takes all that there are.
+    async fn take(&self, earliest: Instant) -> (Vec<Arc<ChangeSet>>, State) {
         loop {
             let grown = self.grown.notified();
             if self.backlog().after.is_some() {
-                tokio::time::sleep(GATHER_FOR).await;
+                tokio::time::sleep_until(earliest.max(clock::monotonic() + GATHER_MIN).into()).await;
                 let backlog = std::mem::take(&mut *self.backlog());
                 if let Some(after) = backlog.after {
                     return (backlog.sets, after);
@@ -107,9 +111,10 @@ async fn run(projection: Arc<Projection>, database: Database, projector: Project
             }
         };
         loop {
-            let after = tables.bring_to(sets, at).await?;
+            let (after, took) = tables.bring_to(sets, at).await?;
             measure::projected(after.index(), after.at());
-            (sets, at) = tables.next(after).await?;
+            let earliest = clock::monotonic() + (took * GATHER_TIMES).min(GATHER_MAX);
+            (sets, at) = tables.next(after, earliest).await?;
         }
     };
     tokio::select! {
@@ -131,9 +136,17 @@ struct Tables {
 
 impl Tables {
     /// Brings the tables to the last of `sets`, at which the state is `after`, or to a later one. Returns the state that
-    /// they are at.
-    async fn bring_to(&self, mut sets: Vec<Arc<ChangeSet>>, mut after: State) -> Result<State, Error> {
-        while let Err(error) = self.projector.project(&sets, &after).await {
+    /// they are at, and how long it took to write it.
+    async fn bring_to(
+        &self,
+        mut sets: Vec<Arc<ChangeSet>>,
+        mut after: State,
+    ) -> Result<(State, Duration), Error> {
+        loop {
+            let begun = clock::monotonic();
+            let Err(error) = self.projector.project(&sets, &after).await else {
+                return Ok((after, clock::monotonic().duration_since(begun)));
+            };
             let is_gap = matches!(error, Error::Gap { .. });
             wait_after(error).await?;
             // What came meanwhile goes along: the newest state is all that counts.
@@ -146,14 +159,13 @@ impl Tables {
                 }
             }
         }
-        Ok(after)
     }
 
-    /// Waits for something to bring to the tables, which are at `reached`, and takes it: change sets, and the state after
-    /// them.
-    async fn next(&self, reached: State) -> Result<(Vec<Arc<ChangeSet>>, State), Error> {
+    /// Waits for something to bring to the tables, which are at `reached`, and takes it with what comes until a moment: change
+    /// sets, and the state after them.
+    async fn next(&self, reached: State, earliest: Instant) -> Result<(Vec<Arc<ChangeSet>>, State), Error> {
         loop {
-            if let Ok(taken) = timeout(LOOK_EVERY, self.projection.take()).await {
+            if let Ok(taken) = timeout(LOOK_EVERY, self.projection.take(earliest)).await {
                 return Ok(taken);
             }
             match self.behind(reached.index()).await {

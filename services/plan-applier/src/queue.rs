@@ -96,6 +96,11 @@ impl<T> Queue<T> {
         self.len
     }
 
+    /// How many bytes those that wait came in.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

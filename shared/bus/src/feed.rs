@@ -24,8 +24,8 @@ use crate::connection::{Bus, Error};
 use crate::contact::{Contact, Heard};
 use crate::serve::{Request, Requests};
 
-/// How many change sets are applied at once. Less than a follower of the replica may be behind
-/// ([`state::Followed::Reset`]), so that none falls out because of one page.
+/// How many change sets are applied at once, and make one step for those who follow the replica: what a long page brings
+/// they take in piece by piece.
 const APPLIED_AT_ONCE: usize = 256;
 /// Change sets of more bytes than these together take milliseconds, and are not decoded on a thread that others wait for.
 const DECODED_INLINE_BYTES_MAX: usize = 32 << 10;

@@ -2,22 +2,37 @@
 //!
 //! A follower that is slow never holds up the replica: it falls out, and begins anew from the newest state.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use model::change::ChangeSet;
+use model::change::{Change, ChangeSet};
 use tokio::sync::broadcast;
 
 use crate::replica::Snapshot;
 use crate::tables::State;
 
-/// How many change sets a follower may be behind before it gets a [`Followed::Reset`]. Each keeps what its state does not
-/// share with the next one in memory; at fifteen thousand change sets a second these are a quarter of a second.
-const BEHIND_MAX: usize = 4096;
+/// How many steps a follower may be behind before it gets a [`Followed::Reset`]. Each keeps what its state does not share
+/// with the next one in memory; at 250 commits a second these are four seconds. To begin anew is dear where there is much, so
+/// a moment's lag must not lead to it.
+const BEHIND_MAX: usize = 1024;
 
-/// One change set and the states on both sides of it.
+/// Change sets that were committed together, or became known together, and the states on both sides of all of them. What
+/// lies in between is not kept: whoever lives from it makes it anew ([`Self::one_by_one`]).
 #[derive(Debug, Clone)]
 pub struct Step {
+    /// The state that they were applied to.
+    pub before: Snapshot,
+    /// What changed: change sets that follow each other, at least one.
+    pub sets: Arc<[Arc<ChangeSet>]>,
+    /// The state at the last one's index.
+    pub after: Snapshot,
+    /// The same one by one, once somebody has asked for it.
+    one_by_one: Arc<OnceLock<Vec<OneSet>>>,
+}
+
+/// One change set of a step, and the states on both sides of it.
+#[derive(Debug, Clone)]
+pub struct OneSet {
     /// The state that it was applied to.
     pub before: Snapshot,
     /// What changed.
@@ -26,12 +41,43 @@ pub struct Step {
     pub after: Snapshot,
 }
 
+impl Step {
+    /// A step from one state to another by all of `sets`.
+    pub fn new(before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Self {
+        Self { before, sets: sets.into(), after, one_by_one: Arc::default() }
+    }
+
+    /// All that changed, in its order.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.sets.iter().flat_map(|set| &set.changes)
+    }
+
+    /// Its change sets one by one. The states in between are made anew, once for all who ask.
+    pub fn one_by_one(&self) -> &[OneSet] {
+        self.one_by_one.get_or_init(|| {
+            let mut last = Arc::clone(&self.before);
+            let one = |set: &Arc<ChangeSet>| {
+                let after = if set.index == self.after.index() {
+                    Arc::clone(&self.after)
+                } else {
+                    let mut after = State::clone(&last);
+                    after.apply(set).expect("it was applied to this state before");
+                    Arc::new(after)
+                };
+                let before = std::mem::replace(&mut last, Arc::clone(&after));
+                OneSet { before, set: Arc::clone(set), after }
+            };
+            self.sets.iter().map(one).collect()
+        })
+    }
+}
+
 /// What a follower is told.
 #[derive(Debug, Clone)]
 pub enum Followed {
     /// Forget everything and begin with this state: it was loaded anew, or the follower was too slow.
     Reset(Snapshot),
-    /// The state moved on by one change set.
+    /// The state moved on.
     Step(Step),
 }
 

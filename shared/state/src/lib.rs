@@ -22,7 +22,7 @@ mod watch;
 
 pub use allocs::AllocRef;
 pub use error::Inconsistent;
-pub use follow::{Followed, Follower, Step};
+pub use follow::{Followed, Follower, OneSet, Step};
 pub use names::Names;
 pub use nodes::{NodePage, NodePorts, NodeRef, PAGE, Usage, View};
 pub use replica::{Replica, Snapshot};

@@ -43,47 +43,36 @@ impl Replica {
     pub fn apply(&self, sets: Vec<Arc<ChangeSet>>) -> Result<(), Inconsistent> {
         let writing = self.newest.write();
         let before = writing.snapshot();
-        let sets = newer(sets, &before, |set| set.index);
-        if sets.is_empty() {
-            return Ok(());
-        }
+        let sets = newer(sets, &before);
         let mut after = State::clone(&before);
-        let mut states = Vec::new();
         for set in &sets {
             after.apply(set)?;
-            if writing.is_followed() {
-                states.push(Arc::new(after.clone()));
-            }
         }
-        if states.is_empty() {
-            // Nobody wants to see what lies in between, so it costs nothing.
-            states.push(Arc::new(after));
-        }
-        self.publish(&writing, before, sets, states);
+        self.publish(&writing, before, sets, Arc::new(after));
         Ok(())
     }
 
-    /// Takes over states that somebody made from this replica's state, each by applying the change set beside it to the
-    /// one before: an overlay that has been committed, so that nothing is applied twice. Those that the replica has
-    /// already are passed over.
+    /// Takes over the state that somebody made from this replica's by applying `sets`: an overlay that has been
+    /// committed, so that nothing is applied twice. Those that the replica has already are passed over.
     ///
     /// # Errors
-    /// If they do not lead on from the replica's index, one by one. The replica then stays as it was.
-    pub fn adopt(&self, steps: Vec<(Arc<ChangeSet>, State)>) -> Result<(), Inconsistent> {
+    /// If they do not lead from the replica's index to the state's, one by one. The replica then stays as it was.
+    pub fn adopt(&self, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Result<(), Inconsistent> {
         let writing = self.newest.write();
         let before = writing.snapshot();
-        let steps = newer(steps, &before, |(set, _)| set.index);
+        let sets = newer(sets, &before);
+        let Some(last) = sets.last().map(|set| set.index) else { return Ok(()) };
         let mut index = before.index();
-        for (set, after) in &steps {
-            for found in [set.index, after.index()] {
-                if found != index.next() {
-                    return Err(Inconsistent::Gap { state: index, found });
-                }
+        for found in sets.iter().map(|set| set.index) {
+            if found != index.next() {
+                return Err(Inconsistent::Gap { state: index, found });
             }
-            index = set.index;
+            index = found;
         }
-        let (sets, states) = steps.into_iter().map(|(set, after)| (set, Arc::new(after))).unzip();
-        self.publish(&writing, before, sets, states);
+        if after.index() != last {
+            return Err(Inconsistent::Gap { state: last, found: after.index() });
+        }
+        self.publish(&writing, before, sets, after);
         Ok(())
     }
 
@@ -136,33 +125,24 @@ impl Replica {
         writing.tell(Followed::Reset(state));
     }
 
-    /// Publishes the last of `states`. Where somebody follows, there is one after each of `sets`.
-    fn publish(
-        &self,
-        writing: &Writing<'_>,
-        before: Snapshot,
-        sets: Vec<Arc<ChangeSet>>,
-        states: Vec<Snapshot>,
-    ) {
-        let Some(after) = states.last() else { return };
-        writing.store(Arc::clone(after));
+    fn publish(&self, writing: &Writing<'_>, before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) {
+        if sets.is_empty() {
+            return;
+        }
+        writing.store(Arc::clone(&after));
         self.watches.wake_until(after.index());
         if !self.watches.is_idle() {
-            sets.iter().for_each(|set| self.watches.wake(set, &before, after));
+            sets.iter().for_each(|set| self.watches.wake(set, &before, &after));
         }
         if writing.is_followed() {
-            let mut last = before;
-            for (set, after) in sets.into_iter().zip(states) {
-                let before = std::mem::replace(&mut last, Arc::clone(&after));
-                writing.tell(Followed::Step(Step { before, set, after }));
-            }
+            writing.tell(Followed::Step(Step::new(before, sets, after)));
         }
     }
 }
 
-/// Those of `steps`, in index order, that lead on from a state.
-fn newer<T>(mut steps: Vec<T>, state: &State, index: impl Fn(&T) -> Index) -> Vec<T> {
-    let old = steps.iter().take_while(|step| index(step) <= state.index()).count();
-    steps.drain(..old);
-    steps
+/// Those of `sets`, in index order, that lead on from a state.
+fn newer(mut sets: Vec<Arc<ChangeSet>>, state: &State) -> Vec<Arc<ChangeSet>> {
+    let old = sets.iter().take_while(|set| set.index <= state.index()).count();
+    sets.drain(..old);
+    sets
 }

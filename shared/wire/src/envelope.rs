@@ -1,5 +1,7 @@
 //! What surrounds a body: kind, version and the rest in headers; and how bodies become bytes.
 
+use std::cell::RefCell;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,6 +32,16 @@ const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set
 /// The most of allocations, jobs and common shares that one answer to an agent carries, in bytes
 /// ([`WorkAllocs`](crate::node::WorkAllocs)). The list of a node's allocations, some 30 bytes each, comes on top.
 pub const WORK_BYTES_MAX: usize = 512 << 10;
+/// The most of the same that comes along with a wake ([`News`](crate::node::News)): all nodes may be woken at once, so
+/// what is larger is fetched by each in its time.
+pub const NEWS_BYTES_MAX: usize = 16 << 10;
+
+/// How large a buffer for encoding may be and still be kept.
+const ENCODED_BYTES_MAX: usize = 256 << 10;
+
+thread_local! {
+    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A body that has a name and a version.
 pub trait Wire: Serialize + DeserializeOwned {
@@ -81,7 +93,13 @@ pub enum DecodeError {
 
 /// The body's bytes.
 pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(body).expect("plain data in memory always has a MessagePack form")
+    // A buffer that grew once is used again, unless it is so large that to copy its contents costs more than to grow another.
+    ENCODED.with_borrow_mut(|buffer| {
+        buffer.clear();
+        rmp_serde::encode::write_named(buffer, body)
+            .expect("plain data in memory always has a MessagePack form");
+        if buffer.capacity() > ENCODED_BYTES_MAX { std::mem::take(buffer) } else { buffer.to_vec() }
+    })
 }
 
 /// Reads a body whose header names its kind and version.

@@ -6,6 +6,7 @@ use model::alloc::{
     AllocCommon, ClientStatus, DesiredStatus, DesiredTransition, NetworkStatus, PackedAssigned,
     PackedTaskStates,
 };
+use model::columns::AllocIds;
 use model::job::Job;
 use model::node::{NodeSpec, NodeStatus, Secret};
 use model::{AllocId, HistoryId, Index, NodeId, Text, Timestamp};
@@ -241,10 +242,34 @@ pub struct Reported {
 }
 
 /// Tells an agent how far its work is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wake {
     /// How far its work is.
     pub work_index: WorkIndex,
+    /// What changed, where that is little: most agents need not ask then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub news: Option<Box<News>>,
+}
+
+/// What changed of a node's work, for an agent that knows it up to an index; one that knows less asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct News {
+    /// What changed after this index is told.
+    pub since: Index,
+    /// The allocations that the servers have forgotten.
+    #[serde(default, skip_serializing_if = "AllocIds::is_empty")]
+    pub gone: AllocIds,
+    /// All those that changed.
+    pub changed: WorkAllocs,
+}
+
+impl Wake {
+    /// What brings who knows the work up to `have` to this wake's index, with nothing missing in between.
+    pub fn news_after(self, have: WorkIndex) -> Option<News> {
+        let Self { work_index, news } = self;
+        let is_further = work_index.history == have.history && work_index.index > have.index;
+        news.map(|news| *news).filter(|news| is_further && news.since <= have.index && !news.changed.more)
+    }
 }
 
 kinds! {
@@ -266,6 +291,20 @@ mod tests {
 
     fn at(history: u8, index: u64) -> WorkIndex {
         WorkIndex { history: HistoryId::from_bytes([history; 16]), index: Index(index) }
+    }
+
+    #[test]
+    fn news_follow_on_what_is_known() {
+        let news = News { since: Index(5), gone: AllocIds::default(), changed: WorkAllocs::default() };
+        let wake = Wake { work_index: at(1, 9), news: Some(Box::new(news.clone())) };
+        let after = |have| wake.clone().news_after(have);
+        assert_eq!([5, 8].map(|have| after(at(1, have))), [Some(news.clone()), Some(news.clone())]);
+        assert_eq!(after(at(1, 4)), None, "something was missed");
+        assert_eq!(after(at(1, 9)), None, "it is known");
+        assert_eq!(after(at(2, 5)), None, "another history says nothing");
+        let changed = WorkAllocs { more: true, ..WorkAllocs::default() };
+        let in_part = Wake { news: Some(Box::new(News { changed, ..news })), ..wake };
+        assert_eq!(in_part.news_after(at(1, 5)), None, "it is not all");
     }
 
     #[test]

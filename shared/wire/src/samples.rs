@@ -37,8 +37,8 @@ use crate::files::{
     ReadFile, ReadLogs, StatFile,
 };
 use crate::node::{
-    self, AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
-    WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
+    self, AllocReport, AskAllocs, AskWork, Heartbeat, News, NodeAnswer, Register, Report, Reported, Wake,
+    Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
 };
 use crate::stats::{
     self, AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, CpuStats,
@@ -489,7 +489,15 @@ fn every_message_comes_back_as_it_went_out() {
             allocs: vec![alloc_report()],
         }),
         returns(Reported { index: INDEX }),
-        returns(Wake { work_index: WORK_INDEX }),
+        returns(Wake { work_index: WORK_INDEX, news: None }),
+        returns(Wake {
+            work_index: WORK_INDEX,
+            news: Some(Box::new(News {
+                since: INDEX,
+                gone: [ALLOC].into_iter().collect(),
+                changed: work_allocs(),
+            })),
+        }),
         returns(ListFiles { alloc: ALLOC, path: "/alloc".into(), after: Some("a.txt".into()) }),
         returns(FileList { files: vec![file_info()], more: true }),
         returns(StatFile { alloc: ALLOC, path: "/alloc/a.txt".into() }),

@@ -59,7 +59,8 @@ pub enum Subject {
     /// Where answers to one agent go, so that no agent can read another's: the prefix of its clients' reply subjects.
     #[display("inbox.{_0}")]
     NodeInbox(NodeId),
-    /// Tells an agent that its work has changed. A lost one costs one heartbeat, whose answer says the same.
+    /// Tells an agent that its work has changed, and what of it where that is little. A lost one costs one heartbeat, whose
+    /// answer says the same. Agents act on what it brings: only servers may publish it, and only this agent may read it.
     #[display("agent.{_0}.wake")]
     AgentWake(NodeId),
     /// Asks an agent for files and logs ([`files`](crate::files)); the header says which. One answer a request, so that

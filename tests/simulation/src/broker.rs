@@ -6,7 +6,6 @@ use eval_broker::waiters::{Waiter, Waiters};
 use model::cluster::Singleton;
 use model::job::JobType;
 use model::{Nanos, ProcessId, RequestId};
-use state::Step;
 use wire::command::Command;
 
 use crate::commands::Commands;
@@ -55,10 +54,9 @@ impl BrokerProcess {
         match learned {
             Learned::Nothing => {}
             Learned::Loaded => ctx.timer(Nanos::ZERO, Timer::Lease),
-            Learned::Steps(steps) => {
+            Learned::Step(step) => {
                 if let Some(active) = &mut self.active {
-                    let now = ctx.wall();
-                    steps.iter().for_each(|step: &Step| drop(active.broker.step(step, now)));
+                    drop(active.broker.step(&step, ctx.wall()));
                 }
             }
         }

@@ -23,7 +23,7 @@ pub(crate) enum Learned {
     Nothing,
     /// It is loaded.
     Loaded,
-    Steps(Vec<Step>),
+    Step(Step),
 }
 
 impl Feed {
@@ -108,14 +108,12 @@ impl Feed {
             return Learned::Nothing;
         }
         self.at = Some(index);
-        let step = |number| {
+        let state = |index| Arc::clone(world.database.state(index));
+        let set = |number| {
             let set = world.database.set(Index(number)).expect("only what is committed is published");
-            Step {
-                before: Arc::clone(world.database.state(Index(number - 1))),
-                set: Arc::clone(set),
-                after: Arc::clone(world.database.state(Index(number))),
-            }
+            Arc::clone(set)
         };
-        Learned::Steps((from.0 + 1..=index.0).map(step).collect())
+        let sets = (from.0 + 1..=index.0).map(set).collect();
+        Learned::Step(Step::new(state(from), sets, state(index)))
     }
 }

@@ -94,7 +94,7 @@ impl TrackerProcess {
                 }
                 ctx.timer(Nanos::ZERO, Timer::Lease);
             }
-            Learned::Steps(steps) => steps.iter().for_each(|step| self.step(step, ctx)),
+            Learned::Step(step) => self.step(&step, ctx),
         }
         let Some(index) = self.feed.index() else { return };
         let (ready, waiting) =
@@ -108,7 +108,7 @@ impl TrackerProcess {
         let now = ctx.wall();
         let mut ids = Vec::new();
         let mut registered = Vec::new();
-        for change in &step.set.changes {
+        for change in step.changes() {
             match change {
                 Change::Node(node) => registered.push(node.id),
                 Change::NodeServerSide { id, .. } => ids.push(*id),

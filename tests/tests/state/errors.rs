@@ -209,26 +209,28 @@ fn an_overlay_is_adopted_where_it_leads_on() {
     let scene = Scene::new();
     let before = scene.replica.snapshot();
     let mut overlay = State::clone(&before);
-    let steps = [2, 3, 4].map(|index| {
-        let set = Arc::new(build::change_set(Index(index), harmless(&scene)));
-        overlay.apply(&set).unwrap();
-        (set, overlay.clone())
-    });
-    let adopt = |steps: &[(Arc<ChangeSet>, State)]| scene.replica.adopt(steps.to_vec());
+    let (sets, states): (Vec<_>, Vec<_>) = [2, 3, 4]
+        .map(|index| {
+            let set = Arc::new(build::change_set(Index(index), harmless(&scene)));
+            overlay.apply(&set).unwrap();
+            (set, overlay.clone())
+        })
+        .into_iter()
+        .unzip();
+    let adopt =
+        |sets: &[Arc<ChangeSet>], after: &State| scene.replica.adopt(sets.to_vec(), Arc::new(after.clone()));
     let gap = |state, found| Err(Inconsistent::Gap { state: Index(state), found: Index(found) });
 
-    let [two, three, _] = steps.clone();
-    let too_far = (two.0.clone(), three.1.clone());
-    let not_as_far = (three.0, two.1.clone());
-    assert_eq!(adopt(&steps[1..]), gap(1, 3), "a change set is missing");
-    assert_eq!(adopt(&[too_far]), gap(1, 3), "further than the change set says");
-    assert_eq!(adopt(&[two, not_as_far]), gap(2, 2), "not as far as it says");
+    assert_eq!(adopt(&sets[1..], &states[2]), gap(1, 3), "a change set is missing");
+    assert_eq!(adopt(&sets[..1], &states[1]), gap(2, 3), "further than the change sets say");
+    assert_eq!(adopt(&sets[..2], &states[0]), gap(3, 2), "not as far as they say");
     assert!(Arc::ptr_eq(&before, &scene.replica.snapshot()));
 
-    assert_eq!(adopt(&steps[..2]), Ok(()));
-    assert_eq!(describe(&scene.replica.snapshot()), describe(&steps[1].1));
-    assert_eq!(adopt(&steps), Ok(()), "those that are adopted already are passed over");
+    assert_eq!(adopt(&sets[..2], &states[1]), Ok(()));
+    assert_eq!(describe(&scene.replica.snapshot()), describe(&states[1]));
+    assert_eq!(adopt(&sets, &overlay), Ok(()), "those that are adopted already are passed over");
     assert_eq!(describe(&scene.replica.snapshot()), describe(&overlay));
+    assert_eq!(adopt(&sets, &overlay), Ok(()), "also where that is all of them");
     scene.apply(harmless(&scene));
 }
 

@@ -139,11 +139,8 @@ impl Writer {
             let sets = build::shared((0..batch).map(|_| self.next_set()));
             if self.ids.number().is_multiple_of(2) {
                 let mut overlay = State::clone(&replica.snapshot());
-                let steps = sets.into_iter().map(|set| {
-                    overlay.apply(&set).expect(FITS);
-                    (set, overlay.clone())
-                });
-                replica.adopt(steps.collect()).expect(FITS);
+                sets.iter().for_each(|set| overlay.apply(set).expect(FITS));
+                replica.adopt(sets, overlay.into()).expect(FITS);
             } else {
                 replica.apply(sets).expect(FITS);
             }

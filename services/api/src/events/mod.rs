@@ -11,13 +11,14 @@ mod topics;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use actix_web::web::Bytes;
 use futures::stream;
 use model::Index;
 use serde::Serialize;
-use state::{Followed, Follower, Step};
+use state::{Followed, Follower, OneSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -46,12 +47,12 @@ pub(crate) async fn stream(api: &Api, wanted: Topics, from: Index) -> Pieces {
     if let Followed::Reset(now) = follower.next().await
         && from.is_set()
     {
-        for step in api.recent.between(from, now.index()).await {
-            begin.extend(line(&step, &wanted).unwrap_or_default());
+        for one in api.recent.between(from, now.index()).await {
+            begin.extend(line(&one, &wanted).unwrap_or_default());
         }
     }
-    let follow =
-        Follow { follower, wanted, next_heartbeat: Instant::now() + HEARTBEAT, stop: api.stop.clone() };
+    let next_heartbeat = Instant::now() + HEARTBEAT;
+    let follow = Follow { follower, rest: VecDeque::new(), wanted, next_heartbeat, stop: api.stop.clone() };
     let begin = stream::iter([Ok(Bytes::from(begin))]);
     let more = stream::unfold(follow, |mut follow| async move {
         let piece = follow.next().await?;
@@ -62,6 +63,8 @@ pub(crate) async fn stream(api: &Api, wanted: Topics, from: Index) -> Pieces {
 
 struct Follow {
     follower: Follower,
+    /// What a step brought and was not looked at yet.
+    rest: VecDeque<OneSet>,
     wanted: Topics,
     next_heartbeat: Instant,
     stop: CancellationToken,
@@ -71,14 +74,15 @@ impl Follow {
     /// The next line; `None` at the end.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
+            while let Some(one) = self.rest.pop_front() {
+                if let Some(line) = line(&one, &self.wanted) {
+                    return Some(line);
+                }
+            }
             tokio::select! {
                 followed = self.follower.next() => match followed {
                     Followed::Reset(_) => return None,
-                    Followed::Step(step) => {
-                        if let Some(line) = line(&step, &self.wanted) {
-                            return Some(line);
-                        }
-                    }
+                    Followed::Step(step) => self.rest.extend(step.one_by_one().iter().cloned()),
                 },
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat += HEARTBEAT;
@@ -91,12 +95,12 @@ impl Follow {
 }
 
 /// What is wanted of a change set, as a line; `None` if nothing is.
-fn line(step: &Step, wanted: &Topics) -> Option<Vec<u8>> {
-    let events = shape::events(step, wanted);
+fn line(one: &OneSet, wanted: &Topics) -> Option<Vec<u8>> {
+    let events = shape::events(one, wanted);
     if events.is_empty() {
         return None;
     }
-    let events = Events { index: step.set.index, events };
+    let events = Events { index: one.set.index, events };
     let mut line = serde_json::to_vec(&events).expect("plain data in memory always has a JSON form");
     line.push(b'\n');
     Some(line)

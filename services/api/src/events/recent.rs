@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Index;
-use state::{Followed, Replica, Step};
+use state::{Followed, OneSet, Replica, Step};
 use tokio::sync::watch;
 
-/// How many change sets are kept, as the reference keeps by default.
-const KEPT_MAX: usize = 100;
+/// How many change sets are kept at least, as the reference keeps by default.
+const KEPT: usize = 100;
 
 /// The newest change sets of a replica.
 #[derive(Debug)]
@@ -34,11 +34,12 @@ impl Recent {
                     state.index()
                 }
                 Followed::Step(step) => {
-                    let (index, mut steps) = (step.set.index, self.steps());
-                    if steps.len() == KEPT_MAX {
+                    let (index, mut steps) = (step.after.index(), self.steps());
+                    steps.push_back(step);
+                    while steps.front().is_some_and(|oldest| oldest.after.index().0 + KEPT as u64 <= index.0)
+                    {
                         steps.pop_front();
                     }
-                    steps.push_back(step);
                     index
                 }
             };
@@ -47,11 +48,13 @@ impl Recent {
     }
 
     /// What is kept of the change sets from one index to another, once the last of them is.
-    pub(super) async fn between(&self, first: Index, last: Index) -> Vec<Step> {
+    pub(super) async fn between(&self, first: Index, last: Index) -> Vec<OneSet> {
         // Fails if nobody keeps up any more, when the process ends.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= last).await;
-        let range = first..=last;
-        self.steps().iter().filter(|step| range.contains(&step.set.index)).cloned().collect()
+        let steps: Vec<Step> = self.steps().iter().cloned().collect();
+        let steps = steps.iter().filter(|step| step.after.index() >= first && step.before.index() < last);
+        let ones = steps.flat_map(Step::one_by_one);
+        ones.filter(|one| (first..=last).contains(&one.set.index)).cloned().collect()
     }
 
     fn steps(&self) -> MutexGuard<'_, VecDeque<Step>> {

@@ -7,7 +7,7 @@ use model::change::{Cause, Change};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 use serde::Serialize;
 use serde_json::{Value, json};
-use state::Step;
+use state::OneSet;
 
 use super::topics::Topics;
 use crate::routes::shapes;
@@ -37,7 +37,7 @@ pub(super) struct Event {
 }
 
 /// The events of a change set that are wanted, in the order of its changes; each object once.
-pub(super) fn events(step: &Step, wanted: &Topics) -> Vec<Event> {
+pub(super) fn events(step: &OneSet, wanted: &Topics) -> Vec<Event> {
     let kind = kind(step.set.cause);
     let mut events = Maker { step, wanted, events: Vec::new(), done: BTreeSet::new() };
     for change in &step.set.changes {
@@ -111,7 +111,7 @@ fn kind(cause: Cause) -> &'static str {
 }
 
 struct Maker<'a> {
-    step: &'a Step,
+    step: &'a OneSet,
     wanted: &'a Topics,
     events: Vec<Event>,
     done: BTreeSet<(&'static str, String)>,

@@ -4,7 +4,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
 use model::{EvalId, Index, JobKey};
-use state::Step;
+use state::OneSet;
 
 use super::shape::events;
 use super::topics::Topics;
@@ -16,7 +16,7 @@ fn topics(query: &str) -> Topics {
 }
 
 /// A job is registered with its evaluation, or forgotten.
-fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> Step {
+fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let job = Job { spec: spec.into(), create_index: Index(2), ..Job::default() };
@@ -24,10 +24,10 @@ fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> Step {
     let set = ChangeSet { cause, ..scene::set(3, changes(&key)) };
     let mut after = before.clone();
     after.apply(&set).unwrap();
-    Step { before: before.into(), set: set.into(), after: after.into() }
+    OneSet { before: before.into(), set: set.into(), after: after.into() }
 }
 
-fn registered() -> Step {
+fn registered() -> OneSet {
     step(Cause::JobRegistered, |key| {
         let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
         let job = Job { spec: spec.into(), create_index: Index(2), version: 1, ..Job::default() };
@@ -37,7 +37,7 @@ fn registered() -> Step {
     })
 }
 
-fn told(step: &Step, query: &str) -> Vec<String> {
+fn told(step: &OneSet, query: &str) -> Vec<String> {
     let events = events(step, &topics(query));
     events.iter().map(|event| format!("{} {} {}", event.topic, event.kind, event.key)).collect()
 }

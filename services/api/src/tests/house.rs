@@ -120,8 +120,14 @@ impl House {
 
     /// Applies one more change set.
     pub(super) fn change(&self, changes: Vec<Change>) {
-        let index = self.replica.snapshot().index().next();
-        self.replica.apply(vec![Arc::new(scene::set(index.0, changes))]).unwrap();
+        self.change_together(vec![changes]);
+    }
+
+    /// Moves the state on by change sets that become known together.
+    pub(super) fn change_together(&self, sets: Vec<Vec<Change>>) {
+        let first = self.replica.snapshot().index().next().0;
+        let sets = (first..).zip(sets).map(|(index, changes)| Arc::new(scene::set(index, changes)));
+        self.replica.apply(sets.collect()).unwrap();
     }
 
     /// A request that is still to be sent.

@@ -219,22 +219,23 @@ async fn events_are_streamed_as_things_happen() {
     use futures::StreamExt as _;
 
     let house = House::with(vec![job("default", "a", 2)]).await;
-    house.change(vec![job("default", "b", 3)]);
-    let request = house.ask("GET", "/v1/event/stream?topic=Job&index=3");
+    house.change_together(vec![vec![job("default", "too-early", 3)], vec![job("default", "b", 4)]]);
+    let request = house.ask("GET", "/v1/event/stream?topic=Job&index=4");
     let response = request.send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/json");
     assert_eq!(response.headers()["cache-control"], "no-cache");
     let mut body = response.bytes_stream();
     let mut text = String::new();
-    house.change(vec![job("default", "c", 4)]);
-    while text.lines().count() < 3 {
+    house.change_together(vec![vec![job("default", "c", 5)], vec![], vec![job("default", "d", 7)]]);
+    while text.lines().count() < 4 {
         text.push_str(std::str::from_utf8(&body.next().await.unwrap().unwrap()).unwrap());
     }
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0], serde_json::json!({}), "it is there at once");
-    assert_eq!((&lines[1]["Index"], &lines[1]["Events"][0]["Key"]), (&3.into(), &"b".into()), "remembered");
-    assert_eq!((&lines[2]["Index"], &lines[2]["Events"][0]["Key"]), (&4.into(), &"c".into()));
+    let told = |line: usize| (lines[line]["Index"].as_u64(), lines[line]["Events"][0]["Key"].as_str());
+    assert_eq!(told(1), (Some(4), Some("b")), "remembered");
+    assert_eq!([told(2), told(3)], [(Some(5), Some("c")), (Some(7), Some("d"))]);
     assert_eq!(house.get("/v1/event/stream?topic=a:b:c").await.error().0, 400);
     assert_eq!(house.get("/v1/event/stream?index=x").await.error().0, 400);
 }

@@ -15,7 +15,7 @@ use bus::{Bus, RequestError};
 use model::node::Secret;
 use model::{AllocId, Index, Nanos, NodeId, Timestamp};
 use telemetry::clock;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wire::node::{
     AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs, WorkIndex,
@@ -34,6 +34,8 @@ const HEARTBEAT_WITHIN: Duration = Duration::from_secs(2);
 const LATE_MAX: Duration = Duration::from_secs(3);
 /// How long a node waits after a request that failed.
 const RETRY: Duration = Duration::from_secs(1);
+/// How many wakes that bring the work wait for a node.
+const NEWS_MAX: usize = 16;
 /// How many nodes register at once.
 const REGISTERING: usize = 256;
 
@@ -82,7 +84,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let mut fates = Fates::default();
     let registering = Arc::new(Semaphore::new(REGISTERING));
     for number in 0..args.count {
-        let (wake, woken) = watch::channel(WorkIndex::default());
+        let (wake, woken) = Wakes::new();
         let agent = Agent::new(&bus, &args, number, woken);
         let fate = fates.add();
         wakes.insert(agent.id, wake);
@@ -97,17 +99,42 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
 }
 
 /// All wakes come on one subscription, which only servers' credentials allow.
-async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, watch::Sender<WorkIndex>>) -> anyhow::Result<()> {
+async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, Wakes>) -> anyhow::Result<()> {
     let mut messages = bus.serve(Subject::EVERY_AGENT_WAKE).await?;
     while let Some(message) = messages.next().await {
         let Some(wake) = Subject::agent_of(message.subject()).and_then(|node| wakes.get(&node)) else {
             continue;
         };
-        if let Ok(Wake { work_index }) = message.body() {
-            wake.send_if_modified(|known| known.hear(work_index));
+        if let Ok(told) = message.body::<Wake>() {
+            let work_index = told.work_index;
+            if told.news.is_some() && work_index.is_news_to(*wake.index.borrow()) {
+                // What finds no room is asked for.
+                let _ = wake.news.try_send(told);
+            }
+            wake.index.send_if_modified(|known| known.hear(work_index));
         }
     }
     anyhow::bail!("the connection to NATS is closed")
+}
+
+/// Wakes on their way to a node.
+struct Wakes {
+    index: watch::Sender<WorkIndex>,
+    news: mpsc::Sender<Wake>,
+}
+
+/// The node's end of it.
+struct Woken {
+    index: watch::Receiver<WorkIndex>,
+    news: mpsc::Receiver<Wake>,
+}
+
+impl Wakes {
+    fn new() -> (Self, Woken) {
+        let (index, heard) = watch::channel(WorkIndex::default());
+        let (news, told) = mpsc::channel(NEWS_MAX);
+        (Self { index, news }, Woken { index: heard, news: told })
+    }
 }
 
 /// One simulated agent.
@@ -119,7 +146,7 @@ struct Agent {
     is_registered: bool,
     start: Nanos,
     node: SimNode,
-    woken: watch::Receiver<WorkIndex>,
+    woken: Woken,
     /// What it says just now.
     reporting: Vec<AllocId>,
     late_reports: f64,
@@ -127,7 +154,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(bus: &Bus, args: &Args, number: u32, woken: watch::Receiver<WorkIndex>) -> Self {
+    fn new(bus: &Bus, args: &Args, number: u32, woken: Woken) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {
@@ -207,11 +234,14 @@ impl Agent {
                         Err(_) => next_beat = clock::monotonic() + RETRY,
                     }
                 }
-                changed = self.woken.changed() => {
+                changed = self.woken.index.changed() => {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    let index = *self.woken.borrow_and_update();
+                    let index = *self.woken.index.borrow_and_update();
+                    while let Ok(wake) = self.woken.news.try_recv() {
+                        self.node.take_news(wake, clock::now());
+                    }
                     self.work_to(index).await;
                 }
                 () = maybe_sleep(due) => {}

@@ -6,7 +6,7 @@ use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
-use wire::node::{AllocReport, Work, WorkAlloc, WorkAllocs, WorkIndex};
+use wire::node::{AllocReport, News, Wake, Work, WorkAlloc, WorkAllocs, WorkIndex};
 
 /// A node's allocations.
 #[derive(Debug)]
@@ -75,6 +75,15 @@ impl SimNode {
         let news = work.allocs.iter().filter(|(_, index)| *index > known).map(|(id, _)| *id);
         self.missing = if work.changed.more { news.collect() } else { HashSet::new() };
         self.take_more(&work.changed, now)
+    }
+
+    /// Takes in what came along with a wake, if it follows on what is known.
+    pub(super) fn take_news(&mut self, wake: Wake, now: Timestamp) {
+        let index = wake.work_index;
+        let Some(News { gone, changed, .. }) = wake.news_after(self.index) else { return };
+        gone.0.iter().for_each(|id| drop(self.allocs.remove(id)));
+        changed.allocs.iter().for_each(|alloc| self.hear(&changed, alloc, now));
+        self.reached(index);
     }
 
     /// Takes in more of it.

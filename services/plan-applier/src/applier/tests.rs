@@ -1,8 +1,8 @@
 //! Commands and questions in the order in which they come, and what becomes of the writes; the database is the test.
 
-use model::cluster::Singleton;
+use model::cluster::{NodePool, Singleton};
 use model::{Epoch, HistoryId, JobKey, ProcessId};
-use wire::command::{Command, EvaluateJob, TakeLease};
+use wire::command::{Command, EvaluateJob, SetNodePool, TakeLease};
 
 use super::*;
 
@@ -65,6 +65,12 @@ fn evaluate_nothing() -> Command {
     Command::EvaluateJob(EvaluateJob { job: JobKey::new("default", "nothing"), force_reschedule: false })
 }
 
+/// A command that always changes something.
+fn set_pool(number: u8) -> Command {
+    let pool = NodePool { name: format!("pool-{number}").into(), ..NodePool::default() };
+    Command::SetNodePool(Box::new(SetNodePool { pool }))
+}
+
 fn commit(write: Option<Write>) -> (Index, usize) {
     let Some(Write::Commit(from, rows)) = write else { panic!("{write:?}") };
     (from, rows.len())
@@ -84,8 +90,8 @@ fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     scene.judge();
     assert!(scene.next_write().is_none(), "one write at a time");
-    let Ended::Durable { rows, steps, said } = scene.written(Fate::Done) else { panic!() };
-    assert_eq!((rows.len(), steps.len()), (1, 1));
+    let Ended::Durable { rows, sets, said, .. } = scene.written(Fate::Done) else { panic!() };
+    assert_eq!((rows.len(), sets.len()), (1, 1));
     assert!(matches!(said[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
 
     // A refusal leaves after a check that began after it.
@@ -196,4 +202,37 @@ fn whoever_waits_is_sent_away_when_the_applier_ends() {
     sent_away.sort_by_key(|(who, _)| *who);
     assert!(sent_away.iter().all(|(_, reply)| is_retry(reply)));
     assert_eq!(sent_away.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn under_load_commits_are_some_time_apart_and_questions_do_not_wait() {
+    let mut scene = Scene::new();
+    let (mut number, mut commits_at_once) = (1, 0);
+    loop {
+        scene.send(1, number, set_pool(number));
+        scene.judge();
+        let Some(Write::Commit(..)) = scene.next_write() else { break };
+        assert!(matches!(scene.written(Fate::Done), Ended::Durable { .. }));
+        (number, commits_at_once) = (number + 1, commits_at_once + 1);
+    }
+    assert!(commits_at_once > 1);
+    let due = scene.applier.poll_timeout().expect("what is judged waits");
+    assert!(due > scene.now);
+
+    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    assert_eq!(scene.applier.poll_timeout(), None, "one write at a time");
+    let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
+    assert!(rows.is_empty() && matches!(said[..], [(2, Reply::Head(_))]), "{said:?}");
+
+    // What waits does not stand on a check that fails.
+    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    assert!(matches!(scene.next_write(), Some(Write::Confirm)));
+    assert!(matches!(scene.written(Fate::Failed), Ended::Failed(said) if said.is_empty()));
+
+    scene.send(3, number + 1, set_pool(number + 1));
+    scene.judge();
+    scene.now = due.max(scene.applier.poll_timeout().unwrap());
+    let Some(Write::Commit(_, rows)) = scene.next_write() else { panic!("it is time") };
+    assert_eq!(rows.len(), 2, "with what came meanwhile");
 }

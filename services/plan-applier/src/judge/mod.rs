@@ -83,16 +83,28 @@ pub enum Verdict {
 }
 
 /// Judges a command on the state with everything in flight. If it changes something, the overlay moves on by that.
-pub fn judge(overlay: &mut State, command: Command, given: &Given<'_>) -> Verdict {
-    let cause = cause(&command);
-    let mut work = Work::new(overlay.clone(), given);
-    match carry_out(&mut work, command).and_then(|done| work.finish(done)) {
-        Err(refusal) => Verdict::Refused(refusal),
-        Ok((_, changes, done)) if changes.is_empty() => {
-            Verdict::Unchanged(Done { index: overlay.index(), written: false, ..done })
+///
+/// It is judged in place: a copy to fall back on would have each command copy anew all that it changes. `as_it_was` makes
+/// the overlay again for a command that is refused after it has begun, which few are.
+pub fn judge(
+    overlay: &mut State,
+    command: Command,
+    given: &Given<'_>,
+    as_it_was: impl FnOnce() -> State,
+) -> Verdict {
+    let (cause, index) = (cause(&command), overlay.index());
+    let mut work = Work::new(overlay, given);
+    let done = carry_out(&mut work, command).and_then(|done| work.finish(done));
+    let changes = work.into_changes();
+    match done {
+        Err(refusal) => {
+            if !changes.is_empty() {
+                *overlay = as_it_was();
+            }
+            Verdict::Refused(refusal)
         }
-        Ok((state, changes, done)) => {
-            *overlay = state;
+        Ok(done) if changes.is_empty() => Verdict::Unchanged(Done { index, written: false, ..done }),
+        Ok(done) => {
             Verdict::Changed { cause, changes, done: Done { index: given.index, written: true, ..done } }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn refusal(kind: RefusalKind, message: impl Into<Text>) -> Refusal {
 /// A command while it is judged.
 pub(super) struct Work<'a> {
     given: &'a Given<'a>,
-    state: State,
+    state: &'a mut State,
     changes: Vec<Change>,
     /// Evaluations made so far, in the order of their numbers.
     evals: Vec<EvalId>,
@@ -39,8 +39,8 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Begins with a state of its own, which nobody misses if the command is refused.
-    pub(super) fn new(state: State, given: &'a Given<'a>) -> Self {
+    /// Begins on a state, which is to be thrown away if the command is refused after all and has changed something.
+    pub(super) fn new(state: &'a mut State, given: &'a Given<'a>) -> Self {
         debug_assert_eq!(given.index, state.index().next(), "a command gets the index after the overlay's");
         Self {
             given,
@@ -56,7 +56,7 @@ impl<'a> Work<'a> {
 
     /// The state with all changes so far; its own index is still the one before.
     pub(super) fn state(&self) -> &State {
-        &self.state
+        self.state
     }
 
     pub(super) fn given(&self) -> &'a Given<'a> {
@@ -78,9 +78,9 @@ impl<'a> Work<'a> {
     pub(super) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
         let stamp = Stamp { index: self.given.index, at: self.given.at };
         let applied = self.state.apply_change(&change, stamp);
-        applied.map_err(|error| refusal(RefusalKind::Invalid, error.to_string()))?;
+        // Also where it failed: the state may be changed in part.
         self.changes.push(change);
-        Ok(())
+        applied.map_err(|error| refusal(RefusalKind::Invalid, error.to_string()))
     }
 
     /// Refuses a command of a process that is not the active one of its service any more (design §5).
@@ -138,16 +138,20 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Writes what all changes together add up to. Answers with the state, the changes that led to it, and `done` with
-    /// the evaluations made.
-    pub(super) fn finish(mut self, done: Done) -> Result<(State, Vec<Change>, Done), Refusal> {
+    /// Writes what all changes together add up to. Answers with `done` and the evaluations made.
+    pub(super) fn finish(&mut self, done: Done) -> Result<Done, Refusal> {
         if !self.changes.is_empty() {
             self.write_deployments()?;
             self.write_jobs()?;
             self.write_room()?;
             self.state.advance(Stamp { index: self.given.index, at: self.given.at });
         }
-        Ok((self.state, self.changes, Done { evals: self.evals, ..done }))
+        Ok(Done { evals: std::mem::take(&mut self.evals), ..done })
+    }
+
+    /// The changes so far.
+    pub(super) fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
     fn write_room(&mut self) -> Result<(), Refusal> {

@@ -327,18 +327,11 @@ async fn a_log_that_went_back_is_gone_back_to() {
 async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let feed = Feed::new().await;
     feed.commit_many(2);
-    let steps = {
-        let mut state = State::clone(&feed.replica.snapshot());
-        let kept = feed.log.kept();
-        let sets = kept.sets.iter().map(|set| Arc::new(decode(set)));
-        let adopted = sets.map(|set| {
-            state.apply(&set).unwrap();
-            (set, state.clone())
-        });
-        adopted.collect()
-    };
+    let sets: Vec<_> = feed.log.kept().sets.iter().map(|set| Arc::new(decode(set))).collect();
+    let mut state = State::clone(&feed.replica.snapshot());
+    sets.iter().for_each(|set| state.apply(set).unwrap());
     feed.announce().await;
-    feed.replica.adopt(steps).unwrap();
+    feed.replica.adopt(sets, state.into()).unwrap();
     feed.publish_from(1).await;
     feed.settle().await;
     assert_eq!(feed.log.loads(), 1);

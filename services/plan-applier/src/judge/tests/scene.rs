@@ -104,8 +104,9 @@ impl Scene {
             live: &live,
         };
         let mut again = before.clone();
-        let verdict = judge(&mut self.state, command.clone(), &given);
-        assert_eq!(judge(&mut again, command, &given), verdict, "judging again says the same");
+        let as_it_was = || before.clone();
+        let verdict = judge(&mut self.state, command.clone(), &given, as_it_was);
+        assert_eq!(judge(&mut again, command, &given, as_it_was), verdict, "judging again says the same");
         match &verdict {
             Verdict::Changed { cause, changes, done } => {
                 let mut applied = before;

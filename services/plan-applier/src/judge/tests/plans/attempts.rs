@@ -2,16 +2,19 @@
 
 use model::alloc::AllocMetric;
 use model::change::Change;
+use model::cluster::NodePool;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{JobStatus, JobType};
 use model::plan::{Outcome, Plan};
-use model::{EvalId, Index, JobVersionKey};
+use model::{EvalId, Index, JobVersionKey, RequestId};
 use wire::RefusalKind;
 use wire::broker::SCHEDULER_VERSION;
-use wire::command::{Command, DeregisterJob, EvaluateJob, PlanVerdict, SubmitPlan};
+use wire::command::{Command, DeregisterJob, EvaluateJob, PlanVerdict, SetNodePool, SubmitPlan};
 
+use super::super::describe::assert_same;
 use super::super::scene::{Scene, service, submission};
 use super::{eval, stops};
+use crate::batch::{Batch, Incoming, Reply};
 
 #[test]
 fn a_worker_of_another_version_places_nothing() {
@@ -114,6 +117,36 @@ fn a_plan_that_contradicts_itself_is_refused() {
     for outcome in [other, Outcome { eval: pending, creates: Vec::new() }, existing] {
         assert_eq!(scene.refused(submission(plan.clone(), outcome)).0, RefusalKind::Invalid);
     }
+}
+
+#[test]
+fn a_plan_that_is_refused_leaves_nothing_of_itself_in_its_batch() {
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(service("web"));
+    let plan = scene.plan(&job);
+    let mut twice = scene.placements(&plan, &[node, node]);
+    twice.ids.0[1] = twice.ids.0[0];
+    let outcome = scene.complete(&plan);
+    let contradictory = submission(Plan { placements: vec![twice], ..plan }, outcome);
+
+    let mut overlay = scene.state.clone();
+    let mut batch = Batch::on(&overlay);
+    let pool = |name: &str| {
+        let pool = NodePool { name: name.into(), ..NodePool::default() };
+        Command::SetNodePool(Box::new(SetNodePool { pool }))
+    };
+    for (number, command) in (1..).zip([pool("first"), contradictory, pool("second")]) {
+        let id = RequestId::from_bytes([number; 16]);
+        batch.add(&mut overlay, Incoming { id, trace: None, command }, scene.now, &|_| true);
+    }
+    let is_refused: Vec<bool> =
+        batch.replies.iter().map(|(_, reply)| matches!(reply, Reply::Refuse(_))).collect();
+    assert_eq!(is_refused, [false, true, false]);
+    let mut applied = scene.state.clone();
+    batch.sets.iter().for_each(|set| applied.apply(set).unwrap());
+    assert_same(&overlay, &applied);
+    assert!(overlay.node_pool("first").is_some() && overlay.node_pool("second").is_some());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod actor;
 mod gather;
+mod hand_out;
 pub mod heartbeats;
 mod listen;
 mod measure;

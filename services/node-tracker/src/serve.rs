@@ -18,7 +18,7 @@ use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::actor::{Beats, NodeTracker};
 use crate::gather::Gather;
-use crate::{measure, work};
+use crate::{hand_out, measure, work};
 
 /// The most requests of one kind that are looked at at once.
 pub(crate) const REQUESTS_MAX: usize = 1024;
@@ -150,7 +150,7 @@ impl Server {
         let snapshot = self.seen_work(ask.seen).await?;
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
         let mut work = work::work(node, snapshot.history(), ask.since);
-        work::trace(&mut work.changed, ask.id);
+        hand_out::trace(&mut work.changed, ask.id);
         Ok(work)
     }
 
@@ -167,7 +167,7 @@ impl Server {
             return Err(unavailable("the list is of another history".to_owned()));
         }
         let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
-        work::trace(&mut allocs, ask.id);
+        hand_out::trace(&mut allocs, ask.id);
         Ok(allocs)
     }
 

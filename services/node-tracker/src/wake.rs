@@ -10,8 +10,9 @@ use state::{Followed, Follower, NodeRef, State, Step};
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
 
+use crate::hand_out;
 use crate::measure;
-use crate::work::{Shares, news, trace};
+use crate::work::{Shares, news};
 
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
@@ -27,7 +28,10 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
             Followed::Step(step) => wakes(&step),
         };
         measure::woken(woken.len());
-        for (node, wake) in woken {
+        for (node, mut wake) in woken {
+            if let Some(news) = &mut wake.news {
+                hand_out::trace(&mut news.changed, node);
+            }
             // Not sent is as good as lost.
             let _ = bus.publish(Subject::AgentWake(node), &wake).await;
         }
@@ -56,8 +60,7 @@ fn told(step: &Step, node: NodeId, changed: Changed, shares: &mut Shares) -> Wak
     let is_here = |id: &AllocId| step.after.alloc(*id).is_some_and(|alloc| alloc.node_id() == node);
     let gone = gone.into_iter().filter(|id| !is_here(id)).collect();
     // Of one that was not known nobody can say what it has missed.
-    let mut news = work_index(&step.before).and_then(|since| news(since, allocs, gone, shares));
-    news.iter_mut().for_each(|news| trace(&mut news.changed, node));
+    let news = work_index(&step.before).and_then(|since| news(since, allocs, gone, shares));
     let index = work_index(&step.after).unwrap_or_default();
     Wake { work_index: WorkIndex { history: step.after.history(), index }, news: news.map(Box::new) }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::alloc::{AllocCommon, AllocMetric};
 use model::columns::AllocIds;
 use model::job::Job;
-use model::{AllocId, HistoryId, Index, NodeId};
+use model::{AllocId, HistoryId, Index};
 use state::{AllocRef, NodeRef};
 use wire::envelope::{NEWS_BYTES_MAX, WORK_BYTES_MAX};
 use wire::node::{News, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
@@ -16,7 +16,7 @@ use wire::node::{News, Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex};
 const ALLOC_BYTES: usize = 160;
 /// The most versions of jobs, or common shares, that one answer can tell apart.
 const PLACES_MAX: usize = u16::MAX as usize;
-/// About how many bytes all wakes of one step bring together. Whom they do not reach asks, at an own pace.
+/// About how many bytes all wakes of one step bring together. Whom they do not reach asks.
 const STEP_NEWS_BYTES_MAX: usize = 8 << 20;
 
 /// What was worked out for one node of what it shares with others that are told the same. Good for as long as the state that
@@ -118,18 +118,6 @@ fn fill<'a>(
     }
     shares.told += bytes;
     work
-}
-
-/// Makes what a node was handed a part of the traces that it comes from: the agent's spans follow from here.
-pub(crate) fn trace(allocs: &mut WorkAllocs, node: NodeId) {
-    for common in &mut allocs.commons {
-        let Some(trace) = common.common.trace else { continue };
-        let span = tracing::info_span!("node-tracker.hand-out", node.id = %node);
-        telemetry::adopt(&span, &trace);
-        if let Some(handed) = span.in_scope(telemetry::current_trace) {
-            Arc::make_mut(&mut common.common).trace = Some(handed);
-        }
-    }
 }
 
 /// The place of what was pushed just now.

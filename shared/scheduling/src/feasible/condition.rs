@@ -29,7 +29,7 @@ pub(crate) struct Condition<'a> {
 
 /// Where one side's value comes from.
 #[derive(Debug, Clone, Copy)]
-enum Side<'a> {
+pub(super) enum Side<'a> {
     Literal(&'a str),
     NodeId,
     Datacenter,
@@ -135,7 +135,7 @@ pub(crate) fn resolve<'n>(word: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, st
 }
 
 impl<'a> Side<'a> {
-    fn parse(word: &'a str) -> Self {
+    pub(super) fn parse(word: &'a str) -> Self {
         let Some(name) = word.strip_prefix("${") else { return Side::Literal(word) };
         let Some(name) = name.strip_suffix('}') else { return Side::Unknown };
         match name {
@@ -152,7 +152,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn resolve<'n>(self, node: NodeRef<'n>) -> Option<Cow<'n, str>>
+    /// `None` where the node has nothing there.
+    pub(super) fn resolve<'n>(self, node: NodeRef<'n>) -> Option<Cow<'n, str>>
     where
         'a: 'n,
     {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use model::{Index, Text};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use super::condition::{escapes_class, resolve};
+use super::condition::{Side, escapes_class};
 
 /// Stands for a node that was not asked yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -18,6 +18,7 @@ const MISSING: u32 = u32::MAX - 1;
 pub(crate) struct Property<'a> {
     state: &'a State,
     name: &'a str,
+    side: Side<'a>,
     /// The group whose allocations count; `None` is all of the job's.
     group: Option<&'a Text>,
     pages: &'a [&'a NodePage],
@@ -71,6 +72,7 @@ impl<'a> Property<'a> {
         let mut property = Self {
             state,
             name,
+            side: Side::parse(name),
             group,
             pages,
             is_unique,
@@ -107,7 +109,7 @@ impl<'a> Property<'a> {
         let place = if self.is_unique { slot as usize } else { kind };
         if self.known[place] == UNKNOWN {
             let node = self.state.node_at(slot)?;
-            self.known[place] = resolve(self.name, node).map_or(MISSING, |text| self.number(&text));
+            self.known[place] = self.side.resolve(node).map_or(MISSING, |text| self.number(&text));
         }
         let number = self.known[place];
         (number != MISSING).then_some(number)

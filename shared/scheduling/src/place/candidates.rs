@@ -7,7 +7,8 @@ use model::{AllocId, Text};
 use state::{AllocRef, NodePage, PAGE};
 
 use super::demand::common_share;
-use super::standings::Standings;
+use super::standings::{Alike, Standings};
+use super::turns::Turns;
 use super::world::World;
 use crate::columns::places;
 use crate::feasible::{Asked, Counted, Distinct, Volumes};
@@ -35,7 +36,8 @@ pub(crate) struct Candidates<'a> {
     pub(super) spreads: Option<Spreads<'a>>,
     pub(super) distinct: Distinct<'a>,
     pub(super) volumes: Option<Volumes<'a>>,
-    seed: u64,
+    /// What decides between nodes of one rank.
+    turns: Turns,
     /// How much of the world's journal was read.
     seen: usize,
     /// Who is best, once somebody asks who never wanted to know more.
@@ -110,7 +112,7 @@ impl<'a> Candidates<'a> {
             spreads,
             distinct: Distinct::of(state, pages, job, group, &world.allocs),
             volumes: Volumes::of(state, &job.spec, group),
-            seed: hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0),
+            turns: Turns::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
             seen: 0,
             standings: None,
             unsettled: Vec::new(),
@@ -231,6 +233,7 @@ impl<'a> Candidates<'a> {
         let mut standings = Standings::new(world.pages.len() * PAGE, tuples, most);
         let others = world.of_group(self.number);
         let mut fits = PageFits::default();
+        let mut alike: Vec<Alike> = Vec::new();
         self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
@@ -242,26 +245,32 @@ impl<'a> Candidates<'a> {
             if !is_offered {
                 self.ranking.fit_page(world.pages[number], world.room.used(number), &mut fits);
             }
-            let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, word));
-            let nodes = places(word).map(|place| (place, (number * PAGE + place) as u32));
             let is_bare =
                 self.affinity.is_empty() && others[number * PAGE..][..PAGE].iter().all(|others| *others == 0);
             // Where there is nothing else to say of its nodes, a page is ranked as one.
             if let Some(fit) = fits.same().filter(|_| is_bare && !is_offered) {
                 let rank = self.ranking.rank(&Merits { fit, ..Merits::default() });
-                let nodes = nodes.map(|(place, slot)| (slot, tuples[place], self.tie(slot)));
-                standings.line_up_alike(rank, nodes);
+                match alike.iter_mut().rfind(|alike| alike.rank == rank) {
+                    Some(alike) => alike.pages.push((number, word)),
+                    None => alike.push(Alike { rank, pages: vec![(number, word)] }),
+                }
                 continue;
             }
-            for (place, slot) in nodes {
+            let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, word));
+            let turns = self.turns.of_page(number);
+            for place in places(word) {
+                let slot = (number * PAGE + place) as u32;
                 let merits = match is_offered {
                     true => self.offered_merits(world, slot),
                     false => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
                 };
                 let Some(merits) = merits else { continue };
-                standings.line_up(slot, tuples[place], self.ranking.rank(&merits), self.tie(slot));
+                standings.line_up(slot, tuples[place], self.ranking.rank(&merits), turns.tie(place));
             }
         }
+        let spreads = &mut self.spreads;
+        let mut tuple = |slot| spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
+        alike.iter().for_each(|alike| standings.line_up_alike(alike, self.turns, &mut tuple));
         standings.open(self.spreads.as_ref());
         self.standings = Some(standings);
         self.unsettled.clear();
@@ -384,7 +393,7 @@ impl<'a> Candidates<'a> {
 
     /// What decides between nodes of one rank.
     pub(super) fn tie(&self, slot: u32) -> u64 {
-        hash::of_number_with(self.seed, slot)
+        self.turns.tie(slot)
     }
 
     pub(super) fn is_feasible(&self, slot: u32) -> bool {

@@ -8,6 +8,7 @@ mod demand;
 mod reasons;
 mod scan;
 mod standings;
+mod turns;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,11 @@
 //! to the top.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
+use state::PAGE;
+
+use super::turns::{self, PageTurns, Turns};
 use crate::rank::{Level, Rank, Spreads, Sum};
 
 /// More scores than a node ever has, spread apart.
@@ -28,9 +31,6 @@ pub(super) struct Standings {
     /// How often each node was entered; an entry from before is out of date.
     stamps: Vec<u32>,
     levels: Option<Levels>,
-    /// What a node's tie must be at least to be kept, by tuple, among those of one rank.
-    cuts: Vec<u64>,
-    cut_for: Option<Rank>,
 }
 
 /// Nodes of one tuple and number of scores. Of very many only the best are kept, for few are ever asked for.
@@ -59,6 +59,16 @@ impl Heap {
         }
     }
 
+    /// Says that there may be more that are not kept, none of them better than that.
+    fn turn_away(&mut self, best: Entry) {
+        self.sent_away = self.sent_away.max(Some(best));
+    }
+
+    /// Whether nodes of a rank are not kept any more, whatever else there is to say of them.
+    fn is_closed_to(&self, rank: Rank) -> bool {
+        self.sent_away.is_some_and(|away| (away.steps, away.alignment) > (rank.sum.steps, rank.alignment))
+    }
+
     fn open(&mut self) {
         self.heap = BinaryHeap::from(std::mem::take(&mut self.lined_up));
     }
@@ -74,10 +84,25 @@ struct Entry {
     stamp: u32,
 }
 
+impl Entry {
+    /// What no node of a rank is below whose turn is in a round, or before it.
+    fn least_of(rank: Rank, round: u32) -> Self {
+        let Rank { sum, alignment } = rank;
+        Self { steps: sum.steps, alignment, tie: turns::least_tie(round), slot: 0, stamp: 0 }
+    }
+}
+
+/// Nodes of one rank: pages by number, with the places of those that are meant.
+#[derive(Debug)]
+pub(super) struct Alike {
+    pub(super) rank: Rank,
+    pub(super) pages: Vec<(usize, u64)>,
+}
+
 /// The tuples by level.
 #[derive(Debug, Default)]
 struct Levels {
-    numbers: HashMap<Level, u32>,
+    numbers: BTreeMap<Level, u32>,
     of_tuple: Vec<u32>,
     /// By level and number of scores: the tops of the heaps, with the tuples.
     tops: Vec<[BinaryHeap<(Entry, u32)>; PARTS_MAX]>,
@@ -116,15 +141,7 @@ impl Standings {
     /// Standings of nobody yet, which keep the best `most` of each heap.
     pub(super) fn new(slots: usize, tuples: usize, most: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
-        Self {
-            heaps,
-            most: most.max(1),
-            is_exhausted: false,
-            stamps: vec![0; slots],
-            levels: None,
-            cuts: vec![0; tuples],
-            cut_for: None,
-        }
+        Self { heaps, most: most.max(1), is_exhausted: false, stamps: vec![0; slots], levels: None }
     }
 
     /// Enters a node before the standings are open: all of them together take less time than one after the other.
@@ -133,29 +150,38 @@ impl Standings {
         self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
     }
 
-    /// Enters nodes of one rank, as slots with their tuples and ties. Of very many all but a few are turned away at a glance.
-    pub(super) fn line_up_alike(&mut self, rank: Rank, nodes: impl Iterator<Item = (u32, u32, u64)>) {
-        if self.cut_for != Some(rank) {
-            self.cut_for = Some(rank);
-            (0..self.cuts.len()).for_each(|tuple| self.cut(tuple, rank));
-        }
-        for (slot, tuple, tie) in nodes {
-            if tie >= self.cuts[tuple as usize] {
-                self.line_up(slot, tuple, rank, tie);
-                self.cut(tuple as usize, rank);
-            }
-        }
-    }
-
-    fn cut(&mut self, tuple: usize, rank: Rank) {
-        let heap = &self.heaps[place(tuple as u32, rank.sum.parts.into())];
-        self.cuts[tuple] = heap.sent_away.map_or(0, |away| {
-            match (rank.sum.steps, rank.alignment).cmp(&(away.steps, away.alignment)) {
-                Ordering::Less => u64::MAX,
-                Ordering::Equal => away.tie,
-                Ordering::Greater => 0,
-            }
+    /// Enters nodes of one rank, by turns, until of each tuple as many are there as are kept.
+    pub(super) fn line_up_alike(&mut self, alike: &Alike, turns: Turns, tuple: &mut impl FnMut(u32) -> u32) {
+        let rank = alike.rank;
+        let of = |tuple: usize| place(tuple as u32, rank.sum.parts.into());
+        // By tuple: how many there are, while there may be more.
+        let count = |tuple| (!self.heaps[of(tuple)].is_closed_to(rank)).then_some(0);
+        let mut entered: Vec<Option<usize>> = (0..self.heaps.len() / PARTS_MAX).map(count).collect();
+        let in_turn = alike.pages.iter().map(|(number, word)| {
+            let turns = turns.of_page(*number);
+            (*number, turns, turns.rounds(*word))
         });
+        let pages: Vec<(usize, PageTurns, u64)> = in_turn.collect();
+        for round in 0..u64::BITS {
+            for (number, turns, _) in pages.iter().filter(|(.., rounds)| rounds >> round & 1 != 0) {
+                let place = turns.place(round);
+                let slot = (number * PAGE + place) as u32;
+                let tuple = tuple(slot);
+                if let Some(count) = &mut entered[tuple as usize] {
+                    *count += 1;
+                    self.line_up(slot, tuple, rank, turns.tie(place));
+                }
+            }
+            for (tuple, count) in entered.iter_mut().enumerate() {
+                if count.is_some_and(|count| count >= self.most) {
+                    *count = None;
+                    self.heaps[of(tuple)].turn_away(Entry::least_of(rank, round));
+                }
+            }
+            if entered.iter().all(Option::is_none) {
+                break;
+            }
+        }
     }
 
     /// From now on somebody is best.

@@ -18,7 +18,7 @@ use model::node::{
     NodeResources, NodeServerSide, NodeSpec, NodeStatus,
 };
 use model::{AllocId, EvalId, Index, JobKey, NodeId, RequestId, Text, Timestamp};
-use state::State;
+use state::{PAGE, State};
 
 use crate::hash;
 use crate::place::common_share;
@@ -151,6 +151,27 @@ impl Cluster {
             let alloc = AllocIs::random(dice, &cluster);
             cluster.allocs.push(alloc);
         }
+        cluster
+    }
+
+    /// One with whole pages of nodes that have the same amounts, and few allocations: such pages are ranked as one.
+    pub(super) fn of_like_nodes(dice: &mut Dice) -> Self {
+        let mut cluster = Self::random(dice);
+        let few_will_do = dice.once_in(2);
+        let mut like = |first: &NodeIs| -> Vec<NodeIs> {
+            let mut node = || NodeIs {
+                rack: (!dice.once_in(8)).then(|| dice.roll(4)),
+                class: dice.roll(3),
+                has_driver: dice.once_in(8) == few_will_do,
+                ..first.clone()
+            };
+            (0..PAGE).map(|_| node()).collect()
+        };
+        let firsts: Vec<NodeIs> = cluster.nodes.iter().take(3).cloned().collect();
+        cluster.nodes = firsts.iter().flat_map(&mut like).collect();
+        cluster.allocs.truncate(3);
+        cluster.allocs.retain(|alloc| alloc.node < firsts.len());
+        cluster.allocs.iter_mut().for_each(|alloc| alloc.node *= PAGE);
         cluster
     }
 }

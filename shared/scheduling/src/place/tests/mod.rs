@@ -258,6 +258,23 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
     Ok(())
 }
 
+fn check_short_way(dice: &mut Dice, cluster: &Cluster) -> Result<(), TestCaseError> {
+    let steps = steps(dice, cluster);
+    let whole = run(cluster, &steps, How::Scan);
+    let told = without_reasons(run(cluster, &steps, How::Short { explain: true }));
+    prop_assert_eq!(told, whole.clone(), "{:#?}\n{:?}", cluster, steps);
+    let short = without_metric(without_reasons(run(cluster, &steps, How::Short { explain: false })));
+    prop_assert_eq!(short, without_metric(whole), "{:#?}\n{:?}", cluster, steps);
+    Ok(())
+}
+
+fn check_naive(dice: &mut Dice, cluster: &Cluster) -> Result<(), TestCaseError> {
+    let steps = steps(dice, cluster);
+    let agrees = check_against_naive(cluster, &steps);
+    prop_assert!(agrees.is_ok(), "{:?}\n{:#?}\n{:?}", agrees, cluster, steps);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
@@ -265,23 +282,31 @@ proptest! {
     fn the_short_way_finds_what_a_look_at_all_nodes_finds(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::random(&mut dice);
-        let steps = steps(&mut dice, &cluster);
-        let whole = run(&cluster, &steps, How::Scan);
-        prop_assert_eq!(
-            without_reasons(run(&cluster, &steps, How::Short { explain: true })),
-            whole.clone(),
-            "{:#?}\n{:?}", cluster, steps
-        );
-        let short = run(&cluster, &steps, How::Short { explain: false });
-        prop_assert_eq!(without_metric(without_reasons(short)), without_metric(whole), "{:#?}\n{:?}", cluster, steps);
+        check_short_way(&mut dice, &cluster)?;
     }
 
     #[test]
     fn a_naive_solver_finds_the_same(seed: u64) {
         let mut dice = Dice(seed);
         let cluster = Cluster::random(&mut dice);
-        let steps = steps(&mut dice, &cluster);
-        let agrees = check_against_naive(&cluster, &steps);
-        prop_assert!(agrees.is_ok(), "{:?}\n{:#?}\n{:?}", agrees, cluster, steps);
+        check_naive(&mut dice, &cluster)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn the_short_way_finds_it_among_many_like_nodes(seed: u64) {
+        let mut dice = Dice(seed);
+        let cluster = Cluster::of_like_nodes(&mut dice);
+        check_short_way(&mut dice, &cluster)?;
+    }
+
+    #[test]
+    fn a_naive_solver_finds_it_among_many_like_nodes(seed: u64) {
+        let mut dice = Dice(seed);
+        let cluster = Cluster::of_like_nodes(&mut dice);
+        check_naive(&mut dice, &cluster)?;
     }
 }

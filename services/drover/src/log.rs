@@ -20,7 +20,7 @@ impl Log for DatabaseLog {
         match self.0.changes_after(index, PAGE_BYTES).await? {
             Tail::Page { rows, head } => {
                 let sets = rows.into_iter().map(|row| row.bytes).collect();
-                Ok(LogPage::Sets { history: head.history, sets })
+                Ok(LogPage::Sets { history: head.history, head: head.index, sets })
             }
             Tail::Trimmed => Ok(LogPage::Trimmed),
         }

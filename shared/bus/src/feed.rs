@@ -63,6 +63,8 @@ pub enum LogPage {
     Sets {
         /// The history that they belong to.
         history: HistoryId,
+        /// The index of the last one in the log at that moment.
+        head: Index,
         /// As the log keeps them, from the one that follows the index asked for; none if that was the last.
         sets: Vec<Bytes>,
     },
@@ -226,8 +228,9 @@ impl<L: Log> Feed<L> {
         self.refuted = (self.history != Some(history)).then(|| (history, clock::monotonic()));
     }
 
-    /// Reads from the log what is missing up to `target`, or up to its end.
-    async fn catch_up(&mut self, target: Option<Index>) {
+    /// Reads from the log what is missing up to `target`, or up to where it ends now: what comes after that the feed brings,
+    /// and who reads a log that grows until there is no more never gets back to it.
+    async fn catch_up(&mut self, mut target: Option<Index>) {
         loop {
             let index = self.index();
             if target.is_some_and(|target| index >= target) {
@@ -238,7 +241,8 @@ impl<L: Log> Feed<L> {
                 LogPage::Sets { history, .. } if self.history != Some(history) => {
                     return self.load(Why::History).await;
                 }
-                LogPage::Sets { sets, .. } => {
+                LogPage::Sets { head, sets, .. } => {
+                    target = target.or(Some(head));
                     READ_FROM_LOG.add(sets.len() as u64);
                     self.apply(sets).await;
                 }

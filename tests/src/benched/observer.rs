@@ -93,14 +93,17 @@ impl Observer {
         }
     }
 
-    /// Reads from the log what the feed has lost, or was too small for; to its end where no index is named, as far as it
-    /// can be read.
-    async fn catch_up(&mut self, target: Option<Index>) {
+    /// Reads from the log what the feed has lost, or was too small for; to where it ends now where no index is named, as far
+    /// as it can be read.
+    async fn catch_up(&mut self, mut target: Option<Index>) {
         let database = self.database.clone().expect("the log is there before anything is waited for");
         while target.is_none_or(|target| self.state.index() < target) {
             match database.changes_after(self.state.index(), PAGE_BYTES).await {
                 Ok(Tail::Page { rows, .. }) if rows.is_empty() => return,
-                Ok(Tail::Page { rows, .. }) => rows.iter().for_each(|LogRow { bytes, .. }| self.apply(bytes)),
+                Ok(Tail::Page { rows, head }) => {
+                    target = target.or(Some(head.index));
+                    rows.iter().for_each(|LogRow { bytes, .. }| self.apply(bytes));
+                }
                 Ok(Tail::Trimmed) => panic!("the log was trimmed while it was followed"),
                 // The database is away for a moment.
                 Err(_) => return,

@@ -2,6 +2,38 @@
 
 use state::{NodePage, PAGE, Usage};
 
+use crate::room::locate;
+
+/// A number for each node. Nearly all are zero: only pages with others are stored.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    pages: Vec<Option<Box<[u32; PAGE]>>>,
+}
+
+impl Numbers {
+    /// Zero for every node of so many pages.
+    pub(crate) fn new(pages: usize) -> Self {
+        Self { pages: vec![None; pages] }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, slot: u32) -> u32 {
+        let (page, place) = locate(slot);
+        self.pages[page].as_ref().map_or(0, |page| page[place])
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, slot: u32) -> &mut u32 {
+        let (page, place) = locate(slot);
+        &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place]
+    }
+
+    /// Whether a page has nothing but zeros.
+    pub(crate) fn is_zero(&self, page: usize) -> bool {
+        self.pages[page].as_ref().is_none_or(|page| page.iter().all(|number| *number == 0))
+    }
+}
+
 /// What a table says of the kind of each of a page's nodes.
 pub(crate) fn by_kind(page: &NodePage, table: &[u8]) -> [u8; PAGE] {
     page.kind.map(|kind| table[kind as usize])
@@ -46,6 +78,17 @@ pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_zero_until_they_are_set() {
+        let mut numbers = Numbers::new(2);
+        assert_eq!((numbers.at(100), numbers.is_zero(1)), (0, true));
+        *numbers.at_mut(100) += 3;
+        assert_eq!((numbers.at(100), numbers.at(99), numbers.at(1)), (3, 0, 0));
+        assert_eq!((numbers.is_zero(0), numbers.is_zero(1)), (true, false));
+        *numbers.at_mut(100) -= 3;
+        assert!(numbers.is_zero(1));
+    }
 
     #[test]
     fn a_word_of_bytes() {

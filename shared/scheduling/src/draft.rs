@@ -12,9 +12,10 @@ use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, TaskGroup};
 use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
 use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
-use state::{AllocRef, NodePage, PAGE};
+use state::{AllocRef, NodePage};
 
 use crate::NewId;
+use crate::columns::Numbers;
 use crate::reconcile::Stop;
 use crate::room::locate;
 
@@ -135,7 +136,7 @@ impl PlacementDraft {
                 let told = metrics.as_deref().unwrap_or(&shared).clone();
                 let common = Arc::new(AllocCommon { metrics: told, ..common.clone() });
                 let placements = Placements { canary: is_canary, ..Placements::new(common) };
-                sets.push((metrics, Columns::new(placements)));
+                sets.push((metrics, Columns::new(placements, pages.len())));
                 sets.len() - 1
             });
             sets[known].1.push(placed, pages);
@@ -148,19 +149,16 @@ impl PlacementDraft {
 struct Columns {
     placements: Placements,
     /// Each slot's place among the nodes in use, counted from 1; 0 is a slot that is not.
-    place_of_slot: Vec<u32>,
+    place_of_slot: Numbers,
 }
 
 impl Columns {
-    fn new(placements: Placements) -> Self {
-        Self { placements, place_of_slot: Vec::new() }
+    fn new(placements: Placements, pages: usize) -> Self {
+        Self { placements, place_of_slot: Numbers::new(pages) }
     }
 
     fn push(&mut self, placed: Placed, pages: &[&NodePage]) {
-        if self.place_of_slot.is_empty() {
-            self.place_of_slot = vec![0; pages.len() * PAGE];
-        }
-        let place = &mut self.place_of_slot[placed.slot as usize];
+        let place = self.place_of_slot.at_mut(placed.slot);
         if *place == 0 {
             // Not from its registration, which is far away.
             let (page, within) = locate(placed.slot);

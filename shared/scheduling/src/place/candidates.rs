@@ -230,7 +230,7 @@ impl<'a> Candidates<'a> {
     /// Enters all nodes that seem to have room, or the best of them: so many of each tuple.
     fn line_up(&mut self, world: &World<'a>, most: usize) {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-        let mut standings = Standings::new(world.pages.len() * PAGE, tuples, most);
+        let mut standings = Standings::new(world.pages.len(), tuples, most);
         let others = world.of_group(self.number);
         let mut fits = PageFits::default();
         let mut alike: Vec<Alike> = Vec::new();
@@ -245,8 +245,7 @@ impl<'a> Candidates<'a> {
             if !is_offered {
                 self.ranking.fit_page(world.pages[number], world.room.used(number), &mut fits);
             }
-            let is_bare =
-                self.affinity.is_empty() && others[number * PAGE..][..PAGE].iter().all(|others| *others == 0);
+            let is_bare = self.affinity.is_empty() && others.is_zero(number);
             // Where there is nothing else to say of its nodes, a page is ranked as one.
             if let Some(fit) = fits.same().filter(|_| is_bare && !is_offered) {
                 let rank = self.ranking.rank(&Merits { fit, ..Merits::default() });
@@ -256,13 +255,22 @@ impl<'a> Candidates<'a> {
                 }
                 continue;
             }
-            let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, word));
+            let (page, used) = (world.pages[number], world.room.used(number));
+            let mut nodes = word;
+            if is_bare && !is_offered && self.spreads.is_none() {
+                // Most are turned away by their scores alone, all of a page at once.
+                nodes &= fits.at_least(standings.least_steps());
+            }
+            let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, nodes));
             let turns = self.turns.of_page(number);
-            for place in places(word) {
+            for place in places(nodes) {
                 let slot = (number * PAGE + place) as u32;
                 let merits = match is_offered {
                     true => self.offered_merits(world, slot),
-                    false => Some(Merits { fit: fits.at(place), ..self.standing_merits(world, slot) }),
+                    false => {
+                        let fit = self.ranking.fit_of(&fits, page, used, place);
+                        Some(Merits { fit, ..self.standing_merits(world, slot) })
+                    }
                 };
                 let Some(merits) = merits else { continue };
                 standings.line_up(slot, tuples[place], self.ranking.rank(&merits), turns.tie(place));
@@ -307,7 +315,7 @@ impl<'a> Candidates<'a> {
     /// What there is to say of a node whatever it gives.
     fn standing_merits(&self, world: &World<'a>, slot: u32) -> Merits {
         Merits {
-            others: world.of_group(self.number)[slot as usize],
+            others: world.of_group(self.number).at(slot),
             affinity: self.affinity.get(slot as usize).copied().unwrap_or_default(),
             ..Merits::default()
         }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use state::PAGE;
 
 use super::turns::{self, PageTurns, Turns};
+use crate::columns::Numbers;
 use crate::rank::{Level, Rank, Spreads, Sum};
 
 /// More scores than a node ever has, spread apart.
@@ -29,7 +30,7 @@ pub(super) struct Standings {
     /// Whether the best may be one that was not kept.
     is_exhausted: bool,
     /// How often each node was entered; an entry from before is out of date.
-    stamps: Vec<u32>,
+    stamps: Numbers,
     levels: Option<Levels>,
 }
 
@@ -139,15 +140,20 @@ impl Contender {
 
 impl Standings {
     /// Standings of nobody yet, which keep the best `most` of each heap.
-    pub(super) fn new(slots: usize, tuples: usize, most: usize) -> Self {
+    pub(super) fn new(pages: usize, tuples: usize, most: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
-        Self { heaps, most: most.max(1), is_exhausted: false, stamps: vec![0; slots], levels: None }
+        Self { heaps, most: most.max(1), is_exhausted: false, stamps: Numbers::new(pages), levels: None }
     }
 
     /// Enters a node before the standings are open: all of them together take less time than one after the other.
     pub(super) fn line_up(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
         let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
         self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
+    }
+
+    /// How many steps a node must have to be kept that has but one score, where there are no tuples.
+    pub(super) fn least_steps(&self) -> i64 {
+        self.heaps[place(0, 1)].sent_away.map_or(i64::MIN, |away| away.steps)
     }
 
     /// Enters nodes of one rank, by turns, until of each tuple as many are there as are kept.
@@ -206,7 +212,7 @@ impl Standings {
             alignment: rank.alignment,
             tie,
             slot,
-            stamp: self.stamps[slot as usize],
+            stamp: self.stamps.at(slot),
         };
         let heap = &mut self.heaps[heap_place].heap;
         heap.push(entry);
@@ -219,7 +225,7 @@ impl Standings {
 
     /// Forgets a node.
     pub(super) fn leave(&mut self, slot: u32) {
-        self.stamps[slot as usize] += 1;
+        *self.stamps.at_mut(slot) += 1;
     }
 
     /// The counts of some tuples' values changed.
@@ -280,7 +286,7 @@ impl Standings {
     fn top(&mut self, place: usize) -> Option<Entry> {
         let Heap { heap, sent_away, .. } = self.heaps.get_mut(place)?;
         while let Some(entry) = heap.peek() {
-            if entry.stamp == self.stamps[entry.slot as usize] {
+            if entry.stamp == self.stamps.at(entry.slot) {
                 break;
             }
             heap.pop();

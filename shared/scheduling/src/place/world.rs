@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use model::{JobKey, Text};
-use state::{AllocRef, NodePage, PAGE, State};
+use state::{AllocRef, NodePage, State};
 
+use crate::columns::Numbers;
 use crate::feasible::{Counted, Neighbours};
 use crate::room::Room;
 
@@ -33,8 +34,9 @@ pub(crate) struct Event {
 /// How many allocations of the job, and of each of its groups, are on each node.
 #[derive(Debug)]
 struct Census {
-    job: Vec<u32>,
-    groups: Vec<(Text, Vec<u32>)>,
+    pages: usize,
+    job: Numbers,
+    groups: Vec<(Text, Numbers)>,
 }
 
 impl Census {
@@ -42,7 +44,7 @@ impl Census {
     fn group(&mut self, name: &Text) -> u32 {
         let known = self.groups.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {
-            self.groups.push((Text::clone(name), vec![0; self.job.len()]));
+            self.groups.push((Text::clone(name), Numbers::new(self.pages)));
             self.groups.len() - 1
         }) as u32
     }
@@ -50,7 +52,7 @@ impl Census {
     fn count(&mut self, group: u32, slot: u32, more: bool) {
         let columns = [&mut self.job, &mut self.groups[group as usize].1];
         for column in columns {
-            let count = &mut column[slot as usize];
+            let count = column.at_mut(slot);
             *count = if more { *count + 1 } else { *count - 1 };
         }
     }
@@ -63,7 +65,7 @@ impl<'a> World<'a> {
             pages,
             room: Room::of(state, pages),
             allocs: state.allocs_of_job(job).collect(),
-            census: Census { job: vec![0; pages.len() * PAGE], groups: Vec::new() },
+            census: Census { pages: pages.len(), job: Numbers::new(pages.len()), groups: Vec::new() },
             journal: Vec::new(),
             victims: HashMap::new(),
         };
@@ -93,12 +95,11 @@ impl<'a> World<'a> {
 
     /// Which of the job's allocations are on a node.
     pub(crate) fn neighbours(&self, slot: u32, group: u32) -> Neighbours {
-        let place = slot as usize;
-        Neighbours { job: self.census.job[place], group: self.census.groups[group as usize].1[place] }
+        Neighbours { job: self.census.job.at(slot), group: self.of_group(group).at(slot) }
     }
 
-    /// How many of a group are on each node, by slot.
-    pub(crate) fn of_group(&self, group: u32) -> &[u32] {
+    /// How many of a group are on each node.
+    pub(crate) fn of_group(&self, group: u32) -> &Numbers {
         &self.census.groups[group as usize].1
     }
 

@@ -15,7 +15,7 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
-use crate::columns::are_alike;
+use crate::columns::{are_alike, word_of};
 
 use affinity::Affinities;
 pub(crate) use power::ten_to;
@@ -58,19 +58,19 @@ pub(crate) struct Fit {
     pub(crate) alignment: f64,
 }
 
-/// How well each node of a page suits; filled for one page after the other.
+/// How well each node of a page suits; filled for one page after the other. Alignments are not among it: few nodes come so
+/// far that theirs decides.
 #[derive(Debug)]
 pub(crate) struct PageFits {
     /// What all of them have and use, and how well they suit, of the last page on which they are alike.
     alike: Option<(Demand, Demand, Fit)>,
     is_same: bool,
     fitness: [f64; PAGE],
-    alignment: [f64; PAGE],
 }
 
 impl Default for PageFits {
     fn default() -> Self {
-        Self { alike: None, is_same: false, fitness: [0.0; PAGE], alignment: [0.0; PAGE] }
+        Self { alike: None, is_same: false, fitness: [0.0; PAGE] }
     }
 }
 
@@ -80,10 +80,12 @@ impl PageFits {
         self.alike.filter(|_| self.is_same).map(|(.., fit)| fit)
     }
 
-    #[inline]
-    pub(crate) fn at(&self, place: usize) -> Fit {
-        let each = || Fit { fitness: self.fitness[place], alignment: self.alignment[place] };
-        self.same().unwrap_or_else(each)
+    /// The places where it is at least so many steps ([`Sum`]).
+    pub(crate) fn at_least(&self, steps: i64) -> u64 {
+        if let Some(fit) = self.same() {
+            return if to_steps(fit.fitness) >= steps { u64::MAX } else { 0 };
+        }
+        word_of(&self.fitness.map(|fitness| u8::from(to_steps(fitness) >= steps)))
     }
 }
 
@@ -221,17 +223,13 @@ impl<'a> Ranking<'a> {
             }
             return;
         }
-        let PageFits { fitness, alignment, .. } = fits;
+        let PageFits { fitness, .. } = fits;
         let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
-        for (place, alignment) in alignment.iter_mut().enumerate() {
-            let left = left(has(place), Amounts::of(used.at(place)));
-            *alignment = self.scale.alignment(left, ask);
-        }
         match self.algorithm {
             SchedulerAlgorithm::Align => {
-                for place in 0..PAGE {
+                for (place, fitness) in fitness.iter_mut().enumerate() {
                     let left = left(has(place), Amounts::of(used.at(place)));
-                    fitness[place] = self.scale.suitability(alignment[place], left, ask);
+                    *fitness = self.scale.suitability(self.scale.alignment(left, ask), left, ask);
                 }
             }
             SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => {
@@ -246,6 +244,16 @@ impl<'a> Ranking<'a> {
                 }
             }
         }
+    }
+
+    /// What [`Self::fit_page`] found of one node, with its alignment.
+    #[inline]
+    pub(crate) fn fit_of(&self, fits: &PageFits, page: &NodePage, used: &Usage, place: usize) -> Fit {
+        fits.same().unwrap_or_else(|| {
+            let left = left(amounts_at(page, place), Amounts::of(used.at(place)));
+            let alignment = self.scale.alignment(left, Amounts::of(self.ask));
+            Fit { fitness: fits.fitness[place], alignment }
+        })
     }
 
     /// The same for one node of a page that has `used` in use, to the last bit.

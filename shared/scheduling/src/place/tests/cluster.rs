@@ -154,15 +154,18 @@ impl Cluster {
         cluster
     }
 
-    /// One with whole pages of nodes that have the same amounts, and few allocations: such pages are ranked as one.
-    pub(super) fn of_like_nodes(dice: &mut Dice) -> Self {
+    /// One with whole pages of nodes and few allocations. Pages of the same amounts are ranked as one; of the others those that
+    /// come too late are turned away together.
+    pub(super) fn of_whole_pages(dice: &mut Dice) -> Self {
         let mut cluster = Self::random(dice);
-        let few_will_do = dice.once_in(2);
+        let (few_will_do, differ) = (dice.once_in(2), dice.once_in(2));
         let mut like = |first: &NodeIs| -> Vec<NodeIs> {
             let mut node = || NodeIs {
                 rack: (!dice.once_in(8)).then(|| dice.roll(4)),
                 class: dice.roll(3),
                 has_driver: dice.once_in(8) == few_will_do,
+                cpu_mhz: if differ { 500 * (1 + dice.roll(6) as u32) } else { first.cpu_mhz },
+                memory_mb: if differ { 3_000 } else { first.memory_mb },
                 ..first.clone()
             };
             (0..PAGE).map(|_| node()).collect()

@@ -297,16 +297,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_short_way_finds_it_among_many_like_nodes(seed: u64) {
+    fn the_short_way_finds_it_in_whole_pages(seed: u64) {
         let mut dice = Dice(seed);
-        let cluster = Cluster::of_like_nodes(&mut dice);
+        let cluster = Cluster::of_whole_pages(&mut dice);
         check_short_way(&mut dice, &cluster)?;
     }
 
     #[test]
-    fn a_naive_solver_finds_it_among_many_like_nodes(seed: u64) {
+    fn a_naive_solver_finds_it_in_whole_pages(seed: u64) {
         let mut dice = Dice(seed);
-        let cluster = Cluster::of_like_nodes(&mut dice);
+        let cluster = Cluster::of_whole_pages(&mut dice);
         check_naive(&mut dice, &cluster)?;
     }
 }

@@ -21,7 +21,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// on a quiet cluster waits for is committed before its tables are written.
 const GATHER_MIN: Duration = Duration::from_millis(100);
 /// Under load nothing is written before so many times as long have passed as the last took to write…
-const GATHER_TIMES: u32 = 4;
+const GATHER_TIMES: u32 = 8;
 /// …but no longer than this.
 const GATHER_MAX: Duration = Duration::from_secs(2);
 /// Bytes of the log read at once by an applier that finds the tables behind.

@@ -30,6 +30,10 @@ const LIMITS: Limits = Limits {
         ("synchronous_commit", "off"),
         // A plan made without knowing how long the arrays are would go through them once for each row.
         ("plan_cache_mode", "force_custom_plan"),
+        // Rows are found by their keys. To join a few thousand of them the planner would read a whole table, again and again
+        // while it grows.
+        ("enable_hashjoin", "off"),
+        ("enable_mergejoin", "off"),
     ],
 };
 

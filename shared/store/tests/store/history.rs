@@ -663,5 +663,25 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             Change::AllocsDeleted(ids([24])),
             plainly(common(version("web", 3, 1), 9, None), [22, 25]),
         ],
+        // What the servers change of a version, with a name that comes and goes.
+        vec![fields("", None, false)],
+        vec![fields("named", Some("good"), false)],
+        vec![fields("still", Some("good"), true)],
+        vec![fields("no more", None, true)],
+        vec![fields("cut\0 short", None, true)],
+        vec![fields("", None, false)],
     ]
+}
+
+/// What the servers say of a version of `batch`.
+fn fields(description: &str, tag_name: Option<&str>, stable: bool) -> Change {
+    let tag =
+        |name: &str| JobVersionTag { name: name.into(), description: "why".into(), tagged_time: at(30) };
+    Change::JobFields(JobFields {
+        key: version("batch", 22, 0),
+        status: if stable { JobStatus::Running } else { JobStatus::Pending },
+        status_description: description.into(),
+        stable,
+        version_tag: tag_name.map(tag),
+    })
 }

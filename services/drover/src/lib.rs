@@ -1,6 +1,7 @@
 //! The one binary: starts the services, alone or several in a process, and is the command line for people.
 
 mod agent_command;
+mod allocator;
 mod args;
 mod cli;
 mod cluster;
@@ -18,12 +19,9 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, Command};
 
-/// Many small pieces that live long, on several threads: figures in `docs/architecture.md`.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Does what the process's arguments say.
 pub fn main() -> ExitCode {
+    allocator::keep_memory();
     let mut tree = Cli::command();
     let arguments = cli::flags::normalised(&tree, std::env::args_os());
     let parsed = tree.try_get_matches_from_mut(&arguments).and_then(|matches| {

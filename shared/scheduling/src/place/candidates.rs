@@ -10,7 +10,7 @@ use super::demand::common_share;
 use super::standings::{Alike, Standings};
 use super::turns::Turns;
 use super::world::World;
-use crate::columns::places;
+use crate::columns::{are_alike, places};
 use crate::feasible::{Asked, Counted, Distinct, Volumes};
 use crate::hash;
 use crate::preempt;
@@ -236,14 +236,16 @@ impl<'a> Candidates<'a> {
         let mut alike: Vec<Alike> = Vec::new();
         self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
-            let word = self.feasible[number] & world.room.fitting(number, self.ask.demand);
+            let (page, used) = (world.pages[number], world.room.used(number));
+            let is_alike = are_alike(page, used);
+            let word = self.feasible[number] & world.room.fitting(number, self.ask.demand, is_alike);
             self.roomy[number] = word;
             if word == 0 {
                 continue;
             }
             let is_offered = self.ask.decides_score();
             if !is_offered {
-                self.ranking.fit_page(world.pages[number], world.room.used(number), &mut fits);
+                self.ranking.fit_page(page, used, is_alike, &mut fits);
             }
             let is_bare = self.affinity.is_empty() && others.is_zero(number);
             // Where there is nothing else to say of its nodes, a page is ranked as one.
@@ -255,7 +257,6 @@ impl<'a> Candidates<'a> {
                 }
                 continue;
             }
-            let (page, used) = (world.pages[number], world.room.used(number));
             let mut nodes = word;
             if is_bare && !is_offered && self.spreads.is_none() {
                 // Most are turned away by their scores alone, all of a page at once.

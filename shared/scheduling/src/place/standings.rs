@@ -169,6 +169,9 @@ impl Standings {
         });
         let pages: Vec<(usize, PageTurns, u64)> = in_turn.collect();
         for round in 0..u64::BITS {
+            if entered.iter().all(Option::is_none) {
+                break;
+            }
             for (number, turns, _) in pages.iter().filter(|(.., rounds)| rounds >> round & 1 != 0) {
                 let place = turns.place(round);
                 let slot = (number * PAGE + place) as u32;
@@ -183,9 +186,6 @@ impl Standings {
                     *count = None;
                     self.heaps[of(tuple)].turn_away(Entry::least_of(rank, round));
                 }
-            }
-            if entered.iter().all(Option::is_none) {
-                break;
             }
         }
     }

@@ -15,7 +15,7 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
-use crate::columns::{are_alike, word_of};
+use crate::columns::word_of;
 
 use affinity::Affinities;
 pub(crate) use power::ten_to;
@@ -80,12 +80,14 @@ impl PageFits {
         self.alike.filter(|_| self.is_same).map(|(.., fit)| fit)
     }
 
-    /// The places where it is at least so many steps ([`Sum`]).
+    /// The places where it is at least so many steps ([`Sum`]), and perhaps some where it is nearly so.
     pub(crate) fn at_least(&self, steps: i64) -> u64 {
         if let Some(fit) = self.same() {
             return if to_steps(fit.fitness) >= steps { u64::MAX } else { 0 };
         }
-        word_of(&self.fitness.map(|fitness| u8::from(to_steps(fitness) >= steps)))
+        // Not rounded, which is done for one at a time: those that are just short of it come along.
+        let least = (steps as f64 - 1.0) / STEPS;
+        word_of(&self.fitness.map(|fitness| u8::from(fitness >= least)))
     }
 }
 
@@ -213,10 +215,10 @@ impl<'a> Ranking<'a> {
     }
 
     /// How well each node of a page suits that has `used` in use. In several loops over the page, so that each can be done
-    /// for several nodes at once.
-    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, fits: &mut PageFits) {
-        fits.is_same = are_alike(page, used);
-        if fits.is_same {
+    /// for several nodes at once; for one only where all are alike.
+    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, is_alike: bool, fits: &mut PageFits) {
+        fits.is_same = is_alike;
+        if is_alike {
             let (has, used) = (page.capacity(0), used.at(0));
             if !matches!(fits.alike, Some((had, had_used, _)) if (had, had_used) == (has, used)) {
                 fits.alike = Some((has, used, self.fit(page, 0, used, self.ask)));

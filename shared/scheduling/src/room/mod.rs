@@ -16,7 +16,7 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
-use crate::columns::{are_alike, word_of};
+use crate::columns::word_of;
 
 use cores::CoreBook;
 use devices::DeviceBook;
@@ -148,10 +148,10 @@ impl<'a> Room<'a> {
         })
     }
 
-    /// The places of a page on which the amounts fit.
-    pub(crate) fn fitting(&self, page: usize, ask: Demand) -> u64 {
+    /// The places of a page on which the amounts fit; one is looked at where all are alike.
+    pub(crate) fn fitting(&self, page: usize, ask: Demand, is_alike: bool) -> u64 {
         let (page, used) = (self.pages[page], self.used(page));
-        if are_alike(page, used) {
+        if is_alike {
             return if short_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
         }
         // A byte a place first, so that several are compared at once.

@@ -156,6 +156,10 @@ async fn everything(
             Some((node, boot)) => is_ready(&cluster, node, boot).await,
             None => applier_answers(&cluster.bus).await,
         }
+        // The API names a leader once it has heard of one, which the first announcement after that may bring.
+        while cluster.bus.contact().head().is_none() {
+            tokio::time::sleep(PROBE_AGAIN_AFTER).await;
+        }
         announce(address, dir);
         std::future::pending::<()>().await;
     };

@@ -222,10 +222,14 @@ func files(client *api.Client, alloc *api.Allocation) {
 		names = append(names, entry.Name)
 	}
 	expect(strings.Contains(strings.Join(names, " "), taskName), "files: %v", names)
-	reader, err := client.AllocFS().Cat(alloc, "alloc/logs/"+taskName+".stdout.0", nil)
-	must("read a file", err)
-	content, err := io.ReadAll(reader)
-	must("read a file to its end", err)
+	// A task runs before it has said anything.
+	var content []byte
+	for begun := time.Now(); !strings.Contains(string(content), greeting) && time.Since(begun) < patience; {
+		reader, err := client.AllocFS().Cat(alloc, "alloc/logs/"+taskName+".stdout.0", nil)
+		must("read a file", err)
+		content, err = io.ReadAll(reader)
+		must("read a file to its end", err)
+	}
 	expect(strings.Contains(string(content), greeting), "the file holds %q", content)
 	say("looked at its files")
 }

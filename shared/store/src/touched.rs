@@ -15,8 +15,6 @@ use state::UnblockKey;
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) job_versions: BTreeSet<JobVersionKey>,
-    /// Versions of which only the servers' own fields changed; they may be among those above, too.
-    pub(crate) job_fields: BTreeSet<JobVersionKey>,
     /// Jobs that were deleted, with all the versions and sources that they had then.
     pub(crate) jobs_deleted: BTreeSet<JobKey>,
     /// Versions whose sources were.
@@ -63,7 +61,7 @@ impl Touched {
                 self.job_versions.insert(job.version_key());
             }
             Change::JobFields(fields) => {
-                self.job_fields.insert(fields.key.clone());
+                self.job_versions.insert(fields.key.clone());
             }
             Change::JobVersionsDeleted(keys) => self.job_versions.extend(keys.iter().cloned()),
             Change::JobDeleted(key) => {

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use futures::TryStreamExt;
 use model::alloc::GroupSummary;
 use model::change::{Change, JobSummary};
-use model::job::{Job, JobStatus};
-use model::{EvalId, Index, JobKey, JobVersionKey, Text};
+use model::job::Job;
+use model::{EvalId, Index, JobKey, JobVersionKey};
 use sqlx::postgres::PgConnection;
 use state::State;
 
-use super::{CHUNK_ROWS, chunks, column, decode, encode, int, sort_out, text};
-use crate::error::{Error, database, unreadable};
+use super::{chunks, column, decode, encode, int, sort_out, text};
+use crate::error::{Error, database};
 use crate::head;
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -42,42 +42,11 @@ async fn project_versions(
     delete_jobs(transaction, &touched.jobs_deleted.iter().collect::<Vec<_>>()).await?;
     let (present, gone) = sort_out(&touched.job_versions, |key| after.job_version(key));
     delete_versions(transaction, &gone).await?;
-    let mut whole: Vec<&Job> = present.into_iter().map(AsRef::as_ref).collect();
-    let changed = touched.job_fields.difference(&touched.job_versions);
-    let changed = changed.filter_map(|key| after.job_version(key)).map(AsRef::as_ref);
-    let (in_columns, others): (Vec<&Job>, Vec<&Job>) = changed.partition(|job| fits_columns(job));
-    whole.extend(others);
-    for jobs in in_columns.chunks(CHUNK_ROWS) {
-        if update_versions(transaction, jobs).await? < jobs.len() as u64 {
-            whole.extend(jobs);
-        }
-    }
-    for (jobs, bodies) in chunks(&whole, |job| body(job)) {
+    let present: Vec<&Job> = present.into_iter().map(AsRef::as_ref).collect();
+    for (jobs, bodies) in chunks(&present, encode) {
         upsert_versions(transaction, jobs, &bodies).await?;
     }
     Ok(())
-}
-
-/// A version as its row keeps it: without what columns hold, and what changes while it runs. So only those are written then.
-fn body(job: &Job) -> Vec<u8> {
-    let is_exact = is_exact(&job.status_description);
-    encode(&Job {
-        status: JobStatus::default(),
-        status_description: if is_exact { Text::default() } else { Text::clone(&job.status_description) },
-        stable: false,
-        modify_index: Index::ZERO,
-        ..Job::clone(job)
-    })
-}
-
-/// Whether a column holds all of a text.
-fn is_exact(value: &str) -> bool {
-    text(value).len() == value.len()
-}
-
-/// Whether columns hold all that the servers change of a version.
-fn fits_columns(job: &Job) -> bool {
-    job.version_tag.is_none() && is_exact(&job.status_description)
 }
 
 async fn delete_jobs(transaction: &mut PgConnection, gone: &[&JobKey]) -> Result<(), Error> {
@@ -162,43 +131,10 @@ async fn upsert_versions(
     .map_err(database("write versions of jobs"))
 }
 
-/// Writes what the servers changed of versions that are there and have no tag; how many of them that were.
-async fn update_versions(transaction: &mut PgConnection, jobs: &[&Job]) -> Result<u64, Error> {
-    sqlx::query!(
-        "update jobs set status = rows.status, status_description = rows.status_description, stable = rows.stable,
-            modify_index = rows.modify_index
-        from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bool[],
-            $8::bigint[])
-            as rows (namespace, job_id, create_index, version, status, status_description, stable, modify_index)
-        where (jobs.namespace, jobs.job_id, jobs.create_index, jobs.version)
-            = (rows.namespace, rows.job_id, rows.create_index, rows.version) and jobs.version_tag is null",
-        &column(jobs, |job| text(&job.spec.namespace)) as &[&str],
-        &column(jobs, |job| text(&job.spec.id)) as &[&str],
-        &column(jobs, |job| int(job.create_index.0)),
-        &column(jobs, |job| int(job.version)),
-        &column(jobs, |job| job.status.as_str()) as &[&str],
-        &column(jobs, |job| text(&job.status_description)) as &[&str],
-        &column(jobs, |job| job.stable),
-        &column(jobs, |job| int(job.modify_index.0)),
-    )
-    .execute(transaction)
-    .await
-    .map(|written| written.rows_affected())
-    .map_err(database("write changes of jobs"))
-}
-
 async fn load_versions(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
-    let rows = sqlx::query!("select status, status_description, stable, modify_index, body from jobs");
-    let mut rows = rows.fetch(transaction);
-    while let Some(row) = rows.try_next().await.map_err(database("read versions of jobs"))? {
-        let mut job: Job = decode("version of a job", &row.body)?;
-        job.status = row.status.parse().map_err(unreadable("version of a job"))?;
-        if text(&job.status_description) != row.status_description {
-            job.status_description = row.status_description.into();
-        }
-        job.stable = row.stable;
-        job.modify_index = head::index(row.modify_index);
-        into.push(Change::Job(Box::new(job)))?;
+    let mut bodies = sqlx::query_scalar!("select body from jobs").fetch(transaction);
+    while let Some(body) = bodies.try_next().await.map_err(database("read versions of jobs"))? {
+        into.push(Change::Job(decode("version of a job", &body)?))?;
     }
     Ok(())
 }

@@ -232,6 +232,7 @@ impl<'a> Candidates<'a> {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
         let mut standings = Standings::new(world.pages.len(), tuples, most);
         let others = world.of_group(self.number);
+        let is_offered = self.ask.decides_score();
         let mut fits = PageFits::default();
         let mut alike: Vec<Alike> = Vec::new();
         self.roomy.resize(self.feasible.len(), 0);
@@ -243,7 +244,6 @@ impl<'a> Candidates<'a> {
             if word == 0 {
                 continue;
             }
-            let is_offered = self.ask.decides_score();
             if !is_offered {
                 self.ranking.fit_page(page, used, is_alike, &mut fits);
             }

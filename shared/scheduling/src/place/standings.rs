@@ -55,7 +55,8 @@ impl Heap {
         self.lined_up.push(entry);
         if self.lined_up.len() >= most.saturating_mul(2).max(SORTED_OUT_MIN) {
             let (_, best_away, _) = self.lined_up.select_nth_unstable_by(most, |left, right| right.cmp(left));
-            self.sent_away = self.sent_away.max(Some(*best_away));
+            let best_away = *best_away;
+            self.turn_away(best_away);
             self.lined_up.truncate(most);
         }
     }

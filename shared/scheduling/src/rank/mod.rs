@@ -80,11 +80,10 @@ impl PageFits {
         self.alike.filter(|_| self.is_same).map(|(.., fit)| fit)
     }
 
-    /// The places where it is at least so many steps ([`Sum`]), and perhaps some where it is nearly so.
+    /// Of nodes that are not alike the places where it is at least so many steps ([`Sum`]), and perhaps some where it is
+    /// nearly so.
     pub(crate) fn at_least(&self, steps: i64) -> u64 {
-        if let Some(fit) = self.same() {
-            return if to_steps(fit.fitness) >= steps { u64::MAX } else { 0 };
-        }
+        debug_assert!(!self.is_same, "they were found alike, and not looked at one by one");
         // Not rounded, which is done for one at a time: those that are just short of it come along.
         let least = (steps as f64 - 1.0) / STEPS;
         word_of(&self.fitness.map(|fitness| u8::from(fitness >= least)))

@@ -85,6 +85,7 @@ impl Reporter {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut sending: Option<Sending> = None;
         loop {
+            let mut is_tick = false;
             tokio::select! {
                 told = inbox.recv() => match told {
                     Some(told) => self.reports.take(told),
@@ -101,10 +102,10 @@ impl Reporter {
                         self.queue_all(since);
                     }
                 }
-                _ = ticks.tick() => {}
+                _ = ticks.tick() => is_tick = true,
             }
             if sending.is_none() && *self.context.contacted.borrow() {
-                sending = self.next();
+                sending = self.next(is_tick);
             }
         }
     }
@@ -126,12 +127,16 @@ impl Reporter {
         Report { id: *node, secret: secret.clone(), boot: *boot, all_since: None, allocs }
     }
 
-    fn next(&mut self) -> Option<Sending> {
+    /// What is to be sent now, if anything: what the servers asked for at any moment, all else when it is time to look.
+    fn next(&mut self, is_tick: bool) -> Option<Sending> {
         if self.not_before.is_some_and(|at| clock::monotonic() < at) {
             return None;
         }
         if let Some(report) = self.queue.pop_front() {
             return Some(self.send(report));
+        }
+        if !is_tick {
+            return None;
         }
         self.ticks += 1;
         match self.reports.urgency()? {

@@ -15,7 +15,7 @@ use bus::{Bus, RequestError};
 use model::node::Secret;
 use model::{AllocId, Index, Nanos, NodeId, Timestamp};
 use telemetry::clock;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use wire::node::{
     AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs, WorkIndex,
@@ -164,7 +164,7 @@ impl Agent {
             register,
             is_registered: false,
             start,
-            node: SimNode::new(start),
+            node: SimNode::new(start, clock::now()),
             woken,
             reporting: Vec::new(),
             late_reports: f64::from(args.late_reports) / 100.0,
@@ -192,7 +192,7 @@ impl Agent {
 
     /// Nothing runs any more, and its agent will be in its next boot.
     fn begin_anew(&mut self) {
-        self.node = SimNode::new(self.start);
+        self.node = SimNode::new(self.start, clock::now());
         self.reporting.clear();
         self.is_registered = false;
         Arc::make_mut(&mut self.register.spec).boot += 1;
@@ -213,25 +213,27 @@ impl Agent {
             }
             self.is_registered = true;
         }
-        // The first heartbeat makes it ready, and is due at once.
-        let mut next_beat = clock::monotonic();
-        let mut report_all = None;
-        let mut all_reported = None;
+        let (answers, answered) = watch::channel(None);
+        let all_reported = Notify::new();
+        let beats = self.beats(answers, &all_reported);
+        tokio::select! {
+            () = beats => self.is_registered = false,
+            () = self.work(answered, &all_reported) => {}
+        }
+    }
+
+    /// Works and reports, as long as it is registered.
+    async fn work(&mut self, mut answered: watch::Receiver<Option<NodeAnswer>>, all_reported: &Notify) {
+        let mut reported_since = None;
         loop {
+            let mut report_all = None;
             let due = self.node.poll_timeout().map(until);
             tokio::select! {
-                () = tokio::time::sleep_until(next_beat.into()) => {
-                    match self.beat().await {
-                        Ok(answer) => {
-                            next_beat = clock::monotonic() + Duration::from_millis(answer.ttl_ms.into());
-                            report_all = answer.report_all;
-                            self.work_to(answer.work_index).await;
-                        }
-                        Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-                            self.is_registered = false;
-                            return;
-                        }
-                        Err(_) => next_beat = clock::monotonic() + RETRY,
+                Ok(()) = answered.changed() => {
+                    let answer = answered.borrow_and_update().clone();
+                    if let Some(NodeAnswer { report_all: asked, work_index, .. }) = answer {
+                        report_all = asked;
+                        self.work_to(work_index).await;
                     }
                 }
                 changed = self.woken.index.changed() => {
@@ -246,18 +248,41 @@ impl Agent {
                 }
                 () = maybe_sleep(due) => {}
             }
-            let asked = report_all.take();
-            if self.report(asked).await && all_reported != asked {
+            if self.report(report_all).await && reported_since != report_all {
                 // As agents do, once for each time of asking: this one makes it ready.
-                all_reported = asked;
-                next_beat = clock::monotonic();
+                reported_since = report_all;
+                all_reported.notify_one();
             }
         }
     }
 
-    async fn beat(&self) -> Result<NodeAnswer, RequestError> {
+    /// Beats, whatever else it does, until it has to register again. The first one makes it ready, and is due at once.
+    fn beats<'a>(
+        &self,
+        answers: watch::Sender<Option<NodeAnswer>>,
+        hurry: &'a Notify,
+    ) -> impl Future<Output = ()> + use<'a> {
         let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
-        self.bus.request(Subject::NodeHeartbeat(self.id), &beat, HEARTBEAT_WITHIN).await
+        let bus = self.bus.clone();
+        async move {
+            loop {
+                let answer: Result<NodeAnswer, _> =
+                    bus.request(Subject::NodeHeartbeat(beat.id), &beat, HEARTBEAT_WITHIN).await;
+                let pause = match answer {
+                    Ok(answer) => {
+                        let ttl = Duration::from_millis(answer.ttl_ms.into());
+                        answers.send_replace(Some(answer));
+                        ttl
+                    }
+                    Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => return,
+                    Err(_) => RETRY,
+                };
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = hurry.notified() => {}
+                }
+            }
+        }
     }
 
     /// Fetches what changed, if anything did.

@@ -8,16 +8,30 @@ use model::alloc::{
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
 use wire::node::{AllocReport, News, Wake, Work, WorkAlloc, WorkAllocs, WorkIndex};
 
+/// How often an agent looks whether there is something to tell.
+const TICK: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
+/// What is not urgent waits until so much time has gone by since the last report.
+const RELAXED: Nanos = Nanos(5 * TICK.0);
+
 /// A node's allocations.
 #[derive(Debug)]
 pub(super) struct SimNode {
     start: Nanos,
+    /// When it looked first whether there was something to tell.
+    first_tick: Timestamp,
+    last_report: Timestamp,
     index: WorkIndex,
     allocs: HashMap<AllocId, SimAlloc>,
-    due: BTreeSet<(Timestamp, AllocId)>,
+    /// What is to be told at the first look after a moment.
+    urgent: Due,
+    /// What waits for others, but not for long.
+    typical: Due,
     /// Listed, and not yet told of.
     missing: HashSet<AllocId>,
 }
+
+/// When there is something to tell of which allocation.
+type Due = BTreeSet<(Timestamp, AllocId)>;
 
 /// An allocation that pretends.
 #[derive(Debug)]
@@ -40,13 +54,16 @@ pub(super) enum Asked {
 }
 
 impl SimNode {
-    /// One whose allocations run so long after it heard of them.
-    pub(super) fn new(start: Nanos) -> Self {
+    /// One that begins now, and whose allocations run so long after it heard of them.
+    pub(super) fn new(start: Nanos, now: Timestamp) -> Self {
         Self {
             start,
+            first_tick: now,
+            last_report: Timestamp::UNSET,
             index: WorkIndex::default(),
             allocs: HashMap::new(),
-            due: BTreeSet::new(),
+            urgent: Due::new(),
+            typical: Due::new(),
             missing: HashSet::new(),
         }
     }
@@ -65,11 +82,12 @@ impl SimNode {
     pub(super) fn take(&mut self, work: &Work, now: Timestamp) -> Asked {
         let listed: HashSet<AllocId> = work.allocs.iter().map(|(id, _)| *id).collect();
         self.allocs.retain(|id, _| listed.contains(id));
-        self.due.retain(|(_, id)| listed.contains(id));
+        self.urgent.retain(|(_, id)| listed.contains(id));
+        self.typical.retain(|(_, id)| listed.contains(id));
         if work.index.history != self.index.history {
             // What was reported before may be among what the servers lost.
             let told = self.allocs.iter().filter(|(_, alloc)| alloc.reports > 0);
-            self.due.extend(told.map(|(id, _)| (now, *id)));
+            self.urgent.extend(told.map(|(id, _)| (now, *id)));
         }
         let known = self.index.within(work.index.history);
         let news = work.allocs.iter().filter(|(_, index)| *index > known).map(|(id, _)| *id);
@@ -114,13 +132,13 @@ impl SimNode {
         if let Some(known) = self.allocs.get_mut(&alloc.id) {
             if !runs && !ended(known.status) {
                 known.status = ClientStatus::Complete;
-                self.due.insert((now, alloc.id));
+                self.urgent.insert((now, alloc.id));
             } else if alloc.client_status == ClientStatus::Unknown {
-                self.due.insert((now, alloc.id));
+                self.urgent.insert((now, alloc.id));
             }
             if deployment != known.health.map(|(deployment, _)| deployment) {
                 known.health = health(now.max(known.known_at + self.start));
-                self.due.extend(known.health.map(|(_, at)| (at, alloc.id)));
+                self.typical.extend(known.health.map(|(_, at)| (at, alloc.id)));
             }
             return;
         }
@@ -128,43 +146,58 @@ impl SimNode {
         let status = if runs { ClientStatus::Running } else { ClientStatus::Complete };
         let begins_or_ends = if runs { now + self.start } else { now };
         let health = health(begins_or_ends);
-        self.due.insert((begins_or_ends, alloc.id));
-        self.due.extend(health.map(|(_, at)| (at, alloc.id)));
+        self.urgent.insert((begins_or_ends, alloc.id));
+        self.typical.extend(health.map(|(_, at)| (at, alloc.id)));
         self.allocs.insert(alloc.id, SimAlloc { tasks, known_at: now, status, health, reports: 0 });
     }
 
     /// When there is next something to report.
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
-        self.due.first().map(|(due, _)| *due)
+        let urgent = self.urgent.first().map(|(due, _)| self.tick_from(*due));
+        let relaxed = |due: Timestamp| self.tick_from(due.max(self.last_report + RELAXED));
+        urgent.into_iter().chain(self.typical.first().map(|(due, _)| relaxed(*due))).min()
     }
 
-    /// What is to be reported by now; with `all`, of all allocations that are not at their end.
+    /// The first moment from then on at which it looks.
+    fn tick_from(&self, moment: Timestamp) -> Timestamp {
+        let since = (moment - self.first_tick).0.max(0);
+        self.first_tick + Nanos((since + TICK.0 - 1) / TICK.0 * TICK.0)
+    }
+
+    /// What is to be reported, if it is time to; with `all`, that and all allocations that are not at their end.
     pub(super) fn due(&mut self, now: Timestamp, all: bool) -> Vec<AllocReport> {
+        if !all && self.poll_timeout().is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        self.last_report = now;
         let is_live = |alloc: &SimAlloc| {
             alloc.status == ClientStatus::Running && now.0 - alloc.known_at.0 >= self.start.0
         };
         let live = self.allocs.iter().filter(|(_, alloc)| all && is_live(alloc));
         let mut ids: BTreeSet<AllocId> = live.map(|(id, _)| *id).collect();
-        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.due.remove(&(due, id));
-            ids.insert(id);
+        for due in [&mut self.urgent, &mut self.typical] {
+            while let Some((at, id)) = due.first().copied().filter(|(at, _)| *at <= now) {
+                due.remove(&(at, id));
+                ids.insert(id);
+            }
         }
+        let start = self.start;
         let report = |id| {
             let alloc = self.allocs.get_mut(&id)?;
             alloc.reports += 1;
-            Some(alloc.report(id, now))
+            Some(alloc.report(id, start, now))
         };
         ids.into_iter().filter_map(report).collect()
     }
 
     /// What was said did not arrive.
     pub(super) fn again(&mut self, ids: &[AllocId], at: Timestamp) {
-        self.due.extend(ids.iter().filter(|id| self.allocs.contains_key(id)).map(|id| (at, *id)));
+        self.urgent.extend(ids.iter().filter(|id| self.allocs.contains_key(id)).map(|id| (at, *id)));
     }
 }
 
 impl SimAlloc {
-    fn report(&self, id: AllocId, now: Timestamp) -> AllocReport {
+    fn report(&self, id: AllocId, start: Nanos, now: Timestamp) -> AllocReport {
         let running = self.status == ClientStatus::Running;
         let event = |time, kind| TaskEvent { time, fails_task: false, kind };
         let states = self.tasks.iter().map(|task| TaskState {
@@ -174,7 +207,7 @@ impl SimAlloc {
             events: vec![
                 event(self.known_at, TaskEventKind::Received),
                 event(self.known_at, TaskEventKind::TaskSetup { message: "Building Task Directory".into() }),
-                event(now, TaskEventKind::Started),
+                event(self.known_at + start, TaskEventKind::Started),
             ],
             ..TaskState::pending(task.clone())
         });
@@ -219,7 +252,7 @@ mod tests {
 
     /// One whose allocations run after a second.
     fn sim_node() -> SimNode {
-        SimNode::new(Nanos::SECOND)
+        SimNode::new(Nanos::SECOND, NOW)
     }
 
     /// Allocations of a group with two tasks.
@@ -288,6 +321,40 @@ mod tests {
         assert_eq!(states.iter().map(|task| &*task.task).collect::<Vec<_>>(), ["web", "log"]);
         assert!(states.iter().all(|task| task.state == TaskRunState::Running && task.events.len() == 3));
         assert_eq!(node.poll_timeout(), None, "it is said once");
+    }
+
+    #[test]
+    fn what_happens_between_two_looks_is_reported_together() {
+        let mut node = sim_node();
+        for (number, millis) in [(1, 10), (2, 150), (3, 210)] {
+            node.take(&work(4 + u64::from(number), &[1, 2, 3], told(&[(number, RUN)], false)), after(millis));
+        }
+        assert_eq!(node.poll_timeout(), Some(after(1_200)));
+        assert_eq!(reported(&mut node, after(1_199)), []);
+        let running = |number| (id(number), ClientStatus::Running);
+        assert_eq!(reported(&mut node, after(1_200)), [running(1), running(2)]);
+        assert_eq!(node.poll_timeout(), Some(after(1_400)));
+        assert_eq!(reported(&mut node, after(1_400)), [running(3)]);
+    }
+
+    #[test]
+    fn health_waits_a_second_for_what_cannot_wait() {
+        let mut node = sim_node();
+        let mut first = told(&[(1, RUN)], false);
+        let common = Arc::make_mut(&mut first.commons[0].common);
+        common.deployment_id = Some(DeploymentId::from_bytes([1; 16]));
+        node.take(&work(5, &[1], first), NOW);
+        assert_eq!(reported(&mut node, after(1_000)).len(), 1);
+        node.take(&work(6, &[1, 2], told(&[(2, RUN)], false)), after(4_500));
+        assert_eq!(reported(&mut node, after(5_600)).len(), 1);
+        // Healthy at 6,000, and the last report was at 5,600.
+        assert_eq!(node.poll_timeout(), Some(after(6_600)));
+        node.take(&work(7, &[1, 2, 3], told(&[(3, RUN)], false)), after(5_100));
+        assert_eq!(node.poll_timeout(), Some(after(6_200)));
+        let reports = node.due(after(6_200), false);
+        let told: Vec<_> = reports.iter().map(|report| (report.id, report.health.is_some())).collect();
+        assert_eq!(told, [(id(1), true), (id(3), false)]);
+        assert_eq!(node.poll_timeout(), None);
     }
 
     #[test]

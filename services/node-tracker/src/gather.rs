@@ -1,4 +1,5 @@
-//! Commands that carry what many nodes say: while one is on its way, the next one is gathered (N-7.6).
+//! Commands that carry what many nodes say: while one is on its way, and for a moment after it went out, the next one is
+//! gathered (N-7.6).
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use bus::{Bus, CommandError};
 use model::{Epoch, Index, NodeId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 use wire::command::{Command, Done, NodeReport, NodeSign, ReportAllocs, UpdateNodes};
 use wire::{Refusal, RefusalKind};
 
@@ -19,8 +21,10 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(20);
 const WAITING: usize = 4096;
 /// The most nodes in one command.
 const NODES_MAX: usize = 4096;
-/// About how many bytes of reports go into one command.
-const BYTES: usize = 2 << 20;
+/// About how many bytes of reports go into one command; larger ones would hold up all others.
+const BYTES: usize = 1 << 20;
+/// The commands of one kind go out so far apart, unless they are full (N-7.6).
+const PACE: Duration = Duration::from_millis(50);
 
 /// The index at which what a node said was taken, or why it was not: [`RefusalKind::NotReady`] where the command was
 /// carried out without this node's part.
@@ -89,14 +93,17 @@ async fn send<T>(
     bus: Bus,
     command: impl Fn(Vec<(NodeId, T)>) -> Command,
 ) {
+    let mut next_at = Instant::now();
     while let Some(first) = sayings.recv().await {
         let mut bytes = first.bytes;
         let mut gathered = vec![first];
         while gathered.len() < NODES_MAX && bytes < BYTES {
-            let Ok(next) = sayings.try_recv() else { break };
+            // What has been said by then comes along, also where that moment is past.
+            let Ok(Some(next)) = timeout_at(next_at, sayings.recv()).await else { break };
             bytes += next.bytes;
             gathered.push(next);
         }
+        next_at = Instant::now() + PACE;
         let (said, replies): (Vec<_>, Vec<_>) =
             gathered.into_iter().map(|one| ((one.node, one.said), (one.node, one.reply))).unzip();
         let answer = bus.command(&command(said), COMMAND_WITHIN).await;

@@ -2,11 +2,13 @@
 //! answer says the same (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use bus::Bus;
 use model::change::Change;
 use model::{AllocId, NodeId};
 use state::{Followed, Follower, NodeRef, State, Step};
+use tokio::time::sleep;
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
 
@@ -14,10 +16,13 @@ use crate::hand_out;
 use crate::measure;
 use crate::work::{Shares, news};
 
+/// After agents were woken, what changes for so long is told together: the fullest nodes get allocations with every plan.
+const PACE: Duration = Duration::from_millis(20);
+
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
-        let woken: Vec<(NodeId, Wake)> = match follower.next().await {
+        let woken: Vec<(NodeId, Wake)> = match follower.next_all().await {
             // Nobody knows what changed, or whom the tracker before this one did not reach.
             Followed::Reset(state) => {
                 let work_index =
@@ -27,6 +32,9 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
             }
             Followed::Step(step) => wakes(&step),
         };
+        if woken.is_empty() {
+            continue;
+        }
         measure::woken(woken.len());
         for (node, mut wake) in woken {
             if let Some(news) = &mut wake.news {
@@ -35,6 +43,7 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
             // Not sent is as good as lost.
             let _ = bus.publish(Subject::AgentWake(node), &wake).await;
         }
+        sleep(PACE).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use model::change::{Change, ChangeSet};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::{self, error::TryRecvError};
 
 use crate::replica::Snapshot;
 use crate::tables::State;
@@ -45,6 +45,13 @@ impl Step {
     /// A step from one state to another by all of `sets`.
     pub fn new(before: Snapshot, sets: Vec<Arc<ChangeSet>>, after: Snapshot) -> Self {
         Self { before, sets: sets.into(), after, one_by_one: Arc::default() }
+    }
+
+    /// This step and those that follow it, as one.
+    fn with(self, later: &[Self]) -> Self {
+        let Some(last) = later.last() else { return self };
+        let sets = [&self].into_iter().chain(later).flat_map(|step| step.sets.iter().cloned()).collect();
+        Self::new(self.before, sets, Arc::clone(&last.after))
     }
 
     /// All that changed, in its order.
@@ -155,6 +162,27 @@ impl Follower {
         {
             return followed;
         }
+        self.begin()
+    }
+
+    /// What comes next with all that has come by then, as one step; else as [`Self::next`].
+    pub async fn next_all(&mut self) -> Followed {
+        let Followed::Step(first) = self.next().await else { return self.begin() };
+        let mut later = Vec::new();
+        while let Some(told) = &mut self.told {
+            match told.try_recv() {
+                Ok(Followed::Step(step)) => later.push(step),
+                Err(TryRecvError::Empty) => break,
+                Ok(Followed::Reset(_)) | Err(TryRecvError::Lagged(_) | TryRecvError::Closed) => {
+                    return self.begin();
+                }
+            }
+        }
+        Followed::Step(first.with(&later))
+    }
+
+    /// Forgets what was told, and begins with the newest state.
+    fn begin(&mut self) -> Followed {
         let writing = self.newest.write();
         self.told = Some(self.newest.followers.subscribe());
         Followed::Reset(writing.snapshot())

@@ -34,7 +34,7 @@ const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set
 pub const WORK_BYTES_MAX: usize = 512 << 10;
 /// The most of the same that comes along with a wake ([`News`](crate::node::News)): all nodes may be woken at once, so
 /// what is larger is fetched by each in its time.
-pub const NEWS_BYTES_MAX: usize = 16 << 10;
+pub const NEWS_BYTES_MAX: usize = 64 << 10;
 
 /// How large a buffer for encoding may be and still be kept.
 const ENCODED_BYTES_MAX: usize = 256 << 10;

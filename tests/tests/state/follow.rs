@@ -23,9 +23,18 @@ fn loaded(index: u64) -> State {
 
 /// What the follower is told so far: `reset 1`, `1 to 2`.
 fn told(follower: &mut Follower) -> Vec<String> {
+    told_by(follower, async |follower| follower.next().await)
+}
+
+/// The same, where all that has come is one.
+fn told_together(follower: &mut Follower) -> Vec<String> {
+    told_by(follower, async |follower| follower.next_all().await)
+}
+
+fn told_by(follower: &mut Follower, next: impl AsyncFn(&mut Follower) -> Followed) -> Vec<String> {
     let mut context = Context::from_waker(Waker::noop());
     let mut told = Vec::new();
-    while let Poll::Ready(followed) = Box::pin(follower.next()).as_mut().poll(&mut context) {
+    while let Poll::Ready(followed) = Box::pin(next(follower)).as_mut().poll(&mut context) {
         told.push(match followed {
             Followed::Reset(state) => format!("reset {}", state.index()),
             Followed::Step(step) => {
@@ -121,6 +130,29 @@ fn whoever_falls_behind_begins_anew_beside_those_who_do_not() {
     let last = [format!("{TOO_MANY} to {}", TOO_MANY + 1)];
     assert_eq!(told(&mut slow), last);
     assert_eq!(told(&mut quick), last);
+}
+
+#[test]
+fn what_has_come_is_told_together_where_that_is_asked() {
+    let replica = Replica::new(State::default());
+    let mut follower = replica.follow();
+    assert_eq!(told_together(&mut follower), ["reset 0"]);
+    for index in 1..=5 {
+        replica.apply(sets([index])).unwrap();
+    }
+    assert_eq!(told_together(&mut follower), ["0 to 5"]);
+    replica.apply(sets([6])).unwrap();
+    assert_eq!(told_together(&mut follower), ["5 to 6"]);
+    replica.apply(sets([7])).unwrap();
+    assert!(replica.catch_up(loaded(9)));
+    replica.apply(sets([10])).unwrap();
+    assert_eq!(told_together(&mut follower), ["reset 10"], "what came before a new beginning is over");
+    for index in 11..=TOO_MANY {
+        replica.apply(sets([index])).unwrap();
+    }
+    assert_eq!(told_together(&mut follower), [format!("reset {TOO_MANY}")]);
+    replica.apply(sets([TOO_MANY + 1])).unwrap();
+    assert_eq!(told_together(&mut follower), [format!("{TOO_MANY} to {}", TOO_MANY + 1)]);
 }
 
 #[test]

@@ -47,6 +47,21 @@ pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
     page.is_even() && (used.is_empty() || used_alike())
 }
 
+/// The places of a page whose nodes have, and have in use, as much compute and memory as the one at a place.
+pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
+    let mut same = [1; PAGE];
+    let columns: &[&[u32; PAGE]] = match page.is_even() {
+        true => &[&used.cpu_mhz, &used.memory_mb],
+        false => &[&used.cpu_mhz, &used.memory_mb, &page.cpu_mhz, &page.memory_mb],
+    };
+    for column in columns {
+        for (same, value) in same.iter_mut().zip(*column) {
+            *same &= u8::from(*value == column[place]);
+        }
+    }
+    word_of(&same)
+}
+
 /// The places of a page that have a value in a column.
 pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
     word_of(&column.map(|other| u8::from(other == value)))

@@ -6,8 +6,9 @@ use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodePage, PAGE};
 
+use super::alike::AlikeNodes;
 use super::demand::common_share;
-use super::standings::{Alike, Standings};
+use super::standings::Standings;
 use super::turns::Turns;
 use super::world::World;
 use crate::columns::{are_alike, places};
@@ -234,31 +235,25 @@ impl<'a> Candidates<'a> {
         let others = world.of_group(self.number);
         let is_offered = self.ask.decides_score();
         let mut fits = PageFits::default();
-        let mut alike: Vec<Alike> = Vec::new();
+        let mut alike = AlikeNodes::default();
         self.roomy.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let (page, used) = (world.pages[number], world.room.used(number));
             let is_alike = are_alike(page, used);
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand, is_alike);
             self.roomy[number] = word;
-            if word == 0 {
+            let is_bare = !is_offered && self.affinity.is_empty() && others.is_zero(number);
+            let mut nodes = match is_bare {
+                true => alike.take(&self.ranking, (number, page, used), word, is_alike),
+                false => word,
+            };
+            if nodes == 0 {
                 continue;
             }
             if !is_offered {
-                self.ranking.fit_page(page, used, is_alike, &mut fits);
+                self.ranking.fit_page(page, used, nodes, &mut fits);
             }
-            let is_bare = self.affinity.is_empty() && others.is_zero(number);
-            // Where there is nothing else to say of its nodes, a page is ranked as one.
-            if let Some(fit) = fits.same().filter(|_| is_bare && !is_offered) {
-                let rank = self.ranking.rank(&Merits { fit, ..Merits::default() });
-                match alike.iter_mut().rfind(|alike| alike.rank == rank) {
-                    Some(alike) => alike.pages.push((number, word)),
-                    None => alike.push(Alike { rank, pages: vec![(number, word)] }),
-                }
-                continue;
-            }
-            let mut nodes = word;
-            if is_bare && !is_offered && self.spreads.is_none() {
+            if is_bare && self.spreads.is_none() {
                 // Most are turned away by their scores alone, all of a page at once.
                 nodes &= fits.at_least(standings.least_steps());
             }
@@ -279,7 +274,9 @@ impl<'a> Candidates<'a> {
         }
         let spreads = &mut self.spreads;
         let mut tuple = |slot| spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
-        alike.iter().for_each(|alike| standings.line_up_alike(alike, self.turns, &mut tuple));
+        for alike in alike.best_first() {
+            standings.line_up_alike(&alike, self.turns, &mut tuple);
+        }
         standings.open(self.spreads.as_ref());
         self.standings = Some(standings);
         self.unsettled.clear();

@@ -3,6 +3,7 @@
 //! [`Placer`] is what an attempt asks. Whatever the plan does goes through it, so that every placement sees what those
 //! before it left: room, ports, distinct rules, spreads, victims.
 
+mod alike;
 mod candidates;
 mod demand;
 mod reasons;

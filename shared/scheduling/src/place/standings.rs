@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use state::PAGE;
 
+use super::alike::Alike;
 use super::turns::{self, PageTurns, Turns};
 use crate::columns::Numbers;
 use crate::rank::{Level, Rank, Spreads, Sum};
@@ -92,13 +93,6 @@ impl Entry {
         let Rank { sum, alignment } = rank;
         Self { steps: sum.steps, alignment, tie: turns::least_tie(round), slot: 0, stamp: 0 }
     }
-}
-
-/// Nodes of one rank: pages by number, with the places of those that are meant.
-#[derive(Debug)]
-pub(super) struct Alike {
-    pub(super) rank: Rank,
-    pub(super) pages: Vec<(usize, u64)>,
 }
 
 /// The tuples by level.

@@ -15,7 +15,7 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
-use crate::columns::word_of;
+use crate::columns::{places, word_of};
 
 use affinity::Affinities;
 pub(crate) use power::ten_to;
@@ -27,6 +27,8 @@ const FITNESS_MAX: f64 = 18.0;
 const FULL: f64 = 20.0;
 /// Scores are compared in steps, of which this many make one: those that differ by less are equal (design §8).
 const STEPS: f64 = 1e12;
+/// So few nodes of a page are rather looked at one by one.
+const FEW: u32 = 8;
 /// How much tightness counts beside alignment, which counts as one (`docs/architecture.md`).
 const TIGHTNESS_BESIDE_ALIGNMENT: f64 = 0.2;
 
@@ -58,32 +60,22 @@ pub(crate) struct Fit {
     pub(crate) alignment: f64,
 }
 
-/// How well each node of a page suits; filled for one page after the other. Alignments are not among it: few nodes come so
-/// far that theirs decides.
+/// How well nodes of a page suit; filled for one page after the other. Alignments are not among it: few nodes come so far
+/// that theirs decides.
 #[derive(Debug)]
 pub(crate) struct PageFits {
-    /// What all of them have and use, and how well they suit, of the last page on which they are alike.
-    alike: Option<(Demand, Demand, Fit)>,
-    is_same: bool,
     fitness: [f64; PAGE],
 }
 
 impl Default for PageFits {
     fn default() -> Self {
-        Self { alike: None, is_same: false, fitness: [0.0; PAGE] }
+        Self { fitness: [0.0; PAGE] }
     }
 }
 
 impl PageFits {
-    /// How well every node suits, if they are alike.
-    pub(crate) fn same(&self) -> Option<Fit> {
-        self.alike.filter(|_| self.is_same).map(|(.., fit)| fit)
-    }
-
-    /// Of nodes that are not alike the places where it is at least so many steps ([`Sum`]), and perhaps some where it is
-    /// nearly so.
+    /// The places where it is at least so many steps ([`Sum`]), and perhaps some where it is nearly so.
     pub(crate) fn at_least(&self, steps: i64) -> u64 {
-        debug_assert!(!self.is_same, "they were found alike, and not looked at one by one");
         // Not rounded, which is done for one at a time: those that are just short of it come along.
         let least = (steps as f64 - 1.0) / STEPS;
         word_of(&self.fitness.map(|fitness| u8::from(fitness >= least)))
@@ -213,18 +205,16 @@ impl<'a> Ranking<'a> {
         self.affinities.as_ref()
     }
 
-    /// How well each node of a page suits that has `used` in use. In several loops over the page, so that each can be done
-    /// for several nodes at once; for one only where all are alike.
-    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, is_alike: bool, fits: &mut PageFits) {
-        fits.is_same = is_alike;
-        if is_alike {
-            let (has, used) = (page.capacity(0), used.at(0));
-            if !matches!(fits.alike, Some((had, had_used, _)) if (had, had_used) == (has, used)) {
-                fits.alike = Some((has, used, self.fit(page, 0, used, self.ask)));
+    /// How well some nodes of a page suit that has `used` in use. Where they are many, in several loops over the page, so
+    /// that each can be done for several nodes at once; what is then found of others says nothing.
+    pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, nodes: u64, fits: &mut PageFits) {
+        let PageFits { fitness } = fits;
+        if nodes.count_ones() <= FEW {
+            for place in places(nodes) {
+                fitness[place] = self.fit_as_asked(page, place, used.at(place)).fitness;
             }
             return;
         }
-        let PageFits { fitness, .. } = fits;
         let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
         match self.algorithm {
             SchedulerAlgorithm::Align => {
@@ -250,14 +240,17 @@ impl<'a> Ranking<'a> {
     /// What [`Self::fit_page`] found of one node, with its alignment.
     #[inline]
     pub(crate) fn fit_of(&self, fits: &PageFits, page: &NodePage, used: &Usage, place: usize) -> Fit {
-        fits.same().unwrap_or_else(|| {
-            let left = left(amounts_at(page, place), Amounts::of(used.at(place)));
-            let alignment = self.scale.alignment(left, Amounts::of(self.ask));
-            Fit { fitness: fits.fitness[place], alignment }
-        })
+        let left = left(amounts_at(page, place), Amounts::of(used.at(place)));
+        let alignment = self.scale.alignment(left, Amounts::of(self.ask));
+        Fit { fitness: fits.fitness[place], alignment }
     }
 
     /// The same for one node of a page that has `used` in use, to the last bit.
+    pub(crate) fn fit_as_asked(&self, page: &NodePage, place: usize, used: Demand) -> Fit {
+        self.fit(page, place, used, self.ask)
+    }
+
+    /// The same for what a node would give, which may be more than its group asks for.
     pub(crate) fn fit(&self, page: &NodePage, place: usize, used: Demand, ask: Demand) -> Fit {
         let (has, used, ask) = (amounts_at(page, place), Amounts::of(used), Amounts::of(ask));
         let left = left(has, used);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, Evaluation};
 use model::{AllocId, Index, Nanos, Text, Timestamp};
-use state::{AllocRef, State};
+use state::{AllocRef, Rollout, State};
 use wire::command::DeploymentStep;
 
 /// The most allocations that one finding names, so that a command stays small. Others are found by the next look.
@@ -49,7 +49,8 @@ pub(crate) fn look(state: &State, deployment: &Deployment, now: Timestamp) -> Lo
     } else if !replaceable.is_empty() {
         Some(DeploymentStep::Replace { allocs: replaceable })
     } else {
-        (healthy_at > looked_at(state, deployment)).then_some(DeploymentStep::Advance)
+        let has_news = healthy_at > looked_at(state, deployment);
+        (has_news && state.rollout(deployment) != Rollout::Waiting).then_some(DeploymentStep::Advance)
     };
     Look { step, deadline }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, ClientStatus};
-use model::change::{AllocsChanged, Cause, Change, ChangeSet, DeploymentFields};
+use model::change::{
+    AllocsChanged, Cause, Change, ChangeSet, DeploymentFields, DeploymentProgress, NodesChanged,
+};
 use model::columns::AllocIds;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType, ReschedulePolicy, TaskGroup};
-use model::node::Node;
+use model::node::{Node, NodeStatus};
 use model::plan::{Placement, Placements};
 use model::{
     AllocId, DeploymentId, Epoch, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, RequestId, Timestamp,
@@ -158,13 +160,28 @@ impl Scene {
         }))]);
     }
 
+    pub(crate) fn node_is_ready(&mut self) {
+        let status = Some(NodeStatus::Ready);
+        self.apply(vec![Change::NodesChanged(Box::new(NodesChanged {
+            ids: vec![NODE],
+            status,
+            ..NodesChanged::default()
+        }))]);
+    }
+
+    /// Commits how many are healthy, as the applier counts them.
+    pub(crate) fn count_healthy(&mut self, count: u32) {
+        self.progress(DeploymentProgress { healthy_allocs: count, ..DeploymentProgress::default() });
+    }
+
     /// Commits by when the group must make progress.
     pub(crate) fn must_progress_in(&mut self, length: Nanos) {
-        let progress = model::change::DeploymentProgress {
-            group: "app".into(),
-            require_progress_by: self.now + length,
-            ..Default::default()
-        };
+        let require_progress_by = self.now + length;
+        self.progress(DeploymentProgress { require_progress_by, ..DeploymentProgress::default() });
+    }
+
+    fn progress(&mut self, progress: DeploymentProgress) {
+        let progress = DeploymentProgress { group: "app".into(), ..progress };
         self.change(DeploymentFields { id: DEPLOYMENT, status: None, groups: vec![progress] });
     }
 

@@ -22,6 +22,20 @@ fn healthy_allocations_move_a_deployment_on_once() {
 }
 
 #[test]
+fn while_it_only_waits_for_the_rest_to_be_healthy_nobody_has_to_look() {
+    let mut scene = Scene::new(never());
+    scene.place(&[1, 2, 3, 4, 5]);
+    scene.verdict(&[1, 2], true);
+    assert_eq!(scene.look(), Some(DeploymentStep::Advance), "who knows whether its node will do");
+    scene.node_is_ready();
+    scene.verdict(&[3], true);
+    assert_eq!(scene.look(), None, "all is placed, and nothing in its way");
+    scene.verdict(&[4, 5], true);
+    scene.count_healthy(5);
+    assert_eq!(scene.look(), Some(DeploymentStep::Advance), "it is done");
+}
+
+#[test]
 fn that_allocations_run_is_no_reason_to_look_and_that_one_ended_is() {
     let mut scene = Scene::new(never());
     scene.place(&[1, 2]);

@@ -2,7 +2,7 @@
 //! allocations, without sorting any of them.
 
 use model::eval::DesiredUpdates;
-use model::job::{Job, JobType};
+use model::job::Job;
 use state::{NodePage, PAGE};
 
 use crate::Attempt;
@@ -22,36 +22,10 @@ pub(crate) fn undisturbed(
     if rollout.current.is_some() || rollout.has_news() || has_old_canaries {
         return None;
     }
-    let groups = &job.spec.task_groups;
-    let mut counts = vec![0u32; groups.len()];
-    // Neighbours mostly share their common part, and with it version and group.
-    let mut last: Option<(*const model::alloc::AllocCommon, usize)> = None;
-    let is_batch = job.spec.kind == JobType::Batch;
-    for alloc in attempt.state.allocs_of_job(&attempt.eval.job) {
-        let slot = alloc.node_slot() as usize;
-        let is_well = alloc.is_undisturbed() && pages[slot / PAGE].ready >> (slot % PAGE) & 1 != 0;
-        if !is_well {
-            let is_over = alloc.desired_status().is_terminal() && alloc.client_status().is_terminal();
-            if is_over && !is_batch && alloc.extra().states.is_empty() {
-                continue;
-            }
-            return None;
-        }
-        let common = std::sync::Arc::as_ptr(alloc.common());
-        let group = match last {
-            Some((of, group)) if of == common => group,
-            Some(_) | None => {
-                if alloc.job().job_modify_index != job.job_modify_index {
-                    return None;
-                }
-                groups.iter().position(|group| group.name == *alloc.group_name())?
-            }
-        };
-        last = Some((common, group));
-        counts[group] += 1;
-    }
+    let is_ready = |slot: u32| pages[slot as usize / PAGE].ready >> (slot as usize % PAGE) & 1 != 0;
+    let counts = attempt.state.settled_counts(job, is_ready)?;
     let mut learned = Learned::default();
-    for (group, count) in groups.iter().zip(counts) {
+    for (group, count) in job.spec.task_groups.iter().zip(counts) {
         if group.count != count {
             return None;
         }

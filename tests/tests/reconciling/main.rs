@@ -62,7 +62,7 @@ proptest! {
 }
 
 /// Plays one history.
-fn play(shape: Shape, history: Vec<Event>) {
+fn play(shape: Shape, history: Vec<Event>) -> World {
     let mut world = World::new(shape);
     world.solve().unwrap();
     for event in history {
@@ -70,6 +70,17 @@ fn play(shape: Shape, history: Vec<Event>) {
         world.solve().unwrap();
     }
     world.settle().unwrap();
+    world
+}
+
+#[test]
+fn that_a_deployment_waits_for_health_or_is_done_is_seen_at_a_glance() {
+    let shape =
+        Shape { kind: JobType::Service, count: 3, update: Some((1, 0)), disconnect: None, reschedules: true };
+    // The last two are healthy together.
+    let healthy = [Event::Run, Event::Healthy(0), Event::Nothing];
+    let [waiting, done] = play(shape, healthy.into()).glances;
+    assert!(waiting >= 3 && done >= 1, "{waiting} {done}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use model::{AllocId, EvalId, Index, Nanos, NodeId, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use scheduling::{Attempt, schedule};
-use state::{AllocRef, State};
+use state::{AllocRef, Rollout, State};
 use tests::build::{self, Ids, NOW};
 use tests::conformance::checker::faults;
 use tests::conformance::taken;
@@ -71,6 +71,8 @@ pub(crate) struct World {
     nodes: Vec<NodeId>,
     now: Timestamp,
     ids: Ids,
+    /// How often a deployment was seen to wait for health only, and to be done.
+    pub(crate) glances: [u32; 2],
 }
 
 impl World {
@@ -78,7 +80,7 @@ impl World {
         let mut ids = Ids::default();
         let nodes: Vec<NodeId> = (0..NODES).map(|_| NodeId::from_bytes(ids.bytes())).collect();
         let job = job(&shape);
-        let mut world = Self { shape, state: State::default(), job, nodes, now: NOW, ids };
+        let mut world = Self { shape, state: State::default(), job, nodes, now: NOW, ids, glances: [0; 2] };
         let registered = world.nodes.iter().zip(0..).map(|(id, number)| {
             let mut node = build::node(*id, number);
             Arc::make_mut(&mut node.spec).computed_class = "v1:1".into();
@@ -319,6 +321,7 @@ impl World {
     pub(crate) fn solve(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..self.plans_max() {
             let plan = self.plan();
+            self.glance(&plan)?;
             if plan.is_noop() {
                 return Ok(());
             }
@@ -340,6 +343,29 @@ impl World {
         }
         let plan = self.plan();
         prop_assert!(plan.is_noop(), "solving again changes something: {}", self.describe(&plan));
+        Ok(())
+    }
+
+    /// What can be told of the deployment without reconciling must be what reconciling comes to.
+    fn glance(&mut self, plan: &Plan) -> Result<(), TestCaseError> {
+        let Some(deployment) = self.current_deployment() else { return Ok(()) };
+        let rollout = self.state.rollout(&deployment);
+        match rollout {
+            Rollout::Open => return Ok(()),
+            Rollout::Waiting => {
+                self.glances[0] += 1;
+                prop_assert!(plan.is_noop(), "{rollout:?}: {}", self.describe(plan));
+            }
+            Rollout::Done => {
+                self.glances[1] += 1;
+                let [update] = &plan.deployment_updates[..] else {
+                    return Err(TestCaseError::fail(format!("{rollout:?}: {}", self.describe(plan))));
+                };
+                prop_assert_eq!((update.id, update.status), (deployment.id, DeploymentStatus::Successful));
+                let rest = Plan { deployment_updates: Vec::new(), ..plan.clone() };
+                prop_assert!(rest.is_noop(), "{rollout:?}: {}", self.describe(plan));
+            }
+        }
         Ok(())
     }
 

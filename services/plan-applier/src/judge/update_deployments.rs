@@ -4,14 +4,15 @@ use model::alloc::DesiredTransition;
 use model::change::AllocsChanged;
 use model::cluster::Singleton;
 use model::columns::AllocIds;
-use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
+use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, DeploymentUpdate};
 use model::{AllocId, Timestamp};
-use state::AllocRef;
+use state::{AllocRef, Rollout};
 use wire::Refusal;
 use wire::command::{DeploymentFinding, DeploymentStep, Done, UpdateDeployments};
 
 use super::work::Work;
 
+const DONE: &str = "Deployment completed successfully";
 const UNHEALTHY: &str = "Failed due to unhealthy allocations";
 const LATE: &str = "Failed due to progress deadline";
 
@@ -29,7 +30,7 @@ pub(super) fn update_deployments(work: &mut Work<'_>, command: &UpdateDeployment
 
 fn carry_out(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep) -> Result<(), Refusal> {
     match step {
-        DeploymentStep::Advance => work.evaluate_deployment(deployment),
+        DeploymentStep::Advance => advance(work, deployment),
         DeploymentStep::Replace { allocs } => replace(work, deployment, allocs),
         DeploymentStep::FailUnhealthy { allocs } if !unhealthy(work, deployment, allocs).is_empty() => {
             work.fail_deployment(deployment, UNHEALTHY)
@@ -39,6 +40,15 @@ fn carry_out(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep
         }
         DeploymentStep::FailUnhealthy { .. } | DeploymentStep::FailLate { .. } => Ok(()),
     }
+}
+
+/// A deployment that has all that it wants is done; of any other its job is looked at (N-14.6).
+fn advance(work: &mut Work<'_>, deployment: &Deployment) -> Result<(), Refusal> {
+    if work.state().rollout(deployment) != Rollout::Done {
+        return work.evaluate_deployment(deployment);
+    }
+    let status = DeploymentStatus::Successful;
+    work.set_deployment_status(&DeploymentUpdate { id: deployment.id, status, description: DONE.into() })
 }
 
 /// Marks unhealthy allocations, which the scheduler then replaces (N-14.6).

@@ -31,7 +31,9 @@ impl Rolling {
     fn new() -> Self {
         let mut scene = Scene::new();
         let node = scene.node();
-        let job = scene.register(service("web"));
+        let mut spec = service("web");
+        spec.task_groups[0].count = 2;
+        let job = scene.register(spec);
         let mut plan = scene.plan(&job);
         let mut placements = scene.placements(&plan, &[node, node]);
         let allocs = placements.ids.0.clone();
@@ -92,6 +94,23 @@ fn a_deployment_that_gets_on_has_its_job_looked_at() {
     assert_eq!(evals.len(), 1);
     assert_eq!(evals[0].trigger, EvalTrigger::DeploymentWatcher);
     assert_eq!((evals[0].deployment_id, evals[0].priority), (Some(ID), 70));
+}
+
+#[test]
+fn one_that_has_all_that_it_wants_is_done_without_another_look() {
+    // N-12.6, R-7.89
+    let mut rolling = Rolling::new();
+    rolling.verdict(0, true);
+    rolling.scene.settle(&rolling.job);
+    assert!(rolling.find(DeploymentStep::Advance), "one is not healthy yet: a scheduler looks");
+    assert_eq!(rolling.scene.triggers(&rolling.job), [EvalTrigger::DeploymentWatcher]);
+    rolling.verdict(1, true);
+    rolling.scene.settle(&rolling.job);
+    assert!(rolling.find(DeploymentStep::Advance));
+    assert_eq!(rolling.status(), (DeploymentStatus::Successful, "Deployment completed successfully"));
+    assert!(rolling.scene.pending(&rolling.job).is_empty());
+    let job = rolling.scene.state.job(&rolling.job).expect("the job is there");
+    assert!(job.stable, "N-13.3");
 }
 
 #[test]

@@ -44,11 +44,17 @@ impl Work<'_> {
         self.apply(Change::AllocsChanged(Box::new(change)))
     }
 
-    /// The allocations of a change, those that stand together and are alike counted together.
+    /// Those allocations of a change that fare otherwise after it, or are wanted otherwise; those that stand together and are
+    /// alike counted together.
     fn moved(&self, change: &AllocsChanged) -> Vec<Moved> {
         let mut moved: Vec<Moved> = Vec::new();
+        let are_all = change.desired.is_some() || change.common.is_some();
+        let after = change.client.as_ref().map(|(after, _)| *after);
         for alloc in change.ids.0.iter().filter_map(|id| self.state().alloc(*id)) {
             let (common, before) = (alloc.common(), alloc.client_status());
+            if !are_all && after.is_none_or(|after| after == before) {
+                continue;
+            }
             match moved.last_mut() {
                 Some(last) if last.before == before && Arc::ptr_eq(&last.common, common) => last.count += 1,
                 Some(_) | None => moved.push(Moved { common: Arc::clone(common), before, count: 1 }),

@@ -26,6 +26,8 @@ struct Alike {
     description: Text,
     /// Whether the allocation was away and need not be looked at later any more (N-7.11).
     is_back: bool,
+    /// Whether there is news of its tasks.
+    of_tasks: bool,
 }
 
 /// What reports entail beside the allocations themselves.
@@ -124,18 +126,21 @@ impl Round {
         entailed.add(state, alloc, &report);
         self.ids.insert(report.id);
         let is_back = is_back(alloc, report.status);
-        let alike = Alike { status: report.status, description: report.description, is_back };
+        let of_tasks = *alloc.task_states() != report.task_states;
+        let alike = Alike { status: report.status, description: report.description, is_back, of_tasks };
         let change = self.changes.entry(alike).or_default();
         let had = alloc.health().and_then(|health| Some((health.healthy?, health.timestamp)));
         change.ids.0.push(report.id);
         change.reports.push(number);
-        change.task_states.push(report.task_states);
+        if of_tasks {
+            change.task_states.push(report.task_states);
+        }
         change.verdicts.push(report.health.filter(|verdict| had != Some(*verdict)));
         change.network.push(report.network.or_else(|| alloc.extra().network.clone()));
     }
 
     fn write(self, work: &mut Work<'_>) -> Result<(), Refusal> {
-        for (Alike { status, description, is_back }, mut change) in self.changes {
+        for (Alike { status, description, is_back, .. }, mut change) in self.changes {
             change.client = Some((status, description));
             change.followup_eval = is_back.then_some(None);
             if change.verdicts.iter().all(Option::is_none) {

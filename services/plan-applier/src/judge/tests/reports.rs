@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::alloc::{
-    AllocState, ClientStatus, GroupSummary, NetworkStatus, ReportNumber, RescheduleEvent, RescheduleTracker,
+    AllocState, ClientStatus, GroupSummary, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleEvent,
+    RescheduleTracker, TaskState,
 };
 use model::change::{AllocsChanged, Cause, Change};
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
@@ -383,4 +384,35 @@ fn reports_that_say_the_same_are_one_change() {
     }
     assert_eq!((changes.len(), changes[0].ids.len()), (1, 3));
     assert!(changes[0].verdicts.is_empty() && changes[0].network.is_empty() && !changes[0].by_servers);
+}
+
+#[test]
+fn tasks_of_which_there_is_no_news_are_not_written_again() {
+    let mut scene = Scene::new();
+    let node = scene.node();
+    let job = scene.register(service("web"));
+    let allocs = scene.place(&job, &[node, node]);
+    let states = PackedTaskStates::pack(&[TaskState::pending("web".into())]);
+    let say = |scene: &mut Scene, told: &[(AllocId, bool)]| {
+        let report = |(id, knows): &(AllocId, bool)| AllocReport {
+            task_states: if *knows { states.clone() } else { PackedTaskStates::default() },
+            health: Some((true, scene.now)),
+            ..scene.alloc_report(*id, ClientStatus::Running)
+        };
+        let reports = told.iter().map(report).collect();
+        scene.done(of_node(node, reports));
+        let mut told = Vec::new();
+        for change in scene.last() {
+            if let Change::AllocsChanged(change) = change {
+                told.push((change.ids.len(), change.task_states.len()));
+            }
+        }
+        told
+    };
+    assert_eq!(say(&mut scene, &[(allocs[0], true)]), [(1, 1)]);
+    assert_eq!(say(&mut scene, &[(allocs[0], true), (allocs[1], true)]), [(1, 0), (1, 1)]);
+    assert_eq!(say(&mut scene, &[(allocs[0], true), (allocs[1], true)]), [(2, 0)]);
+    assert_eq!(scene.alloc(allocs[0]).task_states, states, "what is known stays");
+    assert_eq!(say(&mut scene, &[(allocs[0], false)]), [(1, 1)]);
+    assert_eq!(scene.alloc(allocs[0]).task_states, PackedTaskStates::default());
 }

@@ -29,7 +29,7 @@ use crate::threads::Threads;
 use crate::worker::{Schedule, Shared};
 
 /// How many evaluations a process works on at once for each of its threads: most of the time they wait for a commit.
-const EVALS_PER_THREAD: usize = 8;
+const EVALS_PER_THREAD: usize = 16;
 
 /// Settings of scheduler workers.
 #[derive(Debug, Clone, clap::Args)]

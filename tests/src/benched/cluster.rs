@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::observer::Observer;
-use super::registrar::{Registrar, idle, service};
+use super::registrar::{Kind, Registrar, idle, service};
 use super::{PATIENCE, Placed, Streamed, Way, costs};
 use crate::harness;
 
@@ -48,6 +48,8 @@ pub struct Benched {
     pub postgres: Postgres,
     /// Who sees what becomes durable, and when.
     pub observer: Observer,
+    /// What jobs it is given.
+    pub kind: Kind,
     binary: String,
     processes: BTreeMap<String, Child>,
     /// By the names of their processes.
@@ -85,6 +87,7 @@ impl Benched {
             nats,
             postgres,
             observer,
+            kind: Kind::default(),
             binary: std::env::var("BINARY").unwrap_or_else(|_| binary.to_owned()),
             processes: BTreeMap::new(),
             apis: BTreeMap::new(),
@@ -253,7 +256,7 @@ impl Benched {
 
     /// Somebody who registers jobs, also beside others.
     pub fn registrar(&self) -> Registrar {
-        Registrar::new(self.client.clone(), self.apis.values().cloned().collect())
+        Registrar::new(self.client.clone(), self.apis.values().cloned().collect()).of(self.kind)
     }
 
     /// Stops a job, and waits until all of it has ended.
@@ -294,7 +297,7 @@ impl Benched {
     /// If it is refused, or does not come to run.
     pub async fn place(&mut self, id: &str, count: u64, since: Instant) -> Placed {
         let key = JobKey::new("default", id);
-        let (registrar, job) = (self.registrar(), service(id, count));
+        let (registrar, job) = (self.registrar(), service(id, count, self.kind));
         let mut asking = tokio::spawn(async move { registrar.try_register(&job).await });
         let registered = tokio::select! {
             registered = self.observer.until("the job is registered", |state| state.job(&key).is_some()) => registered,
@@ -325,11 +328,13 @@ impl Benched {
         changed
     }
 
-    /// Has so many jobs in flight, from when they are sent until all of each is placed, for as long as it is to last.
+    /// Has so many jobs in flight, from when they are sent until all of each is placed, for as long as it is to last. The
+    /// observer sees nothing else from then on.
     ///
     /// # Panics
     /// If one is refused, or does not come to be placed.
     pub async fn stream(&mut self, name: &str, count: u64, in_flight: usize, length: Duration) -> Streamed {
+        self.observer.count_placements();
         let began = clock::monotonic();
         let (mut asking, mut waiting) = (JoinSet::new(), BTreeMap::new());
         let mut numbers = 0_u64..;
@@ -345,13 +350,13 @@ impl Benched {
                 asking.join_all().await;
                 return Streamed { times, elapsed: began.elapsed() };
             }
-            let is_placed = |state: &State, job: &JobKey| state.live_alloc_count(job) as u64 == count;
-            let any = |state: &State| waiting.keys().any(|job| is_placed(state, job));
-            let came = self.observer.until("a job is placed", any).await;
-            let state = self.observer.state();
-            for (_, sent) in waiting.extract_if(.., |job, _| is_placed(state, job)) {
+            let came = self.observer.hear().await;
+            let observer = &self.observer;
+            for (_, sent) in waiting.extract_if(.., |job, _| observer.placed(job) >= count) {
                 times.push(came - sent);
             }
+            let longest = waiting.values().map(Instant::elapsed).max().unwrap_or_default();
+            assert!(longest < PATIENCE, "in vain waited until a job is placed");
             while let Some(asked) = asking.try_join_next() {
                 asked.expect("the jobs are taken");
             }

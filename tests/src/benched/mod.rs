@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub use self::cluster::Benched;
 pub use self::observer::Observer;
-pub use self::registrar::Registrar;
+pub use self::registrar::{Kind, Registrar};
 pub use self::remote::Remote;
 pub use self::target::Target;
 

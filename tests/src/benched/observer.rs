@@ -1,12 +1,13 @@
 //! Whoever is told of a change set on the feed knows that it is durable: the observer follows from the first one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus::{Bus, Requests};
 use clap::Parser as _;
-use model::Index;
-use model::change::ChangeSet;
+use model::change::{Change, ChangeSet};
+use model::{Index, JobKey};
 use private_servers::{Nats, Postgres};
 use state::State;
 use store::{Database, LogRow, Tail};
@@ -25,7 +26,15 @@ const SILENCE_MAX: Duration = Duration::from_millis(50);
 pub struct Observer {
     feed: Requests,
     database: Option<Database>,
-    state: State,
+    index: Index,
+    seen: Seen,
+}
+
+/// What an observer makes of what it hears.
+enum Seen {
+    All(Box<State>),
+    /// How many allocations of each job were placed: a tenth of the work, which is done on the cores that are measured.
+    Placed(HashMap<JobKey, u64>),
 }
 
 #[derive(clap::Parser)]
@@ -45,7 +54,7 @@ impl Observer {
         let BusSettings { bus } = BusSettings::parse_from(["observer", "--nats-url", &nats.url()]);
         let bus = Bus::connect(&bus, "observer").await.expect("nats-server is there");
         let feed = bus.serve(Subject::Changes.to_string()).await.expect("the feed can be listened to");
-        Self { feed, database: None, state: State::default() }
+        Self { feed, database: None, index: Index::ZERO, seen: Seen::All(Box::default()) }
     }
 
     /// Waits until there is a log that can be read.
@@ -56,8 +65,29 @@ impl Observer {
     }
 
     /// The state as far as it was followed.
+    ///
+    /// # Panics
+    /// If only placements are counted.
     pub fn state(&self) -> &State {
-        &self.state
+        match &self.seen {
+            Seen::All(state) => state,
+            Seen::Placed(_) => panic!("only placements are counted"),
+        }
+    }
+
+    /// Counts nothing but what is placed from now on.
+    pub(super) fn count_placements(&mut self) {
+        if matches!(self.seen, Seen::All(_)) {
+            self.seen = Seen::Placed(HashMap::new());
+        }
+    }
+
+    /// How many allocations of a job were placed since nothing else is counted.
+    pub(super) fn placed(&self, job: &JobKey) -> u64 {
+        match &self.seen {
+            Seen::Placed(placed) => placed.get(job).copied().unwrap_or_default(),
+            Seen::All(_) => 0,
+        }
     }
 
     /// Waits until something is so in the state, and tells when the message came by which it became so.
@@ -66,19 +96,22 @@ impl Observer {
     /// If it does not come to be.
     pub async fn until(&mut self, what: &str, mut is_so: impl FnMut(&State) -> bool) -> Instant {
         let (began, mut came) = (clock::monotonic(), clock::monotonic());
-        while !is_so(&self.state) {
+        while !is_so(self.state()) {
             assert!(began.elapsed() < PATIENCE, "in vain waited until {what}");
-            match tokio::time::timeout(SILENCE_MAX, self.feed.next()).await {
-                Ok(request) => {
-                    came = clock::monotonic();
-                    let changes = request.expect("NATS is there").body().expect("a message of the feed");
-                    self.take(changes).await;
-                }
-                Err(_) => {
-                    came = clock::monotonic();
-                    self.catch_up(None).await;
-                }
+            came = self.hear().await;
+        }
+        came
+    }
+
+    /// Takes in what comes next, and tells when it came.
+    pub(super) async fn hear(&mut self) -> Instant {
+        let heard = tokio::time::timeout(SILENCE_MAX, self.feed.next()).await;
+        let came = clock::monotonic();
+        match heard {
+            Ok(request) => {
+                self.take(request.expect("NATS is there").body().expect("a message of the feed")).await;
             }
+            Err(_) => self.catch_up(None).await,
         }
         came
     }
@@ -86,8 +119,8 @@ impl Observer {
     async fn take(&mut self, changes: Changes) {
         for (index, set) in (changes.first.0..).map(Index).zip(changes.sets) {
             match set {
-                _ if index <= self.state.index() => {}
-                Some(set) if index == self.state.index().next() => self.apply(&set),
+                _ if index <= self.index => {}
+                Some(set) if index == self.index.next() => self.apply(&set),
                 _ => self.catch_up(Some(index)).await,
             }
         }
@@ -97,8 +130,8 @@ impl Observer {
     /// as it can be read.
     async fn catch_up(&mut self, mut target: Option<Index>) {
         let database = self.database.clone().expect("the log is there before anything is waited for");
-        while target.is_none_or(|target| self.state.index() < target) {
-            match database.changes_after(self.state.index(), PAGE_BYTES).await {
+        while target.is_none_or(|target| self.index < target) {
+            match database.changes_after(self.index, PAGE_BYTES).await {
                 Ok(Tail::Page { rows, .. }) if rows.is_empty() => return,
                 Ok(Tail::Page { rows, head }) => {
                     target = target.or(Some(head.index));
@@ -113,7 +146,18 @@ impl Observer {
 
     fn apply(&mut self, bytes: &[u8]) {
         let set = wire::decode::<ChangeSet>(ChangeSet::KIND, ChangeSet::VERSION, bytes);
-        let set = Arc::new(set.expect("a change set of the log"));
-        self.state.apply(&set).expect("the log fits together");
+        let set = set.expect("a change set of the log");
+        self.index = set.index;
+        match &mut self.seen {
+            Seen::All(state) => state.apply(&Arc::new(set)).expect("the log fits together"),
+            Seen::Placed(placed) => {
+                for change in set.changes {
+                    if let Change::AllocsPlaced(placements) = change {
+                        *placed.entry(placements.common.job.job.clone()).or_default() +=
+                            placements.len() as u64;
+                    }
+                }
+            }
+        }
     }
 }

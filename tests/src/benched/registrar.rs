@@ -13,12 +13,28 @@ const RETRY: Duration = Duration::from_millis(10);
 pub struct Registrar {
     client: reqwest::Client,
     apis: Vec<String>,
+    kind: Kind,
+}
+
+/// What becomes of jobs once they are placed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Their allocations run, which is all that nodes report of them (design §10).
+    #[default]
+    Plain,
+    /// Each has a deployment besides, for which nodes report ten seconds later that allocations are healthy.
+    Deployed,
 }
 
 impl Registrar {
     /// Asks these APIs, each a URL, one after the other.
     pub fn new(client: reqwest::Client, apis: Vec<String>) -> Self {
-        Self { client, apis }
+        Self { client, apis, kind: Kind::default() }
+    }
+
+    /// The same, who registers jobs of a kind.
+    pub fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
     }
 
     /// Registers a service at whichever API answers; returns when it is acknowledged.
@@ -26,7 +42,7 @@ impl Registrar {
     /// # Panics
     /// If it is refused.
     pub async fn register(&self, id: &str, count: u64) {
-        let registered = self.try_register(&service(id, count)).await;
+        let registered = self.try_register(&service(id, count, self.kind)).await;
         registered.unwrap_or_else(|refused| panic!("the job is refused: {refused}"));
     }
 
@@ -59,7 +75,7 @@ impl Registrar {
 
 /// A service whose one group has so many small allocations. Their driver is the one that only pretends, or `DRIVER` in the
 /// environment, for which they sleep.
-pub(super) fn service(id: &str, count: u64) -> Value {
+pub(super) fn service(id: &str, count: u64, kind: Kind) -> Value {
     let driver = std::env::var("DRIVER").ok().filter(|driver| !driver.is_empty());
     let config = match driver {
         Some(_) => json!({ "command": "/bin/sleep", "args": ["3600"] }),
@@ -71,13 +87,16 @@ pub(super) fn service(id: &str, count: u64) -> Value {
         "Config": config,
         "Resources": { "CPU": 100, "MemoryMB": 64 },
     });
-    let group = json!({ "Name": "group", "Count": count, "Tasks": [task] });
+    let mut group = json!({ "Name": "group", "Count": count, "Tasks": [task] });
+    if kind == Kind::Plain {
+        group["Update"] = json!({ "MaxParallel": 0 });
+    }
     json!({ "Job": { "ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group] } })
 }
 
 /// A version of a batch job that runs nothing, and differs from every other version.
 pub(super) fn idle(id: &str, version: u64) -> Value {
-    let mut job = service(id, 0);
+    let mut job = service(id, 0, Kind::Plain);
     (job["Job"]["Type"], job["Job"]["Meta"]) = (json!("batch"), json!({ "version": version.to_string() }));
     job
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use telemetry::clock;
 use tokio::task::JoinSet;
 
-use super::registrar::{Registrar, idle};
+use super::registrar::{Kind, Registrar, idle};
 use super::{PATIENCE, Placed, Streamed};
 
 /// How many jobs are stopped at once.
@@ -77,6 +77,11 @@ impl Remote {
     async fn register(&self, id: &str, count: u64) {
         self.registrar.register(id, count).await;
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+    }
+
+    /// Gives it jobs of a kind from now on.
+    pub fn set_kind(&mut self, kind: Kind) {
+        self.registrar = self.registrar.clone().of(kind);
     }
 
     /// The id of a job of this run.

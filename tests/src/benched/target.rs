@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use telemetry::clock;
 
-use super::{Benched, Placed, Remote, Streamed};
+use super::{Benched, Kind, Placed, Remote, Streamed};
 
 /// A cluster to measure.
 pub enum Target {
@@ -46,6 +46,14 @@ impl Target {
         match self {
             Self::Ours(cluster) => cluster.change(name, version).await,
             Self::Theirs(remote) => remote.change(name, version).await,
+        }
+    }
+
+    /// Gives it jobs of a kind from now on.
+    pub fn set_kind(&mut self, kind: Kind) {
+        match self {
+            Self::Ours(cluster) => cluster.kind = kind,
+            Self::Theirs(remote) => remote.set_kind(kind),
         }
     }
 

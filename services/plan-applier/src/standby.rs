@@ -18,6 +18,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const PROBE: Duration = Duration::from_millis(200);
 /// So many probes in a row that find nobody listening allow it to take over before the lease is over.
 const PROBES: u32 = 2;
+/// How long the feed may take, which loads the state when a process starts. Loaded twice at once it takes twice as long.
+const LOADED_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes of the log read at once while catching up.
 const PAGE_BYTES: usize = 8 << 20;
 
@@ -73,6 +75,9 @@ async fn is_unanswered(around: &Surroundings) -> bool {
 
 /// Brings the shared replica to the head of the log, which nobody else can move now.
 async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
+    if !around.replica.snapshot().index().is_set() {
+        let _ = tokio::time::timeout(LOADED_WITHIN, around.replica.wait_for(head.index)).await;
+    }
     if around.replica.snapshot().history() != head.history {
         // What the replica has is of a history that an operator gave up, or is nothing yet.
         around.replica.reset(around.database.load().await?.state);

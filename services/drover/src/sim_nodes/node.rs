@@ -344,6 +344,7 @@ mod tests {
         let common = Arc::make_mut(&mut first.commons[0].common);
         common.deployment_id = Some(DeploymentId::from_bytes([1; 16]));
         node.take(&work(5, &[1], first), NOW);
+        node.reached(at(1, 5));
         assert_eq!(reported(&mut node, after(1_000)).len(), 1);
         node.take(&work(6, &[1, 2], told(&[(2, RUN)], false)), after(4_500));
         assert_eq!(reported(&mut node, after(5_600)).len(), 1);

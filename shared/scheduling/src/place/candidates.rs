@@ -242,6 +242,9 @@ impl<'a> Candidates<'a> {
             let is_alike = are_alike(page, used);
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand, is_alike);
             self.roomy[number] = word;
+            if word == 0 {
+                continue;
+            }
             let is_bare = !is_offered && self.affinity.is_empty() && others.is_zero(number);
             let mut nodes = match is_bare {
                 true => alike.take(&self.ranking, (number, page, used), word, is_alike),

@@ -297,6 +297,13 @@ mod tests {
         }
     }
 
+    /// The same as part of a deployment.
+    fn deployed(number: u8, mut told: WorkAllocs) -> WorkAllocs {
+        let common = Arc::make_mut(&mut told.commons[0].common);
+        common.deployment_id = Some(DeploymentId::from_bytes([number; 16]));
+        told
+    }
+
     /// The node's work at an index at which all of it changed.
     fn work(index: u64, listed: &[u8], changed: WorkAllocs) -> Work {
         let allocs = listed.iter().map(|number| (id(*number), Index(index))).collect();
@@ -340,10 +347,7 @@ mod tests {
     #[test]
     fn health_waits_a_second_for_what_cannot_wait() {
         let mut node = sim_node();
-        let mut first = told(&[(1, RUN)], false);
-        let common = Arc::make_mut(&mut first.commons[0].common);
-        common.deployment_id = Some(DeploymentId::from_bytes([1; 16]));
-        node.take(&work(5, &[1], first), NOW);
+        node.take(&work(5, &[1], deployed(1, told(&[(1, RUN)], false))), NOW);
         node.reached(at(1, 5));
         assert_eq!(reported(&mut node, after(1_000)).len(), 1);
         node.take(&work(6, &[1, 2], told(&[(2, RUN)], false)), after(4_500));
@@ -374,9 +378,7 @@ mod tests {
     #[test]
     fn one_of_a_deployment_is_healthy_once_it_has_run_long_enough() {
         let mut node = sim_node();
-        let mut told = told(&[(1, RUN)], false);
-        let common = Arc::make_mut(&mut told.commons[0].common);
-        common.deployment_id = Some(DeploymentId::from_bytes([1; 16]));
+        let mut told = deployed(1, told(&[(1, RUN)], false));
         node.take(&work(5, &[1], told.clone()), NOW);
         node.reached(at(1, 5));
         let health = |node: &mut SimNode, millis| {
@@ -388,8 +390,7 @@ mod tests {
         assert_eq!(health(&mut node, 6_000), [Some((true, after(6_000)))]);
 
         // The next deployment keeps it as it is.
-        let common = Arc::make_mut(&mut told.commons[0].common);
-        common.deployment_id = Some(DeploymentId::from_bytes([2; 16]));
+        told = deployed(2, told);
         node.take(&work(6, &[1], told.clone()), after(20_000));
         assert_eq!(health(&mut node, 25_000), [Some((true, after(25_000)))]);
         told.allocs[0].healthy = Some(true);

@@ -208,17 +208,15 @@ pub struct JobFields {
 }
 
 /// Evaluations that changed alike; they move to the change set's index and moment.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct EvalsChanged {
     /// Which.
     pub ids: Vec<EvalId>,
     /// Where they stand now, in a word and in words; `None` where only the index rises, so that whoever works on one
     /// looks at a newer state (design §10).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<(EvalStatus, Text)>,
     /// The evaluation that follows them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_eval: Option<EvalId>,
 }
 
@@ -236,8 +234,8 @@ pub struct DeploymentFields {
 }
 
 /// How a group of a deployment is getting on: its counters as they are now.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct DeploymentProgress {
     /// The group.
     pub group: Text,
@@ -250,27 +248,22 @@ pub struct DeploymentProgress {
     /// The moment by which there must be more.
     pub require_progress_by: Timestamp,
     /// Canaries that came in addition.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub new_canaries: Vec<AllocId>,
 }
 
 /// Nodes that changed alike, for instance because they failed together; they move to the change set's index.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodesChanged {
     /// Which.
     pub ids: Vec<NodeId>,
     /// Their status, written at the change set's moment.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<NodeStatus>,
     /// What happened to them; the oldest event goes where there are too many.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<NodeEvent>,
     /// The index at which they were found missing; 0 when that is over.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_missed_heartbeat_index: Option<Index>,
     /// The index at which they reported their allocations.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_alloc_update_index: Option<Index>,
 }
 
@@ -293,8 +286,8 @@ pub struct JobSummary {
 }
 
 /// How a parent's children fare.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 #[allow(missing_docs, reason = "one count a job status")]
 pub struct ChildrenSummary {
     pub pending: u64,
@@ -305,54 +298,42 @@ pub struct ChildrenSummary {
 /// Allocations that changed alike: the same new value of each field that is set, for all of them.
 ///
 /// Columns hold what differs; they have a row for each id, or none at all.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AllocsChanged {
     /// Which.
     pub ids: AllocIds,
     /// Whether the servers did it. Such changes reach the agents, whose own reports do not come back to them (N-7.9).
     pub by_servers: bool,
     /// What they share, after an update in place.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub common: Option<Arc<AllocCommon>>,
     /// What the servers want, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<(DesiredStatus, Text)>,
     /// What should happen to them next; merged into what was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transition: Option<DesiredTransition>,
     /// How they fare, in a word and in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<(ClientStatus, Text)>,
     /// A status to add to those that reconnection looks back at.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub append_state: Option<AllocState>,
     /// The delayed evaluation that will look at them again; `Some(None)` is none any more.
-    #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "nested")]
     pub followup_eval: Option<Option<EvalId>>,
     /// How the last attempt to reschedule them ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reschedule: Option<RescheduleOutcome>,
     /// The allocation that they made room for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<AllocId>,
     /// Their health, all of it; `Some(None)` is none any more. For single verdicts there is a column.
-    #[serde(with = "nested", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "nested")]
     pub health: Option<Option<Health>>,
     /// Column: the reports that say so.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<ReportNumber>,
     /// Column: how their tasks fare.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_states: Vec<PackedTaskStates>,
     /// Column: verdicts on their health and when they fell; marks of canaries stay.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Option<(bool, Timestamp)>>,
     /// Column: the address in a network of their own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<Option<Arc<NetworkStatus>>>,
     /// Column: what they got of their node, after an update in place.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assigned: Vec<PackedAssigned>,
 }
 
@@ -377,8 +358,8 @@ impl AllocsChanged {
 }
 
 /// What gained room: computed classes, quotas, nodes, or other resources by name.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Unblocked {
     /// Computed classes of nodes.
     pub classes: Vec<Text>,

@@ -20,8 +20,8 @@ words! {
 }
 
 /// The scheduler's settings for the whole cluster.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SchedulerConfig {
     /// `None` is the default, bin packing.
     pub algorithm: Option<SchedulerAlgorithm>,
@@ -42,8 +42,8 @@ pub struct SchedulerConfig {
 }
 
 /// Which schedulers may make room for more important jobs.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 #[allow(missing_docs, reason = "one flag a scheduler")]
 pub struct Preemption {
     pub system: bool,
@@ -53,8 +53,8 @@ pub struct Preemption {
 }
 
 /// A set of nodes that jobs choose by name.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodePool {
     /// Its name.
     pub name: Text,
@@ -73,8 +73,8 @@ pub struct NodePool {
 }
 
 /// The scheduler's settings for one node pool.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodePoolScheduler {
     /// `None` is the cluster's.
     pub algorithm: Option<SchedulerAlgorithm>,
@@ -83,8 +83,8 @@ pub struct NodePoolScheduler {
 }
 
 /// A name space for jobs and what belongs to them.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Namespace {
     /// Its name.
     pub name: Text,

@@ -78,8 +78,8 @@ pub struct Deployment {
 }
 
 /// A group's part in a deployment (N-12.3).
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct DeploymentGroup {
     /// Whether the last stable version comes back when it fails.
     pub auto_revert: bool,

@@ -146,25 +146,25 @@ pub struct Evaluation {
     /// Where it stands.
     pub status: EvalStatus,
     /// The same in words.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub status_description: Text,
     /// The job's modify index when it was made; for people.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub job_modify_index: Index,
     /// The node that made it, or that it is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
     /// The index of what happened to that node; for people.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub node_modify_index: Index,
     /// The deployment that made it, or that it made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<DeploymentId>,
     /// How long it waits in the broker before it is ready.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub wait: Nanos,
     /// The moment before which it is not ready.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub wait_until: Timestamp,
     /// The evaluation that follows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,43 +185,38 @@ pub struct Evaluation {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub class_eligibility: BTreeMap<Text, bool>,
     /// Whether constraints look at more than the class, so that any node may serve.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub escaped_class: bool,
     /// The quota that was used up.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub quota_limit: Text,
     /// What is missing that no node brings, such as `csi-volume:<namespace>:<id>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_resources: Vec<Text>,
     /// Whether the plan should be annotated (a dry run).
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub annotate_plan: bool,
     /// Allocations wanted but not placed, by task group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queued: BTreeMap<Text, u32>,
     /// The index of the snapshot that a scheduler last looked at.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub snapshot_index: Index,
     /// The index that made it.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub create_index: Index,
     /// The last index that changed it.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub modify_index: Index,
     /// The trace of what made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
     /// When it was made.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub create_time: Timestamp,
     /// When it changed last.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub modify_time: Timestamp,
-}
-
-/// Left out of messages: most evaluations lack most of it.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Evaluation {
@@ -263,8 +258,8 @@ impl Evaluation {
 }
 
 /// What a plan sets out to do, for people.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct PlanAnnotations {
     /// Counts by task group.
     pub desired_updates: BTreeMap<Text, DesiredUpdates>,
@@ -273,8 +268,8 @@ pub struct PlanAnnotations {
 }
 
 /// How many allocations of a group have what in store.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 #[allow(missing_docs, reason = "the names are the API's (`spec/http-api.md` A.9)")]
 pub struct DesiredUpdates {
     pub ignore: u64,

@@ -35,3 +35,8 @@ pub use invalid::Invalid;
 pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
+
+/// Whether messages and records leave a field out: most objects say little of what they could.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -20,8 +20,8 @@ words! {
 }
 
 /// How a volume may be attached and used, in the API's words.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct VolumeCapability {
     /// `file-system` or `block-device`.
     pub attachment_mode: Text,

@@ -65,8 +65,8 @@ pub struct AssignedTask {
 }
 
 /// Instances of one device group.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AllocatedDevice {
     /// Who makes it.
     pub vendor: Text,

@@ -8,8 +8,8 @@ use crate::text::words;
 use crate::{Nanos, NodeId, Text};
 
 /// Counts and reasons of one placement pass (`spec/scheduling.md` ), kept once a group and plan.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AllocMetric {
     /// Nodes looked at.
     pub nodes_evaluated: u32,
@@ -20,37 +20,28 @@ pub struct AllocMetric {
     /// The job's node pool.
     pub node_pool: Text,
     /// Ready nodes of that pool by datacenter.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes_available: BTreeMap<Text, u32>,
     /// Nodes ruled out, by node class.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub class_filtered: BTreeMap<Text, u32>,
     /// Nodes ruled out, by reason.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub constraint_filtered: BTreeMap<Text, u32>,
     /// Nodes without room.
     pub nodes_exhausted: u32,
     /// Nodes without room, by node class.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub class_exhausted: BTreeMap<Text, u32>,
     /// Nodes without room, by what was short.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dimension_exhausted: BTreeMap<Text, u32>,
     /// Parts of the quota that were used up.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quota_exhausted: Vec<Text>,
     /// What each task asked for in vain.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resources_exhausted: BTreeMap<Text, TaskShortage>,
     /// The best nodes, best first, at most five.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<NodeScore>,
     /// How long the pass took.
     pub allocation_time: Nanos,
     /// Further placements of the group that were not tried after the first had failed.
     pub coalesced_failures: u32,
     /// Everything that kept nodes away, the gravest first; only where there was no node, or a bad one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<Reason>,
 }
 
@@ -78,8 +69,8 @@ pub struct Shortfall {
 }
 
 /// Resources that a task asked for in vain.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TaskShortage {
     /// In MHz.
     pub cpu_mhz: u32,

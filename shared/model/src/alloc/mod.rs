@@ -185,32 +185,24 @@ pub fn split_alloc_name(name: &str) -> (&str, Option<u32>) {
 }
 
 /// The parts that few allocations have.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AllocExtra {
     /// The allocation that this one replaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<AllocId>,
     /// The allocation that replaces this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<AllocId>,
     /// The delayed evaluation that will look at this allocation again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub followup_eval: Option<EvalId>,
     /// The allocation that this one had to make room for.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<AllocId>,
     /// The allocations that made room for this one.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preempted: Vec<AllocId>,
     /// Changes of client status that reconnection looks back at, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<AllocState>,
     /// What became of earlier runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reschedule: Option<Arc<RescheduleTracker>>,
     /// The address that it has in its own network.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Arc<NetworkStatus>>,
 }
 
@@ -234,23 +226,18 @@ impl ReportNumber {
 }
 
 /// What should happen to an allocation next. Unset differs from `false` only when two are merged.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct DesiredTransition {
     /// It should move to another node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub migrate: Option<bool>,
     /// It may be rescheduled although its deployment is active.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reschedule: Option<bool>,
     /// It must be rescheduled whatever the policy says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub force_reschedule: Option<bool>,
     /// It should stop without its shutdown delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub no_shutdown_delay: Option<bool>,
     /// Nothing should take its place when it migrates.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub migrate_disable_placement: Option<bool>,
 }
 
@@ -269,8 +256,8 @@ impl DesiredTransition {
 }
 
 /// An allocation's part in its deployment.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Health {
     /// The verdict, once there is one.
     pub healthy: Option<bool>,
@@ -302,8 +289,8 @@ words! {
 }
 
 /// What became of earlier runs of an allocation.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct RescheduleTracker {
     /// Earlier reschedules, oldest first.
     pub events: Vec<RescheduleEvent>,
@@ -325,8 +312,8 @@ pub struct RescheduleEvent {
 }
 
 /// The address that an allocation has in its own network.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NetworkStatus {
     /// The interface inside the network.
     pub interface: Text,
@@ -339,37 +326,26 @@ pub struct NetworkStatus {
 }
 
 /// What a job's allocations of one group add up to, kept by the applier (N-25.4).
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct GroupSummary {
     /// Wanted, but not placed yet.
-    #[serde(skip_serializing_if = "is_zero")]
     pub queued: u32,
     /// Ended well; only grows.
-    #[serde(skip_serializing_if = "is_zero")]
     pub complete: u32,
     /// Failed; only grows.
-    #[serde(skip_serializing_if = "is_zero")]
     pub failed: u32,
     /// Running.
-    #[serde(skip_serializing_if = "is_zero")]
     pub running: u32,
     /// Placed, but not running yet.
-    #[serde(skip_serializing_if = "is_zero")]
     pub starting: u32,
     /// Lost with their node.
-    #[serde(skip_serializing_if = "is_zero")]
     pub lost: u32,
     /// On a disconnected node.
-    #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u32,
 }
 
 /// Left out of messages: most counts are.
-fn is_zero(count: &u32) -> bool {
-    *count == 0
-}
-
 /// The task groups of a job, each with what its allocations add up to.
 pub type GroupSummaries = BTreeMap<Text, GroupSummary>;
 

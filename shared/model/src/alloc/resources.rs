@@ -16,50 +16,44 @@ use crate::Text;
 use crate::job::{Lifecycle, LifecycleHook, NetworkResource, Port};
 
 /// Everything that an allocation gets; as part of `AllocCommon`, less what [`Assigned`] holds.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AllocatedResources {
     /// Each task's share, by name.
     pub tasks: Vec<TaskResources>,
     /// Space of the group's shared directory, in MB.
     pub disk_mb: u32,
     /// The group's networks.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkResource>,
     /// The group's ports, each with the address that it is open on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortMapping>,
 }
 
 /// One task's share.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TaskResources {
     /// The task's name.
     pub name: Text,
     /// When the task runs, if not as a main task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
     /// Compute, in MHz; of a task with cores of its own, what those cores make.
     pub cpu_mhz: u32,
     /// Ids of the cores that are its alone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<u16>,
     /// Memory, in MB, that of its secrets directory included.
     pub memory_mb: u32,
     /// Memory that it may grow to, in MB, likewise; 0 is not set, -1 no limit.
     pub memory_max_mb: i64,
     /// Networks of its own, as older job files ask for them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkResource>,
     /// Devices that are its alone.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<AllocatedDevice>,
 }
 
 /// One port of a group on one address of its node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct PortMapping {
     /// The port's label.
     pub label: Text,

@@ -57,8 +57,8 @@ words! {
 text_members!(Operand);
 
 /// What a node must fulfil.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Constraint {
     /// The left side, for instance `${attr.kernel.name}`.
     pub l_target: Text,
@@ -73,8 +73,8 @@ mirror! {
 }
 
 /// What makes a node more desirable, or less.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Affinity {
     /// The left side, for instance `${node.datacenter}`.
     pub l_target: Text,
@@ -91,8 +91,8 @@ mirror! {
 }
 
 /// An attribute over whose values allocations are spread.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Spread {
     /// The attribute, for instance `${node.datacenter}`.
     pub attribute: Text,
@@ -108,8 +108,8 @@ mirror! {
 }
 
 /// The share of one value of a spread's attribute.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct SpreadTarget {
     /// The value.
     pub value: Text,

@@ -12,8 +12,8 @@ use crate::mirror::mirror;
 use crate::{Nanos, Text};
 
 /// Tasks that run together on one node, as many times as the count says.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct TaskGroup {
     /// Its name, unique in the job.
     pub name: Text,

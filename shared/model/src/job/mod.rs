@@ -103,8 +103,8 @@ words! {
 text_members!(JobType, JobStatus, PayloadRule);
 
 /// One registered version of a job.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Job {
     /// What users wrote.
     pub spec: Arc<JobSpec>,
@@ -181,8 +181,8 @@ impl Job {
 /// What users wrote: immutable, and shared by whoever speaks of the version.
 ///
 /// Two are equal exactly when the specification did not change (N-20.6); what that rule ignores stands in [`Job`].
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct JobSpec {
     /// Whether it was stopped: nothing of it shall run.
     pub stop: bool,
@@ -305,8 +305,8 @@ impl JobSpec {
 }
 
 /// The name that a user gave a version.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct JobVersionTag {
     /// The name, unique among the job's versions.
     pub name: Text,
@@ -321,8 +321,8 @@ mirror! {
 }
 
 /// When a periodic job is launched.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct PeriodicConfig {
     /// Whether it is launched at all.
     pub enabled: bool,
@@ -350,8 +350,8 @@ mirror! {
 }
 
 /// What a dispatch of a parameterized job brings.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ParameterizedJobConfig {
     /// Whether it brings input; `None` where the record holds nothing, which is *may*.
     pub payload: Option<PayloadRule>,

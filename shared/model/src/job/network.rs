@@ -8,8 +8,8 @@ use crate::mirror::{carried, mirror};
 carried!(api_types::DnsConfig, api_types::CniConfig);
 
 /// A network with ports: as a group asks for it, as an allocation got it, or as a node has it.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NetworkResource {
     /// `host`, `bridge`, `none` or `cni/<name>`; empty is `host`.
     pub mode: Text,
@@ -49,8 +49,8 @@ mirror! {
 }
 
 /// A labelled port. Whether it is static or dynamic is told by the list that it stands in.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Port {
     /// The name that tasks and services know it by.
     pub label: Text,

@@ -58,8 +58,8 @@ words! {
 text_members!(HealthCheck, RestartMode, DelayFunction, Reconcile);
 
 /// How allocations of an older version are replaced.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct UpdateStrategy {
     /// Time between batches, where no deployment paces them.
     pub stagger: Nanos,
@@ -96,8 +96,8 @@ mirror! {
 }
 
 /// How allocations move off a draining node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct MigrateStrategy {
     /// How many of the group at a time.
     pub max_parallel: u32,
@@ -119,8 +119,8 @@ mirror! {
 }
 
 /// How often a failed task starts again where it is.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct RestartPolicy {
     /// Restarts allowed within [`Self::interval`].
     pub attempts: u32,
@@ -145,8 +145,8 @@ mirror! {
 }
 
 /// How often a failed allocation is tried on another node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ReschedulePolicy {
     /// Attempts allowed within [`Self::interval`], unless unlimited.
     pub attempts: u32,
@@ -184,8 +184,8 @@ mirror! {
 }
 
 /// What happens while a node is out of reach, and when it is back.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct DisconnectStrategy {
     /// How long its allocations are unknown before they are lost; 0 is at once.
     pub lost_after: Nanos,

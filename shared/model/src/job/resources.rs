@@ -10,8 +10,8 @@ use crate::mirror::{carried, mirror};
 carried!(api_types::Numa);
 
 /// What a task asks for.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Resources {
     /// Compute, in MHz; 0 when whole cores are asked for.
     pub cpu_mhz: u32,
@@ -51,8 +51,8 @@ mirror! {
 }
 
 /// Instances of a device that a task asks for.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct RequestedDevice {
     /// `type`, `vendor/type` or `vendor/type/name`.
     pub name: Text,
@@ -74,8 +74,8 @@ mirror! {
 }
 
 /// Disk space that a group's tasks share.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct EphemeralDisk {
     /// Whether a replacement prefers the same node, and finds the data there.
     pub sticky: bool,

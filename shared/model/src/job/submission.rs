@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Index, JobVersionKey, Text};
 
 /// What a job was made of, as whoever registered it said.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct JobSource {
     /// The job file.
     pub text: Text,

@@ -25,8 +25,8 @@ words! {
 text_members!(LifecycleHook);
 
 /// One program of an allocation, run by a driver.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Task {
     /// Its name, unique in the group.
     pub name: Text,
@@ -142,8 +142,8 @@ mirror! {
 }
 
 /// Where a dispatch's input goes.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct DispatchPayload {
     /// A file in the task's `local` directory.
     pub file: Text,
@@ -154,8 +154,8 @@ mirror! {
 }
 
 /// How a task's output is kept.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct LogConfig {
     /// Files of each stream.
     pub max_files: u32,

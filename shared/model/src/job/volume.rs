@@ -100,8 +100,8 @@ mirror! {
 }
 
 /// Where a task sees one of its group's volumes.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct VolumeMount {
     /// The volume, by its name in the group.
     pub volume: Text,

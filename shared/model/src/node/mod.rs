@@ -112,8 +112,8 @@ impl fmt::Debug for Secret {
 }
 
 /// What an agent says of its machine when it registers.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeSpec {
     /// Proves that a later registration comes from the same agent (N-2.6).
     pub secret_id: Secret,
@@ -220,8 +220,8 @@ impl Default for NodeServerSide {
 }
 
 /// A task driver on a node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Driver {
     /// What it found out about itself.
     pub attributes: BTreeMap<Text, Text>,
@@ -236,8 +236,8 @@ pub struct Driver {
 }
 
 /// A host volume on a node; one without an id is a fixed part of the node's configuration.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeHostVolume {
     /// Its name.
     pub name: Text,
@@ -250,8 +250,8 @@ pub struct NodeHostVolume {
 }
 
 /// How a node is emptied (N-9.2).
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Drain {
     /// How long it may take; 0 is for ever, below 0 is at once.
     pub deadline: Nanos,

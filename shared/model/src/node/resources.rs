@@ -9,8 +9,8 @@ use crate::Text;
 use crate::job::NetworkResource;
 
 /// What a node has to give.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeResources {
     /// Its processors.
     pub processors: Topology,
@@ -21,13 +21,10 @@ pub struct NodeResources {
     /// Disk, in MB.
     pub disk_mb: u32,
     /// Its devices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<NodeDeviceGroup>,
     /// Its networks with their addresses.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub node_networks: Vec<NodeNetwork>,
     /// The same in the older form.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkResource>,
     /// The lowest dynamic port; 0 is the default.
     pub dynamic_port_min: u16,
@@ -36,8 +33,8 @@ pub struct NodeResources {
 }
 
 /// A node's compute as older clients see it.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct LegacyCpu {
     /// What all cores make, in MHz.
     pub cpu_mhz: u32,
@@ -48,8 +45,8 @@ pub struct LegacyCpu {
 }
 
 /// How a node's processors are built.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Topology {
     /// Ids of its memory nodes.
     pub nodes: Vec<u16>,
@@ -75,8 +72,8 @@ impl Topology {
 }
 
 /// One core.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Core {
     /// Its socket.
     pub socket_id: u16,
@@ -104,8 +101,8 @@ impl Core {
 }
 
 /// Devices of one make.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeDeviceGroup {
     /// Who makes them.
     pub vendor: Text,
@@ -120,8 +117,8 @@ pub struct NodeDeviceGroup {
 }
 
 /// One device.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeDevice {
     /// Its id.
     pub id: Text,
@@ -134,8 +131,8 @@ pub struct NodeDevice {
 }
 
 /// A network of a node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeNetwork {
     /// `host`, `bridge`, `cni/<name>`.
     pub mode: Text,
@@ -150,8 +147,8 @@ pub struct NodeNetwork {
 }
 
 /// An address of a node.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeAddress {
     /// `ipv4` or `ipv6`.
     pub family: Text,
@@ -166,8 +163,8 @@ pub struct NodeAddress {
 }
 
 /// What of a node is not for tasks.
+#[serde_with::apply(_ => #[serde(default, skip_serializing_if = "crate::is_default")])]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct NodeReserved {
     /// Compute, in MHz, with what [`Self::cores`] make.
     pub cpu_mhz: u32,

@@ -1,13 +1,14 @@
 //! Evaluations: one look of a scheduler at one job.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::alloc::AllocMetric;
 use crate::job::JobType;
-use crate::text::words;
+use crate::text::{read_word, words};
 use crate::{DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Text, Timestamp, TraceContext};
 
 words! {
@@ -126,7 +127,7 @@ impl Serialize for EvalTrigger {
 
 impl<'de> Deserialize<'de> for EvalTrigger {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|word| Self::from(word.as_str()))
+        read_word(deserializer, "evaluation trigger", |word| Ok::<_, Infallible>(Self::from(word)))
     }
 }
 

@@ -164,7 +164,7 @@ plain_members! {
     i64 = i64: |value| value, |value: &i64| *value;
     u64 = u64: |value| value, |value: &u64| *value;
     f64 = f64: |value| value, |value: &f64| *value;
-    Text = String: Text::from, |text: &Text| text.as_ref().to_owned();
+    Text = String: Text::from, |text: &Text| text.as_str().to_owned();
     Nanos = i64: Nanos, |length: &Nanos| length.0;
     Timestamp = i64: Timestamp, |time: &Timestamp| time.0;
     Index = u64: Index, |index: &Index| index.0;

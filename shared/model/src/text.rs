@@ -1,10 +1,13 @@
 //! Text that many objects share, enumerations that the API spells as words, and text in quotes.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::fmt::{self, Write as _};
 
-/// Shared, immutable text. Cloning costs a reference count.
-pub type Text = Arc<str>;
+use serde::Deserializer;
+use serde::de::{Error, Visitor};
+
+/// Immutable text. What is short stands in place, as most names do; what is longer is shared, and cloning it costs a
+/// reference count.
+pub type Text = smol_str::SmolStr;
 
 /// `text` in double quotes, what would not print escaped with backslashes, as messages quote names and errors.
 pub fn quoted(text: &str) -> String {
@@ -49,6 +52,33 @@ pub struct UnknownWord {
     pub value: String,
     /// The words that would have been right, separated by commas.
     pub expected: String,
+}
+
+/// Reads `what`, which messages spell as text, without a copy of the text.
+pub(crate) fn read_word<'de, D, T, E>(
+    deserializer: D,
+    what: &'static str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    E: fmt::Display,
+{
+    struct Word<F>(&'static str, F);
+
+    impl<T, E: fmt::Display, F: FnOnce(&str) -> Result<T, E>> Visitor<'_> for Word<F> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<R: Error>(self, word: &str) -> Result<T, R> {
+            (self.1)(word).map_err(R::custom)
+        }
+    }
+
+    deserializer.deserialize_str(Word(what, parse))
 }
 
 /// Declares an enumeration whose values are words of the API (`spec/http-api.md` Appendix B).
@@ -110,7 +140,7 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                $crate::text::read_word(deserializer, $what, str::parse)
             }
         }
     };

@@ -168,7 +168,7 @@ fn a_good_job_is_admitted_with_its_defaults() {
     assert_eq!((&*spec.id, &*spec.name, &*spec.node_pool), ("web/a", "web/a", "default"));
     assert_eq!((spec.priority, spec.task_groups[0].count), (50, 3));
     assert_eq!((&*spec.parent_id, spec.dispatched), ("", false));
-    assert_eq!(*spec.datacenters, ["*".into()]);
+    assert_eq!(*spec.datacenters, ["*"]);
 }
 
 #[test]

@@ -33,8 +33,8 @@ pub(super) fn resolve(target: &str, node: NodeRef<'_>) -> Option<Text> {
         "node.class" => Some(Text::clone(&spec.node_class)),
         "node.pool" => Some(Text::clone(&spec.node_pool)),
         _ => match (name.strip_prefix("attr."), name.strip_prefix("meta.")) {
-            (Some(name), _) => spec.attributes.get(name).map(Text::clone),
-            (_, Some(name)) => spec.meta.get(name).map(Text::clone),
+            (Some(name), _) => spec.attributes.get(name).cloned(),
+            (_, Some(name)) => spec.meta.get(name).cloned(),
             (None, None) => None,
         },
     }

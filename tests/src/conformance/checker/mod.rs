@@ -224,7 +224,7 @@ impl<'a> Look<'a> {
             let (canaries, ordinary): (Vec<New<'a>>, Vec<New<'a>>) =
                 new.into_iter().partition(|new| new.placements.canary);
             let runs = |alloc: &AllocRef<'a>| {
-                alloc.group_name().as_ref() == name
+                *alloc.group_name() == *name
                     && !alloc.is_terminal()
                     && alloc.client_status() != ClientStatus::Unknown
                     && !self.is_new(alloc.id())

@@ -7,6 +7,7 @@
 pub mod attempt;
 mod backoff;
 mod metrics;
+mod outstanding;
 mod take;
 mod threads;
 mod worker;
@@ -25,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::HoldBack;
+use crate::outstanding::Outstanding;
 use crate::threads::Threads;
 use crate::worker::{Schedule, Shared};
 
@@ -106,8 +108,8 @@ impl Workers {
         }
         let evals_max = count * EVALS_PER_THREAD;
         let threads = Threads::start(count, evals_max).context("cannot start scheduler threads")?;
-        let hold_back = HoldBack::default();
-        let shared = Arc::new(Shared { bus, replica, threads, schedule, hold_back, stop });
+        let (hold_back, outstanding) = (HoldBack::default(), Outstanding::default());
+        let shared = Arc::new(Shared { bus, replica, threads, schedule, outstanding, hold_back, stop });
         let taking = tokio::spawn(take::take(shared, args.schedulers.clone(), evals_max, is_paused));
         Ok(Self { paused, taking: Some(taking) })
     }
@@ -137,5 +139,7 @@ impl Workers {
     }
 }
 
+#[cfg(test)]
+mod scene;
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,16 @@
 //! Workers between a broker and an applier that are played here, over a real nats-server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bus::{Bus, Requests};
-use model::change::{Cause, Change, ChangeSet};
+use model::change::Change;
 use model::cluster::SchedulerConfig;
-use model::eval::{EvalStatus, EvalTrigger, Evaluation};
+use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
 use model::plan::{Outcome, Plan};
-use model::{EvalId, Index, JobKey, RequestId, Timestamp};
+use model::{Index, NodeId, RequestId};
 use private_servers::Nats;
 use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, State};
@@ -20,6 +21,8 @@ use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutA
 use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
 
 use super::{Args, Workers};
+use crate::scene;
+use crate::worker::Schedule;
 
 /// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,6 +45,10 @@ struct Scene {
 impl Scene {
     /// Workers whose replica begins with these changes.
     async fn new(changes: Vec<Change>) -> Self {
+        Self::with(changes, schedule).await
+    }
+
+    async fn with(changes: Vec<Change>, schedule: Schedule) -> Self {
         let nats = soon(Nats::temporary()).await.unwrap();
         let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
         let services = soon(Bus::connect(&args, "services")).await.unwrap();
@@ -52,7 +59,7 @@ impl Scene {
         let commands = services.serve(Subject::Command.to_string()).await.unwrap();
 
         let replica = Arc::new(Replica::new(State::default()));
-        replica.apply(vec![set(1, changes)]).unwrap();
+        replica.apply(vec![Arc::new(scene::following(&State::default(), changes))]).unwrap();
         let stop = CancellationToken::new();
         let bus = soon(Bus::connect(&args, "workers")).await.unwrap();
         let settings = Args { workers: Some(2), schedulers: JobType::ALL.to_vec() };
@@ -62,8 +69,8 @@ impl Scene {
     }
 
     fn apply(&self, changes: Vec<Change>) {
-        let index = self.replica.snapshot().index().next();
-        self.replica.apply(vec![set(index.0, changes)]).unwrap();
+        let following = scene::following(&self.replica.snapshot(), changes);
+        self.replica.apply(vec![Arc::new(following)]).unwrap();
     }
 
     async fn deliver(&self, eval: &Evaluation, wait_index: u64, lease_ms: u32) {
@@ -121,24 +128,11 @@ fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
 }
 
 fn eval(number: u8) -> Evaluation {
-    let job = JobKey::new("default", format!("job-{number}"));
-    Evaluation::new(EvalId::from_bytes([number; 16]), job, JobType::Service, 50, EvalTrigger::JobRegister)
+    scene::eval(number, JobType::Service)
 }
 
 fn created(eval: &Evaluation) -> Change {
     Change::Eval(Box::new(eval.clone()))
-}
-
-fn set(index: u64, changes: Vec<Change>) -> Arc<ChangeSet> {
-    Arc::new(ChangeSet {
-        index: Index(index),
-        at: Timestamp::from_secs(1_800_000_000),
-        request_id: RequestId::from_bytes([1; 16]),
-        cause: Cause::JobRegistered,
-        trace: None,
-        result: Vec::new(),
-        changes,
-    })
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -211,5 +205,34 @@ async fn nothing_is_taken_while_workers_rest() {
     scene.workers.resume();
     let plan = scene.plan(PlanVerdict::Whole, 0).await;
     assert_eq!(plan.plan.snapshot_index, Index(2), "it was taken after the pause");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
+    // Two nodes, each with room for two jobs: the first two fill the one that is best, the others the other one.
+    let evals = [1, 2, 3, 4, 5].map(|number| scene::eval(number, JobType::Service));
+    let jobs = (1..=5).map(|number| Change::Job(Box::new(scene::job(number, JobType::Service))));
+    let changes = [scene::ready(1), scene::ready(2)].into_iter().chain(jobs).chain(evals.iter().map(created));
+    let mut scene = Scene::with(changes.collect(), scheduling::schedule).await;
+    let mut unanswered = Vec::new();
+    let mut chosen: Vec<NodeId> = Vec::new();
+    for eval in &evals {
+        scene.deliver(eval, 1, 60_000).await;
+        let request = soon(scene.commands.next()).await.unwrap();
+        let Command::SubmitPlan(submitted) = request.body().unwrap() else { panic!("workers submit plans") };
+        assert_eq!(submitted.plan.eval_id, eval.id);
+        assert_eq!(submitted.outcome.eval.failed_groups, BTreeMap::new());
+        chosen.extend(&submitted.plan.placements[0].nodes);
+        unanswered.push(request);
+    }
+    assert_eq!((chosen[0], chosen[2]), (chosen[1], chosen[3]));
+    assert_ne!(chosen[0], chosen[2]);
+    // For the last there is no room beside what is expected. What is expected may not come.
+    assert_eq!(chosen[4], chosen[0]);
+    scene.stop.cancel();
+    for _ in &evals {
+        assert_eq!(scene.said(true).await, HandOutAction::GiveBack);
+    }
     scene.end().await;
 }

@@ -22,6 +22,7 @@ use wire::command::{Command, Done, SubmitPlan};
 use crate::attempt::{Attempts, End, Next, Why};
 use crate::backoff::HoldBack;
 use crate::metrics;
+use crate::outstanding::{Kept, Outstanding, lacks_room};
 use crate::threads::Threads;
 
 /// How long a worker waits for its replica to reach an index.
@@ -47,13 +48,15 @@ pub(crate) struct Shared {
     pub(crate) replica: Arc<Replica>,
     pub(crate) threads: Threads,
     pub(crate) schedule: Schedule,
+    pub(crate) outstanding: Outstanding,
     pub(crate) hold_back: HoldBack,
     pub(crate) stop: CancellationToken,
 }
 
 /// What a thread found when it was an evaluation's turn.
 enum Found {
-    Proposal(Box<Proposal>),
+    /// With what keeps its plan outstanding.
+    Proposal(Box<Proposal>, Option<Kept>),
     /// The evaluation is finished or gone.
     Nothing,
     /// The replica was reset to an older index.
@@ -130,14 +133,21 @@ async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemapho
         if wait_for(&shared.replica, at_least).await.is_none() {
             return End::GivenBack(Why::Behind(at_least));
         }
-        let proposal = match schedule(shared, delivery, at_least, fruitless, permit).await {
-            Found::Proposal(proposal) => *proposal,
+        let (proposal, outstanding) = match schedule(shared, delivery, at_least, fruitless, permit).await {
+            Found::Proposal(proposal, outstanding) => (*proposal, outstanding),
             Found::Nothing => return End::Finished,
             Found::Behind => return End::GivenBack(Why::Behind(at_least)),
             Found::Failed(error) => return End::Failed(error),
         };
         let seen = proposal.plan.snapshot_index;
         let Some(answer) = submit(shared, proposal).await else { return End::GivenBack(Why::Stopping) };
+        if let Ok(done) = &answer
+            && done.written
+        {
+            // Until then it is outstanding. Should that take long, its room is somebody else's for a while, which does no harm.
+            let _ = wait_for(&shared.replica, done.index).await;
+        }
+        drop(outstanding);
         next = attempts.answered(&answer);
         if next == Next::End(End::GivenBack(Why::Overtaken)) {
             // What overtook it is newer than what was seen here. Whoever gets the evaluation next should not be refused
@@ -163,6 +173,7 @@ async fn schedule(
     permit: &Arc<OwnedSemaphorePermit>,
 ) -> Found {
     let (replica, schedule) = (Arc::clone(&shared.replica), shared.schedule);
+    let outstanding = shared.outstanding.clone();
     // An evaluation that the broker takes away does not make room before its thread is done with it.
     let permit = Arc::clone(permit);
     let span = tracing::info_span!("schedule", fruitless);
@@ -174,15 +185,16 @@ async fn schedule(
             return Found::Behind;
         }
         let Some(eval) = unfinished(&snapshot, delivery.eval_id) else { return Found::Nothing };
-        let attempt = Attempt {
-            state: &snapshot,
-            eval: &eval,
-            now: now_for(&snapshot, &eval, clock::now()),
-            fruitless,
-            rollouts: true,
-            explain: false,
+        let now = now_for(&snapshot, &eval, clock::now());
+        let mut schedule_on = |state: &State| {
+            let attempt = Attempt { state, eval: &eval, now, fruitless, rollouts: true, explain: false };
+            span.in_scope(|| schedule(&attempt, &mut || ids.next()))
         };
-        Found::Proposal(Box::new(span.in_scope(|| schedule(&attempt, &mut || ids.next()))))
+        let ahead = outstanding.ahead_of(&snapshot).map(|ahead| schedule_on(&ahead));
+        let proposal =
+            ahead.filter(|proposal| !lacks_room(proposal)).unwrap_or_else(|| schedule_on(&snapshot));
+        let outstanding = outstanding.add(&proposal.plan, &snapshot);
+        Found::Proposal(Box::new(proposal), outstanding)
     });
     let found = compute.await.unwrap_or_else(|panicked| Found::Failed(panicked.to_string()));
     metrics::scheduled(delivery.kind, since.elapsed());

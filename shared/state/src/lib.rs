@@ -25,7 +25,7 @@ pub use allocs::AllocRef;
 pub use error::Inconsistent;
 pub use follow::{Followed, Follower, OneSet, Step};
 pub use names::Names;
-pub use nodes::{NodePage, NodePorts, NodeRef, PAGE, Usage, View};
+pub use nodes::{Expected, NodePage, NodePorts, NodeRef, PAGE, Usage, View};
 pub use replica::{Replica, Snapshot};
 pub use rollout::Rollout;
 pub use stamp::Stamp;

@@ -19,7 +19,7 @@ use crate::allocs::{AllocRef, AllocTable};
 use crate::btree::BTree;
 use crate::jobs::JobTable;
 use crate::names::Names;
-use crate::nodes::{NodePage, NodeRef, NodeTable};
+use crate::nodes::{Expected, NodePage, NodeRef, NodeTable};
 
 /// The tables, as watches and lists speak of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -413,6 +413,17 @@ impl State {
     /// The node in a slot.
     pub fn node_at(&self, slot: u32) -> Option<NodeRef<'_>> {
         self.nodes.node(slot).map(|node| NodeRef::new(self, slot, node))
+    }
+
+    /// The cluster as if nodes held further allocations, for whoever plans ahead: they are counted ([`View::Held`]), and
+    /// nowhere to be found.
+    ///
+    /// [`View::Held`]: crate::View::Held
+    #[must_use]
+    pub fn expecting<'a>(&self, expected: impl IntoIterator<Item = &'a Expected>) -> Self {
+        let mut ahead = self.clone();
+        expected.into_iter().for_each(|expected| ahead.nodes.expect(expected));
+        ahead
     }
 
     /// The numbers of computed classes in [`NodePage::class`].

@@ -39,6 +39,19 @@ pub(crate) struct Special<'a> {
     pub(crate) assigned: &'a PackedAssigned,
 }
 
+/// Allocations that a node may soon have: somebody has planned them, and nobody taken the plan yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// The node.
+    pub node: NodeId,
+    /// Its place in [`State::node_pages`](crate::State::node_pages).
+    pub slot: u32,
+    /// How many there are.
+    pub allocs: u32,
+    /// What they take together.
+    pub demand: Demand,
+}
+
 /// A row of the table.
 #[derive(Debug, Clone)]
 enum Slot {
@@ -224,6 +237,15 @@ impl NodeTable {
     pub(crate) fn touch_work(&mut self, slot: u32, index: Index) {
         let (page, place) = self.page_mut(slot);
         page.work[place] = page.work[place].max(index);
+    }
+
+    /// Counts what a node may soon have as held, unless another node has its place by now.
+    pub(crate) fn expect(&mut self, expected: &Expected) {
+        let has_place = self.node(expected.slot).is_some_and(|node| node.id == expected.node);
+        if has_place {
+            let (page, place) = self.page_mut(expected.slot);
+            page.held.add_all(place, expected.demand, expected.allocs);
+        }
     }
 
     /// Gives back the row of a node that is gone once it has no allocations.

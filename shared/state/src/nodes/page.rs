@@ -227,11 +227,16 @@ impl Usage {
 
     /// Counts one allocation more.
     pub fn add(&mut self, place: usize, demand: Demand) {
+        self.add_all(place, demand, 1);
+    }
+
+    /// Counts several allocations more, with what they take together.
+    pub(super) fn add_all(&mut self, place: usize, demand: Demand, allocs: u32) {
         self.cpu_mhz[place] = self.cpu_mhz[place].wrapping_add(demand.cpu_mhz);
         self.memory_mb[place] = self.memory_mb[place].wrapping_add(demand.memory_mb);
         self.disk_mb[place] = self.disk_mb[place].wrapping_add(demand.disk_mb);
-        self.allocs[place] += 1;
-        self.total += 1;
+        self.allocs[place] += allocs;
+        self.total += allocs;
     }
 
     /// Counts one less, which was counted.

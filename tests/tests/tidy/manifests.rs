@@ -52,6 +52,9 @@ const SHARED: &[&str] = &[
 
 const PURE: &[&str] = &["api-types", "jobspec", "model", "scheduling"];
 
+/// Named like a family of [`OUTSIDE_WORLD`], and not of it.
+const NAMESAKES: &[&str] = &["smol_str"];
+
 /// Runtimes, I/O and chance. A name stands for its family too: `actix` for `actix-web`.
 const OUTSIDE_WORLD: &[&str] = &[
     "actix",
@@ -176,9 +179,10 @@ fn is_tokio_sync(dependency: &Dependency) -> bool {
 }
 
 fn is_outside_world(name: &str) -> bool {
-    OUTSIDE_WORLD.iter().any(|family| {
-        name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
-    })
+    !NAMESAKES.contains(&name)
+        && OUTSIDE_WORLD.iter().any(|family| {
+            name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+        })
 }
 
 /// Drivers that another crate than their owner depends on.
@@ -311,7 +315,7 @@ fn finds_forbidden_arrows() {
 #[test]
 fn finds_impurities() {
     let members = [
-        member("model").on(theirs("serde")).on(theirs("tokio-util")),
+        member("model").on(theirs("serde")).on(theirs("smol_str")).on(theirs("tokio-util")),
         member("scheduling").on(theirs("randomly-named")).on(dev(theirs("rand"))),
         member("state").on(Dependency { features: vec!["sync".into()], ..theirs("tokio") }),
         member("state").on(Dependency { features: vec!["sync".into(), "time".into()], ..theirs("tokio") }),

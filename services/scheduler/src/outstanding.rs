@@ -1,8 +1,8 @@
 //! Plans that were submitted and are not in the newest snapshot yet. The next plan counts with what they place: all
 //! workers of a process would go for the same nodes otherwise, the best ones, which have room for the first of them only.
 //!
-//! Nothing relies on it. A plan that turns out differently is only another reason to be refused in part, and whoever finds
-//! no room beside what is expected looks again without.
+//! Nothing relies on it. A plan that turns out differently is only another reason to be refused in part, and where there is
+//! too little room beside what is expected, a proposal is made again without.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,9 +65,12 @@ impl Drop for Kept {
     }
 }
 
-/// Whether a proposal lacked room, or took it from others.
-pub(crate) fn lacks_room(Proposal { plan, outcome }: &Proposal) -> bool {
+/// Whether somebody pays for it that there is little room: something is not placed or stays where it failed, makes room for
+/// others, or is replaced, perhaps because it cannot be updated where it is.
+pub(crate) fn is_at_cost(Proposal { plan, outcome }: &Proposal) -> bool {
+    let of_groups = outcome.eval.annotations.iter().flat_map(|made| made.desired_updates.values());
     !outcome.eval.failed_groups.is_empty()
+        || of_groups.into_iter().any(|updates| updates.destructive_update > 0)
         || plan.placements.iter().any(|placements| !placements.preempted.is_empty())
         || plan.updates.iter().any(|updates| matches!(updates.change, Update::RescheduleFailed))
 }
@@ -99,7 +102,7 @@ mod tests {
     use model::alloc::{AllocMetric, Demand};
     use model::change::Change;
     use model::columns::AllocIds;
-    use model::job::JobType;
+    use model::eval::{DesiredUpdates, PlanAnnotations};
     use model::plan::{Outcome, Updates};
     use state::View;
 
@@ -108,7 +111,7 @@ mod tests {
 
     /// Two nodes and a job.
     fn cluster() -> State {
-        let changes = vec![ready(1), ready(2), Change::Job(Box::new(job(1, JobType::Service)))];
+        let changes = vec![ready(1), ready(2), Change::Job(Box::new(job(1)))];
         after(&State::default(), changes)
     }
 
@@ -120,12 +123,9 @@ mod tests {
 
     /// A plan that places allocations of the job on these nodes.
     fn plan(state: &State, on: &[u8]) -> Plan {
-        let job = job(1, JobType::Service);
+        let job = job(1);
         let placements = placements(&job, on);
-        Plan {
-            placements: vec![placements],
-            ..Plan::new(&eval(1, JobType::Service), Some(job.version_key()), state.index())
-        }
+        Plan { placements: vec![placements], ..Plan::new(&eval(1), Some(job.version_key()), state.index()) }
     }
 
     fn held(state: &State, number: u8) -> (Demand, u32) {
@@ -163,7 +163,7 @@ mod tests {
         let plan = plan(&state, &[1]);
         let _kept = outstanding.add(&plan, &state).unwrap();
         let taken = Change::AllocsPlaced(Box::new(plan.placements[0].clone()));
-        let applied = Change::PlanApplied { job: job(1, JobType::Service).key(), eval_id: plan.eval_id };
+        let applied = Change::PlanApplied { job: job(1).key(), eval_id: plan.eval_id };
         let seen = after(&state, vec![applied, taken]);
         assert_eq!(held(&seen, 1), times(1));
         assert!(outstanding.ahead_of(&seen).is_none());
@@ -187,22 +187,28 @@ mod tests {
     }
 
     #[test]
-    fn no_room_shows_in_failures_victims_and_reschedules_put_off() {
+    fn little_room_shows_in_failures_victims_replacements_and_reschedules_put_off() {
         let state = cluster();
         let proposal = |plan: Plan| {
-            let eval = Box::new(eval(1, JobType::Service));
+            let eval = Box::new(eval(1));
             Proposal { plan, outcome: Outcome { eval, creates: Vec::new() } }
         };
         let good = proposal(plan(&state, &[1]));
-        assert!(!lacks_room(&good));
+        assert!(!is_at_cost(&good));
         let mut failed = good.clone();
         failed.outcome.eval.failed_groups.insert("web".into(), AllocMetric::default());
-        assert!(lacks_room(&failed));
+        assert!(is_at_cost(&failed));
         let mut preempting = good.clone();
         preempting.plan.placements[0].preempted = vec![vec![AllocId::from_bytes([9; 16])]];
-        assert!(lacks_room(&preempting));
+        assert!(is_at_cost(&preempting));
+        let mut replacing = good.clone();
+        let updates = DesiredUpdates { destructive_update: 1, ..DesiredUpdates::default() };
+        let desired_updates = [("web".into(), updates)].into();
+        replacing.outcome.eval.annotations =
+            Some(Box::new(PlanAnnotations { desired_updates, ..PlanAnnotations::default() }));
+        assert!(is_at_cost(&replacing));
         let put_off = Updates { ids: AllocIds::default(), change: Update::RescheduleFailed };
         let staying = proposal(Plan { updates: vec![put_off], ..plan(&state, &[]) });
-        assert!(lacks_room(&staying));
+        assert!(is_at_cost(&staying));
     }
 }

@@ -43,8 +43,8 @@ pub(crate) fn ready(number: u8) -> Change {
     Change::Node(Box::new(Node { id: node(number), spec: Arc::new(spec), server }))
 }
 
-/// A job with one allocation.
-pub(crate) fn job(number: u8, kind: JobType) -> Job {
+/// A service with one allocation.
+pub(crate) fn job(number: u8) -> Job {
     let resources =
         Resources { cpu_mhz: DEMAND.cpu_mhz, memory_mb: DEMAND.memory_mb, ..Resources::default() };
     let task = Task { name: "task".into(), driver: "raw_exec".into(), resources, ..Task::default() };
@@ -58,7 +58,6 @@ pub(crate) fn job(number: u8, kind: JobType) -> Job {
     let spec = JobSpec {
         namespace: "default".into(),
         id: format!("job-{number}").into(),
-        kind,
         priority: 50,
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
@@ -69,9 +68,9 @@ pub(crate) fn job(number: u8, kind: JobType) -> Job {
 }
 
 /// An evaluation of the job of that number.
-pub(crate) fn eval(number: u8, kind: JobType) -> Evaluation {
+pub(crate) fn eval(number: u8) -> Evaluation {
     let job = JobKey::new("default", format!("job-{number}"));
-    Evaluation::new(EvalId::from_bytes([number; 16]), job, kind, 50, EvalTrigger::JobRegister)
+    Evaluation::new(EvalId::from_bytes([number; 16]), job, JobType::Service, 50, EvalTrigger::JobRegister)
 }
 
 /// Allocations of a job on these nodes.

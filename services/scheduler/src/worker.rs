@@ -22,7 +22,7 @@ use wire::command::{Command, Done, SubmitPlan};
 use crate::attempt::{Attempts, End, Next, Why};
 use crate::backoff::HoldBack;
 use crate::metrics;
-use crate::outstanding::{Kept, Outstanding, lacks_room};
+use crate::outstanding::{Kept, Outstanding, is_at_cost};
 use crate::threads::Threads;
 
 /// How long a worker waits for its replica to reach an index.
@@ -141,13 +141,9 @@ async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemapho
         };
         let seen = proposal.plan.snapshot_index;
         let Some(answer) = submit(shared, proposal).await else { return End::GivenBack(Why::Stopping) };
-        if let Ok(done) = &answer
-            && done.written
-        {
-            // Until then it is outstanding. Should that take long, its room is somebody else's for a while, which does no harm.
-            let _ = wait_for(&shared.replica, done.index).await;
+        if let (Some(kept), Ok(done)) = (outstanding, &answer) {
+            keep_until(shared, done.index, kept).await;
         }
-        drop(outstanding);
         next = attempts.answered(&answer);
         if next == Next::End(End::GivenBack(Why::Overtaken)) {
             // What overtook it is newer than what was seen here. Whoever gets the evaluation next should not be refused
@@ -162,6 +158,14 @@ async fn wait_for(replica: &Replica, index: Index) -> Option<Snapshot> {
     let reached = tokio::time::timeout(INDEX_WAIT, replica.wait_for(index)).await;
     metrics::index_waited(since.elapsed());
     reached.ok()
+}
+
+/// Keeps a plan outstanding until the replica has what became of it. Let go too early it does no harm.
+async fn keep_until(shared: &Shared, index: Index, _kept: Kept) {
+    tokio::select! {
+        _ = tokio::time::timeout(INDEX_WAIT, shared.replica.wait_for(index)) => {}
+        () = shared.stop.cancelled() => {}
+    }
 }
 
 /// Has a thread schedule on the newest snapshot there is when it comes to it: the newer, the less is refused.
@@ -192,7 +196,7 @@ async fn schedule(
         };
         let ahead = outstanding.ahead_of(&snapshot).map(|ahead| schedule_on(&ahead));
         let proposal =
-            ahead.filter(|proposal| !lacks_room(proposal)).unwrap_or_else(|| schedule_on(&snapshot));
+            ahead.filter(|proposal| !is_at_cost(proposal)).unwrap_or_else(|| schedule_on(&snapshot));
         let outstanding = outstanding.add(&proposal.plan, &snapshot);
         Found::Proposal(Box::new(proposal), outstanding)
     });

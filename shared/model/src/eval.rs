@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::alloc::AllocMetric;
 use crate::job::JobType;
 use crate::text::{read_word, words};
-use crate::{DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Text, Timestamp, TraceContext};
+use crate::{DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Text, Timestamp, TraceContext, is_default};
 
 words! {
     /// Where an evaluation stands (`spec/scheduling.md` ).
@@ -147,25 +147,25 @@ pub struct Evaluation {
     /// Where it stands.
     pub status: EvalStatus,
     /// The same in words.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub status_description: Text,
     /// The job's modify index when it was made; for people.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub job_modify_index: Index,
     /// The node that made it, or that it is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
     /// The index of what happened to that node; for people.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub node_modify_index: Index,
     /// The deployment that made it, or that it made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_id: Option<DeploymentId>,
     /// How long it waits in the broker before it is ready.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub wait: Nanos,
     /// The moment before which it is not ready.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub wait_until: Timestamp,
     /// The evaluation that follows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,37 +186,37 @@ pub struct Evaluation {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub class_eligibility: BTreeMap<Text, bool>,
     /// Whether constraints look at more than the class, so that any node may serve.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub escaped_class: bool,
     /// The quota that was used up.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub quota_limit: Text,
     /// What is missing that no node brings, such as `csi-volume:<namespace>:<id>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_resources: Vec<Text>,
     /// Whether the plan should be annotated (a dry run).
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub annotate_plan: bool,
     /// Allocations wanted but not placed, by task group.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queued: BTreeMap<Text, u32>,
     /// The index of the snapshot that a scheduler last looked at.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub snapshot_index: Index,
     /// The index that made it.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub create_index: Index,
     /// The last index that changed it.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub modify_index: Index,
     /// The trace of what made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
     /// When it was made.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub create_time: Timestamp,
     /// When it changed last.
-    #[serde(default, skip_serializing_if = "crate::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub modify_time: Timestamp,
 }
 

@@ -37,6 +37,6 @@ pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;
 
 /// Whether messages and records leave a field out: most objects say little of what they could.
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

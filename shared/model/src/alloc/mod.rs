@@ -345,7 +345,6 @@ pub struct GroupSummary {
     pub unknown: u32,
 }
 
-/// Left out of messages: most counts are.
 /// The task groups of a job, each with what its allocations add up to.
 pub type GroupSummaries = BTreeMap<Text, GroupSummary>;
 

@@ -10,7 +10,7 @@ use model::alloc::{
     ReportNumber,
 };
 use model::change::Change;
-use model::{AllocId, Index, NodeId, Text, Timestamp};
+use model::{AllocId, Index, NodeId, Text, Timestamp, is_default};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use state::{AllocRef, State};
@@ -52,10 +52,6 @@ struct Rest<'a> {
     create_time: Timestamp,
     #[serde(rename = "mt")]
     modify_time: Timestamp,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl<'a> Rest<'a> {

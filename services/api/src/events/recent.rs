@@ -4,22 +4,64 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::Index;
+use model::change::Change;
 use state::{Followed, OneSet, Replica, Step};
 use tokio::sync::watch;
 
 /// How many change sets are kept at least, as the reference keeps by default.
 const KEPT: usize = 100;
+/// How many objects they may have changed together; beyond that, only the newest are kept. The states around a change set
+/// hold what it changed twice, with the rows that lie beside it: some kilobytes for each allocation, and there may be ten
+/// thousand in one.
+const OBJECTS_MAX: usize = 10_000;
+
+/// Steps, the oldest first, each with how many objects it changed.
+#[derive(Debug, Default)]
+struct Kept {
+    steps: VecDeque<(usize, Step)>,
+    objects: usize,
+}
+
+impl Kept {
+    fn push(&mut self, step: Step) {
+        let (last, objects) = (step.after.index(), step.changes().map(objects).sum());
+        self.objects += objects;
+        self.steps.push_back((objects, step));
+        while self.steps.len() > 1 && (self.objects > OBJECTS_MAX || self.is_first_old(last)) {
+            let gone = self.steps.pop_front();
+            self.objects -= gone.map_or(0, |(objects, _)| objects);
+        }
+    }
+
+    fn is_first_old(&self, last: Index) -> bool {
+        self.steps.front().is_some_and(|(_, oldest)| oldest.after.index().0 + KEPT as u64 <= last.0)
+    }
+}
+
+/// How many objects a change is about.
+fn objects(change: &Change) -> usize {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "of others there are not thousands")]
+    match change {
+        Change::AllocsPlaced(placed) => placed.len(),
+        Change::AllocsChanged(changed) => changed.ids.len(),
+        Change::AllocsDeleted(ids) => ids.len(),
+        Change::NodesChanged(changed) => changed.ids.len(),
+        Change::EvalsChanged(changed) => changed.ids.len(),
+        Change::EvalsDeleted(ids) => ids.len(),
+        _ => 1,
+    }
+}
 
 /// The newest change sets of a replica.
 #[derive(Debug)]
 pub(crate) struct Recent {
-    steps: Mutex<VecDeque<Step>>,
+    kept: Mutex<Kept>,
     reached: watch::Sender<Index>,
 }
 
 impl Default for Recent {
     fn default() -> Self {
-        Self { steps: Mutex::default(), reached: watch::Sender::new(Index::ZERO) }
+        Self { kept: Mutex::default(), reached: watch::Sender::new(Index::ZERO) }
     }
 }
 
@@ -30,16 +72,12 @@ impl Recent {
         loop {
             let index = match follower.next().await {
                 Followed::Reset(state) => {
-                    self.steps().clear();
+                    *self.kept() = Kept::default();
                     state.index()
                 }
                 Followed::Step(step) => {
-                    let (index, mut steps) = (step.after.index(), self.steps());
-                    steps.push_back(step);
-                    while steps.front().is_some_and(|oldest| oldest.after.index().0 + KEPT as u64 <= index.0)
-                    {
-                        steps.pop_front();
-                    }
+                    let index = step.after.index();
+                    self.kept().push(step);
                     index
                 }
             };
@@ -51,14 +89,55 @@ impl Recent {
     pub(super) async fn between(&self, first: Index, last: Index) -> Vec<OneSet> {
         // Fails if nobody keeps up any more, when the process ends.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= last).await;
-        let steps: Vec<Step> = self.steps().iter().cloned().collect();
+        let steps: Vec<Step> = self.kept().steps.iter().map(|(_, step)| step.clone()).collect();
         let steps = steps.iter().filter(|step| step.after.index() >= first && step.before.index() < last);
         let ones = steps.flat_map(Step::one_by_one);
         ones.filter(|one| (first..=last).contains(&one.set.index)).cloned().collect()
     }
 
-    fn steps(&self) -> MutexGuard<'_, VecDeque<Step>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         // Nothing is half done in there when somebody panics.
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::EvalId;
+    use model::change::EvalsChanged;
+    use state::State;
+
+    use super::*;
+    use crate::scene;
+
+    /// One that is about so many objects.
+    fn step(before: &Arc<State>, objects: usize) -> Step {
+        let ids =
+            (0..objects).map(|n| EvalId::derived(model::RequestId::from_bytes([1; 16]), n as u32)).collect();
+        let changes = vec![Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })];
+        let set = scene::set(before.index().next().0, changes);
+        let mut after = State::clone(before);
+        after.apply(&set).unwrap();
+        Step::new(Arc::clone(before), vec![set.into()], after.into())
+    }
+
+    fn kept(steps: &[usize]) -> usize {
+        let (mut kept, mut state) = (Kept::default(), Arc::new(scene::state_of(Vec::new())));
+        for objects in steps {
+            let step = step(&state, *objects);
+            state = Arc::clone(&step.after);
+            kept.push(step);
+        }
+        assert_eq!(kept.objects, kept.steps.iter().map(|(objects, _)| objects).sum::<usize>());
+        kept.steps.len()
+    }
+
+    #[test]
+    fn a_hundred_are_kept_unless_they_are_large() {
+        assert_eq!(kept(&[1; 99]), 99);
+        assert_eq!(kept(&[1; 250]), KEPT);
+        assert_eq!(kept(&[OBJECTS_MAX / 4; 9]), 4);
+        assert_eq!(kept(&[1, 1, OBJECTS_MAX + 1]), 1, "the newest in any case");
+        assert_eq!(kept(&[OBJECTS_MAX + 1, 1, 1]), 2);
     }
 }

@@ -28,8 +28,9 @@ const RECONNECT_MIN: Duration = Duration::from_millis(100);
 const SERVER_RECONNECT_MAX: Duration = Duration::from_secs(1);
 /// Of agents there are thousands, so even their first attempts are spread widely.
 const AGENT_RECONNECT_MAX: Duration = Duration::from_secs(5);
-/// How many messages wait in memory for a subscription's task; more are dropped. The task only sorts them into a queue.
-const SUBSCRIPTION_MESSAGES_MAX: usize = 8192;
+/// How many messages wait in memory for a subscription's task; more are dropped. The task only sorts them into a queue, but
+/// ten thousand nodes may speak at once, and whoever is not heard waits until his request has timed out.
+const SUBSCRIPTION_MESSAGES_MAX: usize = 32_768;
 /// How long a message may wait for room in the connection's own queue.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often whoever waits for a connection looks by himself: the news of it may be lost in a flood of others.

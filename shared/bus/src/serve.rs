@@ -15,8 +15,9 @@ use wire::{DecodeError, Refusal, RefusalKind, Wire};
 use crate::connection::{Bus, Error};
 use crate::envelope;
 
-/// How many requests wait for a service; more are dropped, and their senders ask again.
-const QUEUE_MAX: usize = 8192;
+/// How many requests wait for a service; more are dropped, and their senders ask again once theirs have timed out. Enough
+/// for all nodes of a large cluster at once.
+const QUEUE_MAX: usize = 32_768;
 /// Unreadable messages are all counted, but no more than one in this time is logged for a subject.
 const UNREADABLE_LOGGED_EVERY: Duration = Duration::from_secs(60);
 

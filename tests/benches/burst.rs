@@ -11,7 +11,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use tests::benched::table::{Line, percentile, section};
+use tests::benched::table::{Line, percentile, progress, section};
 use tests::benched::{Benched, Placed, Remote, Target, Way, run, size};
 
 /// As `drover` has it.
@@ -46,8 +46,10 @@ async fn measure(mut target: Target, count: u64, nodes: u64) {
     target.place("warm-up", 1).await;
     let mut times = Vec::new();
     for round in 0..small {
+        progress("small jobs", round, small);
         times.push(target.place(&format!("small-{round}"), 1).await);
     }
+    progress("small jobs", small, small);
     let placed: Vec<Duration> = times.iter().map(|job| job.placed).collect();
     let registered = times.iter().map(|job| job.registered).collect();
     Line::millis("one small job: registered, p50 (ms)", &percentile(registered, 50)).put();
@@ -57,10 +59,12 @@ async fn measure(mut target: Target, count: u64, nodes: u64) {
 
     let (mut large, mut costs): (Vec<Placed>, _) = (Vec::new(), Vec::new());
     for round in 0..rounds {
+        progress("large jobs", round, rounds);
         let before = target.cost();
         large.push(target.place(&format!("large-{round}"), count).await);
         costs.extend(target.cost().zip(before).map(|(after, before)| (after - before).as_secs_f64()));
     }
+    progress("large jobs", rounds, rounds);
     let each = |time: fn(&Placed) -> Duration| large.iter().map(time).collect::<Vec<_>>();
     Line::millis(format!("one job of {count}: registered (ms)"), &each(|job| job.registered)).put();
     let all = Line::millis("  placed, all of it", &each(|job| job.placed)).at_most(100.0, 10.0);

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use tests::benched::table::{Line, percentile, section};
+use tests::benched::table::{Line, percentile, progress, section};
 use tests::benched::{Benched, Kind, Remote, Streamed, Target, Way, run, size};
 
 /// As `drover` has it.
@@ -18,7 +18,7 @@ use tests::benched::{Benched, Kind, Remote, Streamed, Target, Way, run, size};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
-const STRETCHES: usize = 5;
+const STRETCHES: u64 = 5;
 const KINDS: [Kind; 2] = [Kind::Plain, Kind::Deployed];
 
 fn main() {
@@ -52,6 +52,7 @@ async fn measure(target: &mut Target, kind: Kind) {
     target.stream(&format!("{kind:?}-warm-up"), count, in_flight, length / 2).await;
     let (mut rates, mut middles, mut slowest, mut costs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for stretch in 0..STRETCHES {
+        progress("stretches", stretch, STRETCHES);
         let before = target.cost();
         let streamed = target.stream(&format!("{kind:?}-{stretch}"), count, in_flight, length).await;
         let used = target.cost().zip(before).map(|(after, before)| after - before);
@@ -61,6 +62,7 @@ async fn measure(target: &mut Target, kind: Kind) {
         middles.extend(percentile(times.clone(), 50));
         slowest.extend(percentile(times, 99));
     }
+    progress("stretches", STRETCHES, STRETCHES);
     let what = match kind {
         Kind::Plain => format!("jobs of {count}, {in_flight} in flight: placed (1/s)"),
         Kind::Deployed => "the same with deployments: placed (1/s)".to_owned(),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 /// Names the file to which every table is added as well, so that those of several benchmarks can be shown as one.
@@ -23,6 +23,15 @@ pub fn section(what: &str) {
 /// A remark below a line.
 pub fn remark(text: &str) {
     put(&format!("  {text}"));
+}
+
+/// Tells whoever looks on how far a long measurement is, in a line of its own that the next figures replace.
+#[allow(clippy::print_stderr, reason = "it is not part of the table")]
+pub fn progress(what: &str, done: u64, of: u64) {
+    const CLEAR: &str = "\r\x1b[K";
+    if io::stderr().is_terminal() {
+        if done < of { eprint!("{CLEAR}{what}: {done} of {of}") } else { eprint!("{CLEAR}") }
+    }
 }
 
 /// A line of a table.

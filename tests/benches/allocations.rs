@@ -3,6 +3,7 @@
 //! Prints one table; what must hold stands beside the figure. One core, no database, no network.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::change::{Change, ChangeSet};
@@ -87,7 +88,7 @@ fn with_ports(state: &mut State, nodes: &[NodeId], ids: &mut Ids, log: &mut Log)
             build::port(on[row as usize] as u64, 20_000 + ((number as u32 * 97 + row) % 12_000) as u16)
         };
         let placements = build::placements_with(common, on.iter().map(|node| nodes[*node]), ids, port);
-        encode(&log.entry(vec![Change::Job(Box::new(job)), Change::AllocsPlaced(Box::new(placements))]))
+        encode(&log.entry(vec![Change::Job(Arc::new(job)), Change::AllocsPlaced(Box::new(placements))]))
     });
     let sets: Vec<Vec<u8>> = sets.collect();
     let before = rss();
@@ -171,7 +172,7 @@ fn placed(job: u64, nodes: &[NodeId], ids: &mut Ids, log: &mut Log) -> ChangeSet
     let common = build::common(&job, EvalId::from_bytes(ids.bytes()));
     let on: Vec<NodeId> = (0..ALLOCS_PER_JOB).map(|_| nodes[ids.number() as usize % nodes.len()]).collect();
     let placements = build::placements(common, on, ids);
-    log.entry(vec![Change::Job(Box::new(job)), Change::AllocsPlaced(Box::new(placements))])
+    log.entry(vec![Change::Job(Arc::new(job)), Change::AllocsPlaced(Box::new(placements))])
 }
 
 fn placed_ids(set: &ChangeSet) -> Vec<AllocId> {

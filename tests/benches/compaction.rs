@@ -381,7 +381,7 @@ impl Scheduled {
         let mut job = Job { create_index: index, modify_index: index, job_modify_index: index, ..job };
         let resources = &mut Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].resources;
         [resources.cpu_mhz, resources.memory_mb] = ask.each;
-        self.apply(vec![Change::Job(Box::new(job.clone()))]);
+        self.apply(vec![Change::Job(Arc::new(job.clone()))]);
         job
     }
 }

@@ -115,7 +115,7 @@ impl Cluster {
     fn register(&mut self, job: Job) -> Job {
         let index = self.log.next_index();
         let job = Job { create_index: index, modify_index: index, job_modify_index: index, ..job };
-        self.apply(vec![Change::Job(Box::new(job.clone()))]);
+        self.apply(vec![Change::Job(Arc::new(job.clone()))]);
         self.jobs += 1;
         job
     }
@@ -183,7 +183,7 @@ impl Cluster {
         Arc::make_mut(&mut newer.spec).task_groups[0].tasks[0].env.insert("a".into(), "b".into());
         let index = self.log.next_index();
         newer.job_modify_index = index;
-        self.apply(vec![Change::Job(Box::new(newer.clone()))]);
+        self.apply(vec![Change::Job(Arc::new(newer.clone()))]);
         self.measure(&format!("{count} running, all to be replaced"), &newer, "");
     }
 

@@ -107,7 +107,7 @@ impl Cell {
             state.apply(&log.entry(vec![Change::Node(Box::new(node))])).expect("it fits");
         }
         for job in [self.job(false), self.job(true)] {
-            state.apply(&log.entry(vec![Change::Job(Box::new(job))])).expect("it fits");
+            state.apply(&log.entry(vec![Change::Job(Arc::new(job))])).expect("it fits");
         }
         state
     }
@@ -162,7 +162,7 @@ impl Cell {
             job_modify_index: index,
             ..self.job(self.has_spread)
         };
-        state.apply(&log.entry(vec![Change::Job(Box::new(job.clone()))])).expect("it fits");
+        state.apply(&log.entry(vec![Change::Job(Arc::new(job.clone()))])).expect("it fits");
         let attempts = (0..TIMES).map(|_| {
             let begin = Instant::now();
             let proposal = build::attempt(state, &job, ids);

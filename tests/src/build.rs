@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use model::alloc::{
     AllocCommon, AllocMetric, AllocatedResources, Assigned, AssignedNetwork, AssignedPort, ClientStatus,
-    PackedAssigned, PackedTaskStates, PortMapping, ReportNumber, TaskEvent, TaskEventKind, TaskResources,
-    TaskRunState, TaskState,
+    PackedAssigned, PackedMetric, PackedTaskStates, PortMapping, ReportNumber, TaskEvent, TaskEventKind,
+    TaskResources, TaskRunState, TaskState,
 };
 use model::change::{AllocsChanged, Cause, Change, ChangeSet};
 use model::deployment::{Deployment, DeploymentStatus};
@@ -18,7 +18,7 @@ use model::node::{
     NodeStatus, Topology,
 };
 use model::plan::{Placement, Placements};
-use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, NodeId, RequestId, Text, Timestamp};
+use model::{AllocId, DeploymentId, EvalId, Index, JobVersionKey, Map, NodeId, RequestId, Text, Timestamp};
 use scheduling::{Attempt, Proposal, schedule};
 use state::State;
 
@@ -178,7 +178,7 @@ pub fn deployment(id: DeploymentId, job: JobVersionKey, index: Index) -> Deploym
         job_modify_index: index,
         job_spec_modify_index: index,
         is_multiregion: false,
-        groups: BTreeMap::new(),
+        groups: Map::default(),
         status: DeploymentStatus::Running,
         status_description: Text::default(),
         eval_priority: 0,
@@ -200,7 +200,7 @@ pub fn common(job: &Job, eval_id: EvalId) -> AllocCommon {
         eval_id,
         deployment_id: None,
         resources: AllocatedResources { tasks: vec![task], disk_mb: 300, ..AllocatedResources::default() },
-        metrics: AllocMetric { nodes_evaluated: 1, ..AllocMetric::default() },
+        metrics: PackedMetric::pack(&AllocMetric { nodes_evaluated: 1, ..AllocMetric::default() }),
         trace: None,
     }
 }

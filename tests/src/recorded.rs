@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api_types::decode;
 use model::alloc::Allocation;
@@ -97,7 +98,7 @@ impl Case {
     pub fn changes(&self) -> ChangeSet {
         let mut changes = Vec::new();
         changes.extend(self.read_each("nodes", Node::from_api).map(Box::new).map(Change::Node));
-        changes.extend(self.read_each("jobs", Job::from_api).map(Box::new).map(Change::Job));
+        changes.extend(self.read_each("jobs", Job::from_api).map(Arc::new).map(Change::Job));
         for json in self.objects("allocs") {
             let job = self.job_of(json);
             let alloc = self.read(json, |api| Allocation::from_api(api, job.clone()));
@@ -107,9 +108,9 @@ impl Case {
         let purged = self.objects("purged_jobs").iter().map(|id| JobKey::new("default", text(id)));
         changes.extend(purged.map(Change::JobDeleted));
         changes.extend(
-            self.read_each("deployments", Deployment::from_api).map(Box::new).map(Change::Deployment),
+            self.read_each("deployments", Deployment::from_api).map(Arc::new).map(Change::Deployment),
         );
-        changes.extend(self.read_each("evals", Evaluation::from_api).map(Box::new).map(Change::Eval));
+        changes.extend(self.read_each("evals", Evaluation::from_api).map(Arc::new).map(Change::Eval));
         changes.extend(self.read_each("node_pools", NodePool::from_api).map(Box::new).map(Change::NodePool));
         changes
             .extend(self.read_each("namespaces", Namespace::from_api).map(Box::new).map(Change::Namespace));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition,
-    PackedAssigned, TaskRunState, TaskState,
+    AllocCommon, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition, PackedAssigned,
+    PackedMetric, TaskRunState, TaskState,
 };
 use model::job::{Job, JobSpec, JobType, RestartMode, RestartPolicy, Task, TaskGroup};
 use model::{AllocId, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, Timestamp};
@@ -75,7 +75,7 @@ pub(crate) fn with_group(kind: JobType, group: TaskGroup) -> AllocSpec {
         eval_id: EvalId::from_bytes([9; 16]),
         deployment_id: None,
         resources: AllocatedResources::default(),
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     };
     let work = WorkAlloc {

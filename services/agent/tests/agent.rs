@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bus::{Bus, Request};
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition,
-    PackedAssigned, TaskState,
+    AllocCommon, AllocatedResources, ClientStatus, DesiredStatus, DesiredTransition, PackedAssigned,
+    PackedMetric, TaskState,
 };
 use model::columns::AllocIds;
 use model::job::{Job, JobSpec, JobType, LogConfig, RestartMode, RestartPolicy, Task, TaskGroup};
@@ -301,7 +301,7 @@ fn new_alloc(id: AllocId) -> (WorkAlloc, Arc<AllocCommon>, Arc<Job>) {
         eval_id: EvalId::from_bytes([9; 16]),
         deployment_id: None,
         resources: AllocatedResources::default(),
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     };
     let work = WorkAlloc {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, ClientStatus};
+use model::alloc::{AllocCommon, AllocatedResources, ClientStatus, PackedMetric};
 use model::change::{
     AllocsChanged, Cause, Change, ChangeSet, DeploymentFields, DeploymentProgress, NodesChanged,
 };
@@ -81,9 +81,9 @@ impl Scene {
             modify_time: now,
         };
         scene.apply(vec![
-            Change::Job(Box::new(job)),
+            Change::Job(Arc::new(job)),
             Change::Node(Box::new(node)),
-            Change::Deployment(Box::new(deployment)),
+            Change::Deployment(Arc::new(deployment)),
         ]);
         scene
     }
@@ -115,7 +115,7 @@ impl Scene {
             eval_id: EvalId::from_bytes([7; 16]),
             deployment_id: Some(DEPLOYMENT),
             resources: AllocatedResources::default(),
-            metrics: AllocMetric::default(),
+            metrics: PackedMetric::default(),
             trace: None,
         };
         let mut placements = Placements::new(Arc::new(common));
@@ -207,14 +207,14 @@ impl Scene {
             modify_index: index,
             ..Evaluation::new(id, key(), JobType::Service, 50, EvalTrigger::DeploymentWatcher)
         };
-        self.apply(vec![Change::Eval(Box::new(eval.clone()))]);
+        self.apply(vec![Change::Eval(Arc::new(eval.clone()))]);
         eval
     }
 
     /// Commits what a scheduler made of it, from a snapshot at an index.
     pub(crate) fn finish(&mut self, eval: Evaluation, status: EvalStatus, snapshot_index: Index) {
         let outcome = Evaluation { status, snapshot_index, modify_index: self.state.index().next(), ..eval };
-        self.apply(vec![Change::EvalOutcome(Box::new(outcome))]);
+        self.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
     }
 
     pub(crate) fn marked(&mut self, number: u8) {

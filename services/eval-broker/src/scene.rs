@@ -61,7 +61,7 @@ impl Scene {
         let registered = |number| {
             let JobKey { namespace, id } = job(number);
             let spec = JobSpec { namespace, id, ..JobSpec::default() };
-            Change::Job(Box::new(Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() }))
+            Change::Job(Arc::new(Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() }))
         };
         scene.apply((0..10).map(registered).collect());
         scene
@@ -106,7 +106,7 @@ impl Scene {
 
     /// Commits new evaluations.
     pub(crate) fn create(&mut self, evals: impl IntoIterator<Item = Evaluation>) {
-        let changes = evals.into_iter().map(|eval| Change::Eval(Box::new(self.stamped(eval)))).collect();
+        let changes = evals.into_iter().map(|eval| Change::Eval(Arc::new(self.stamped(eval)))).collect();
         self.apply(changes);
     }
 
@@ -129,9 +129,9 @@ impl Scene {
         let plan = Change::PlanApplied { job: outcome.job.clone(), eval_id: outcome.id };
         let creates = creates.into_iter().map(|eval| {
             let eval = Evaluation { snapshot_index, ..self.stamped(eval) };
-            Change::Eval(Box::new(eval))
+            Change::Eval(Arc::new(eval))
         });
-        let changes = [plan, Change::EvalOutcome(Box::new(outcome))].into_iter().chain(creates).collect();
+        let changes = [plan, Change::EvalOutcome(Arc::new(outcome))].into_iter().chain(creates).collect();
         self.apply(changes);
     }
 
@@ -220,7 +220,7 @@ impl Scene {
             let status = Some((update.status, update.description.clone()));
             changes.push(Change::EvalsChanged(EvalsChanged { ids, status, next_eval: update.next_eval }));
         }
-        changes.extend(write.creates.iter().map(|eval| Change::Eval(Box::new(self.stamped(eval.clone())))));
+        changes.extend(write.creates.iter().map(|eval| Change::Eval(Arc::new(self.stamped(eval.clone())))));
         changes.extend(write.forget_unblocked_before.map(Change::UnblockedForgotten));
         self.apply(changes);
     }

@@ -62,7 +62,7 @@ impl Scene {
     }
 
     fn create(&self, number: u8, job: u8) {
-        self.apply(vec![Change::Eval(Box::new(eval(number, job)))]);
+        self.apply(vec![Change::Eval(Arc::new(eval(number, job)))]);
     }
 
     async fn ask(&self, scheduler_version: u16, timeout_ms: u32) -> Result<Vec<Delivery>, RequestError> {
@@ -184,7 +184,7 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     assert!(scene.say(first, HandOutAction::GiveBack).await);
     let [first] = scene.dequeue(60_000).await[..] else { panic!("it is ready again") };
     let outcome = Evaluation { status: EvalStatus::Complete, ..eval(1, 1) };
-    scene.apply(vec![Change::EvalOutcome(Box::new(outcome))]);
+    scene.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
     scene.create(3, 1); // which the broker sees after the outcome
     let [third] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(third.eval_id, id(3));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, PackedAssigned};
+use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, PackedAssigned, PackedMetric};
 use model::change::{Cause, Change, ChangeSet};
 use model::job::{Job, JobSpec};
 use model::node::{Node, NodeServerSide, NodeSpec, NodeStatus, Secret};
@@ -61,7 +61,7 @@ pub(crate) fn placed(job: &Job, on: impl IntoIterator<Item = (u8, u8)>) -> Chang
         eval_id: EvalId::from_bytes([1; 16]),
         deployment_id: None,
         resources: AllocatedResources::default(),
-        metrics: AllocMetric { nodes_evaluated: 7, ..AllocMetric::default() },
+        metrics: PackedMetric::pack(&AllocMetric { nodes_evaluated: 7, ..AllocMetric::default() }),
         trace: None,
     };
     let mut placements = Placements::new(Arc::new(common));

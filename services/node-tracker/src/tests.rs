@@ -234,7 +234,7 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
 
     let job = job(1, 0);
     let placed = placed(&job, [(1, 1), (2, 1)]);
-    let index = commit(&scene.replica, vec![Change::Job(Box::new(job)), placed]);
+    let index = commit(&scene.replica, vec![Change::Job(Arc::new(job)), placed]);
     let woken: Wake = soon(wakes.next()).await.unwrap().body().unwrap();
     let news = woken.news.expect("there is little to tell");
     assert_eq!((woken.work_index, news.since), (at(index), before.work_index.index));
@@ -263,7 +263,7 @@ async fn work_is_told_as_of_what_the_agent_has_heard_of() {
     scene.register(1).await;
     scene.command().await;
     let job = job(1, 0);
-    let before = commit(&scene.replica, vec![Change::Job(Box::new(job.clone()))]);
+    let before = commit(&scene.replica, vec![Change::Job(Arc::new(job.clone()))]);
     let ask = AskWork { id: node(1), secret: secret(1), since: at(Index::ZERO), seen: at(before.next()) };
     let work = scene.ask::<_, Work>(Subject::NodeWork(node(1)), &ask);
     let placed = async { commit(&scene.replica, vec![placed(&job, [(1, 1)])]) };

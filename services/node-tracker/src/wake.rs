@@ -124,7 +124,7 @@ mod tests {
     fn scene() -> State {
         let job = job(1, 0);
         let placed = placed(&job, [(1, 1), (2, 1), (3, 2)]);
-        state([vec![ready(1), ready(2), ready(3)], vec![Change::Job(Box::new(job)), placed]])
+        state([vec![ready(1), ready(2), ready(3)], vec![Change::Job(Arc::new(job)), placed]])
     }
 
     /// Change sets that come together.

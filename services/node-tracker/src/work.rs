@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::alloc::{AllocCommon, AllocMetric};
+use model::alloc::{AllocCommon, PackedMetric};
 use model::columns::AllocIds;
 use model::job::Job;
 use model::{AllocId, HistoryId, Index};
@@ -129,7 +129,7 @@ fn place_of_last<T>(places: &mut HashMap<*const T, u16>, key: *const T) -> u16 {
 
 /// No agent looks at the metrics, which may be the larger part.
 fn without_metrics(common: &Arc<AllocCommon>) -> Arc<AllocCommon> {
-    Arc::new(AllocCommon { metrics: AllocMetric::default(), ..AllocCommon::clone(common) })
+    Arc::new(AllocCommon { metrics: PackedMetric::default(), ..AllocCommon::clone(common) })
 }
 
 fn told_of(alloc: AllocRef<'_>, common: u16) -> WorkAlloc {
@@ -187,7 +187,7 @@ mod tests {
     /// on node 2, placed together; 4 on node 1, placed later; 5 of the second on node 1.
     fn scene(bytes: usize) -> State {
         let jobs = [job(1, bytes), job(2, bytes)];
-        let registered = jobs.iter().map(|job| Change::Job(Box::new(job.clone()))).collect();
+        let registered = jobs.iter().map(|job| Change::Job(Arc::new(job.clone()))).collect();
         let [first, second] = &jobs;
         state([
             vec![ready(1), ready(2)],
@@ -233,7 +233,7 @@ mod tests {
             let known = state.alloc(told.id).unwrap();
             assert!(Arc::ptr_eq(job, known.job()));
             assert_eq!((&common.job, common.eval_id), (&known.common().job, known.common().eval_id));
-            assert_eq!(common.metrics, AllocMetric::default(), "no agent looks at them");
+            assert_eq!(common.metrics, PackedMetric::default(), "no agent looks at them");
         }
     }
 

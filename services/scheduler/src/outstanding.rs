@@ -111,7 +111,7 @@ mod tests {
 
     /// Two nodes and a job.
     fn cluster() -> State {
-        let changes = vec![ready(1), ready(2), Change::Job(Box::new(job(1)))];
+        let changes = vec![ready(1), ready(2), Change::Job(Arc::new(job(1)))];
         after(&State::default(), changes)
     }
 

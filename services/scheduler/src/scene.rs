@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, Demand, PackedAssigned, TaskResources};
+use model::alloc::{AllocCommon, AllocatedResources, Demand, PackedAssigned, PackedMetric, TaskResources};
 use model::change::{Cause, Change, ChangeSet};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{EphemeralDisk, Job, JobSpec, JobType, NetworkResource, Resources, Task, TaskGroup};
@@ -88,7 +88,7 @@ pub(crate) fn placements(job: &Job, on: &[u8]) -> Placements {
         eval_id: EvalId::from_bytes([1; 16]),
         deployment_id: None,
         resources: AllocatedResources { tasks: vec![task], disk_mb: DEMAND.disk_mb, ..Default::default() },
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     };
     let mut placements = Placements::new(Arc::new(common));

@@ -128,7 +128,7 @@ fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
 }
 
 fn created(eval: &Evaluation) -> Change {
-    Change::Eval(Box::new(eval.clone()))
+    Change::Eval(Arc::new(eval.clone()))
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -208,7 +208,7 @@ async fn nothing_is_taken_while_workers_rest() {
 async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
     // Two nodes, each with room for two jobs: the first two fill the one that is best, the others the other one.
     let evals = [1, 2, 3, 4, 5].map(eval);
-    let jobs = (1..=5).map(|number| Change::Job(Box::new(scene::job(number))));
+    let jobs = (1..=5).map(|number| Change::Job(Arc::new(scene::job(number))));
     let changes = [scene::ready(1), scene::ready(2)].into_iter().chain(jobs).chain(evals.iter().map(created));
     let mut scene = Scene::with(changes.collect(), scheduling::schedule).await;
     let mut unanswered = Vec::new();

@@ -93,7 +93,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// A version of a job, new or changed. The last version of the last incarnation is the current one.
-    Job(Box<Job>),
+    Job(Arc<Job>),
     /// What changed of a job's version beside its specification.
     JobFields(JobFields),
     /// A job is gone with all its versions, their sources, and what its allocations added up to.
@@ -112,12 +112,12 @@ pub enum Change {
     /// Sources of versions are gone.
     JobSubmissionsDeleted(Vec<JobVersionKey>),
     /// What a job's allocations, or its children, add up to.
-    JobSummary(Box<JobSummary>),
+    JobSummary(Arc<JobSummary>),
     /// An evaluation, new or changed.
-    Eval(Box<Evaluation>),
+    Eval(Arc<Evaluation>),
     /// What a scheduler made of an evaluation. Stored as any other, but only this tells the broker that a hand-out is
     /// done with; the evaluation's snapshot index is that of the attempt (design §6).
-    EvalOutcome(Box<Evaluation>),
+    EvalOutcome(Arc<Evaluation>),
     /// A scheduler's attempt on a job was taken, in whole or in part: none from an older snapshot may be after it, and
     /// whoever takes up the evaluation again needs a snapshot that has it.
     PlanApplied {
@@ -131,7 +131,7 @@ pub enum Change {
     /// Evaluations are gone.
     EvalsDeleted(Vec<EvalId>),
     /// A deployment, new or changed.
-    Deployment(Box<Deployment>),
+    Deployment(Arc<Deployment>),
     /// What changed of a deployment, in short.
     DeploymentFields(Box<DeploymentFields>),
     /// Deployments are gone.

@@ -1,11 +1,9 @@
 //! Deployments: how a version of a job takes over from the one before.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::text::words;
-use crate::{AllocId, DeploymentId, Index, JobVersionKey, Nanos, Text, Timestamp};
+use crate::{AllocId, DeploymentId, Index, JobVersionKey, Map, Nanos, Text, Timestamp};
 
 words! {
     /// Where a deployment stands (N-12.1).
@@ -54,7 +52,7 @@ pub struct Deployment {
     pub is_multiregion: bool,
     /// Each group's part.
     #[serde(default)]
-    pub groups: BTreeMap<Text, DeploymentGroup>,
+    pub groups: Map<Text, DeploymentGroup>,
     /// Where it stands.
     pub status: DeploymentStatus,
     /// The same in words.

@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::alloc::AllocMetric;
 use crate::job::JobType;
 use crate::text::{read_word, words};
-use crate::{DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Text, Timestamp, TraceContext, is_default};
+use crate::{
+    DeploymentId, EvalId, Index, JobKey, Map, Nanos, NodeId, Text, Timestamp, TraceContext, is_default,
+};
 
 words! {
     /// Where an evaluation stands (`spec/scheduling.md` ).
@@ -198,8 +200,8 @@ pub struct Evaluation {
     #[serde(default, skip_serializing_if = "is_default")]
     pub annotate_plan: bool,
     /// Allocations wanted but not placed, by task group.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub queued: BTreeMap<Text, u32>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub queued: Map<Text, u32>,
     /// The index of the snapshot that a scheduler last looked at.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshot_index: Index,
@@ -247,7 +249,7 @@ impl Evaluation {
             quota_limit: Text::default(),
             missing_resources: Vec::new(),
             annotate_plan: false,
-            queued: BTreeMap::new(),
+            queued: Map::default(),
             snapshot_index: Index::ZERO,
             create_index: Index::ZERO,
             modify_index: Index::ZERO,
@@ -263,7 +265,7 @@ impl Evaluation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanAnnotations {
     /// Counts by task group.
-    pub desired_updates: BTreeMap<Text, DesiredUpdates>,
+    pub desired_updates: Map<Text, DesiredUpdates>,
     /// Allocations of other jobs that would have to make room.
     pub preempted: Vec<crate::AllocId>,
 }

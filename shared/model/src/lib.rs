@@ -18,6 +18,7 @@ pub mod ids;
 pub mod invalid;
 pub mod job;
 pub mod keyring;
+mod map;
 mod mirror;
 pub mod node;
 pub mod plan;
@@ -32,6 +33,7 @@ pub use ids::{
     ProcessId, RequestId, RootKeyId, VolumeClaimId,
 };
 pub use invalid::Invalid;
+pub use map::Map;
 pub use text::Text;
 pub use time::{Nanos, Timestamp};
 pub use trace::TraceContext;

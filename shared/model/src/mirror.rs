@@ -11,7 +11,7 @@ use api_types::Time;
 use serde_json::Value;
 
 use crate::invalid::{At, Invalid};
-use crate::{AllocId, Index, Nanos, Text, Timestamp};
+use crate::{AllocId, Index, Map, Nanos, Text, Timestamp};
 
 /// An object that the API has, too.
 pub(crate) trait Mirror: Sized {
@@ -303,14 +303,34 @@ macro_rules! maps {
 
 maps!(Text = String, bool = bool, u32 = i64, f64 = f64);
 
-/// A free-form object, such as a driver's configuration, is carried as it is.
-impl Member<Self> for BTreeMap<String, Value> {
-    fn read(api: Option<Self>) -> Result<Self, Invalid> {
-        Ok(api.unwrap_or_default())
+impl Member<BTreeMap<String, i64>> for Map<Text, u32> {
+    fn read(api: Option<BTreeMap<String, i64>>) -> Result<Self, Invalid> {
+        read_map(api, |item| Member::read(Some(item)))
     }
 
-    fn write(&self) -> Option<Self> {
-        if self.is_empty() { None } else { Some(self.clone()) }
+    fn write(&self) -> Option<BTreeMap<String, i64>> {
+        write_map(self, |item| item.write().unwrap_or_default())
+    }
+}
+
+impl<M: Mirror> Member<BTreeMap<String, M::Api>> for Map<Text, M> {
+    fn read(api: Option<BTreeMap<String, M::Api>>) -> Result<Self, Invalid> {
+        read_map(api, M::from_api)
+    }
+
+    fn write(&self) -> Option<BTreeMap<String, M::Api>> {
+        write_map(self, M::to_api)
+    }
+}
+
+/// A free-form object, such as a driver's configuration, is carried as it is.
+impl Member<BTreeMap<String, Value>> for Map<String, Value> {
+    fn read(api: Option<BTreeMap<String, Value>>) -> Result<Self, Invalid> {
+        Ok(api.unwrap_or_default().into())
+    }
+
+    fn write(&self) -> Option<BTreeMap<String, Value>> {
+        if self.is_empty() { None } else { Some(self.clone().into_iter().collect()) }
     }
 }
 
@@ -323,10 +343,10 @@ fn write_list<T, A>(items: &[T], write: impl Fn(&T) -> A) -> Option<Vec<A>> {
     if items.is_empty() { None } else { Some(items.iter().map(write).collect()) }
 }
 
-fn read_map<T, A>(
+fn read_map<T, A, M: FromIterator<(Text, T)>>(
     api: Option<BTreeMap<String, A>>,
     read: impl Fn(A) -> Result<T, Invalid>,
-) -> Result<BTreeMap<Text, T>, Invalid> {
+) -> Result<M, Invalid> {
     let read = |(key, item): (String, A)| {
         let item = read(item).at_item(&key)?;
         Ok((Text::from(key), item))
@@ -334,7 +354,11 @@ fn read_map<T, A>(
     api.unwrap_or_default().into_iter().map(read).collect()
 }
 
-fn write_map<T, A>(items: &BTreeMap<Text, T>, write: impl Fn(&T) -> A) -> Option<BTreeMap<String, A>> {
-    let write = |(key, item): (&Text, &T)| (key.to_string(), write(item));
-    if items.is_empty() { None } else { Some(items.iter().map(write).collect()) }
+fn write_map<'a, T: 'a, A>(
+    items: impl IntoIterator<Item = (&'a Text, &'a T)>,
+    write: impl Fn(&T) -> A,
+) -> Option<BTreeMap<String, A>> {
+    let written: BTreeMap<_, _> =
+        items.into_iter().map(|(key, item)| (key.to_string(), write(item))).collect();
+    (!written.is_empty()).then_some(written)
 }

@@ -291,7 +291,7 @@ pub struct Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alloc::{AllocMetric, AllocatedResources, Assigned, AssignedPort};
+    use crate::alloc::{AllocatedResources, Assigned, AssignedPort, PackedMetric};
     use crate::{Index, JobKey};
 
     fn placements() -> Placements {
@@ -303,7 +303,7 @@ mod tests {
             eval_id: EvalId::from_bytes([1; 16]),
             deployment_id: None,
             resources: AllocatedResources::default(),
-            metrics: AllocMetric::default(),
+            metrics: PackedMetric::default(),
             trace: None,
         }))
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedResources, Assigned, ClientStatus, PackedAssigned, RescheduleOutcome,
-    RescheduleTracker,
+    AllocCommon, AllocMetric, AllocatedResources, Assigned, ClientStatus, PackedAssigned, PackedMetric,
+    RescheduleOutcome, RescheduleTracker,
 };
 use model::columns::AllocIds;
 use model::eval::{EvalTrigger, Evaluation};
@@ -133,7 +133,7 @@ impl PlacementDraft {
         for mut placed in self.rows {
             let metrics = placed.metrics.take();
             let known = sets.iter().rposition(|(of, _)| *of == metrics).unwrap_or_else(|| {
-                let told = metrics.as_deref().unwrap_or(&shared).clone();
+                let told = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
                 let common = Arc::new(AllocCommon { metrics: told, ..common.clone() });
                 let placements = Placements { canary: is_canary, ..Placements::new(common) };
                 sets.push((metrics, Columns::new(placements, pages.len())));
@@ -190,7 +190,7 @@ pub(crate) fn common_of_new(
         eval_id: eval.id,
         deployment_id,
         resources,
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: eval.trace,
     }
 }

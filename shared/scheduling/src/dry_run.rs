@@ -46,7 +46,7 @@ pub fn dry_run(
     let mut tried = state.clone();
     if is_changed {
         let stamp = Stamp { index: state.index().next(), at: state.at() };
-        let job = Change::Job(Box::new(registered(existing.as_deref(), spec, now)));
+        let job = Change::Job(Arc::new(registered(existing.as_deref(), spec, now)));
         tried.apply_change(&job, stamp).expect("a job fits every state");
         tried.advance(stamp);
     }

@@ -7,7 +7,7 @@ use model::alloc::AllocMetric;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation, PlanAnnotations};
 use model::job::JobType;
 use model::plan::{Outcome, Plan};
-use model::{AllocId, DeploymentId, EvalId, Text};
+use model::{AllocId, DeploymentId, EvalId, Map, Text};
 
 use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
@@ -17,9 +17,9 @@ use crate::{Attempt, NewId, Proposal};
 pub(crate) struct Learned {
     pub(crate) annotations: PlanAnnotations,
     /// Allocations to be placed, by group.
-    pub(crate) wanted: BTreeMap<Text, u32>,
+    pub(crate) wanted: Map<Text, u32>,
     /// Those of them for which there was no room.
-    pub(crate) queued: BTreeMap<Text, u32>,
+    pub(crate) queued: Map<Text, u32>,
     pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
     pub(crate) class_eligibility: BTreeMap<Text, bool>,
     pub(crate) escaped_class: bool,

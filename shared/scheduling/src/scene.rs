@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use model::alloc::{AllocCommon, AllocMetric, Allocation, ClientStatus, DesiredStatus};
+use model::alloc::{AllocCommon, Allocation, ClientStatus, DesiredStatus, PackedMetric};
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{NodePool, NodePoolScheduler, SchedulerAlgorithm, SchedulerConfig};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
@@ -179,7 +179,7 @@ impl Scene {
             eval_id: EvalId::from_bytes([1; 16]),
             deployment_id: None,
             resources: common_share(&State::default(), &spec, group),
-            metrics: AllocMetric::default(),
+            metrics: PackedMetric::default(),
             trace: None,
         };
         let mut id = [0xa; 16];
@@ -251,7 +251,7 @@ impl Scene {
                 job_modify_index: Index(10 + version),
                 ..Job::default()
             };
-            changes.push(Change::Job(Box::new(job)));
+            changes.push(Change::Job(Arc::new(job)));
         }
         changes.extend(self.allocs.iter().cloned().map(Box::new).map(Change::Alloc));
         changes.extend(self.config.map(Change::SchedulerConfig));

@@ -66,7 +66,7 @@ impl State {
     fn store(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
         match change {
             Change::Job(job) => {
-                self.jobs.upsert(Job::clone(job));
+                self.jobs.upsert(Arc::clone(job));
                 self.mark(&job.key(), |marks| marks.jobs = stamp.index);
             }
             Change::JobFields(fields) => {
@@ -87,8 +87,8 @@ impl State {
             Change::JobSubmission(submission) => self.jobs.set_submission((**submission).clone()),
             Change::JobSubmissionCopied { from, to } => self.jobs.copy_submission(from, to, stamp.index),
             Change::JobSubmissionsDeleted(keys) => self.jobs.delete_submissions(keys),
-            Change::JobSummary(summary) => self.jobs.set_summary((**summary).clone()),
-            Change::Eval(eval) | Change::EvalOutcome(eval) => self.upsert_eval((**eval).clone(), stamp),
+            Change::JobSummary(summary) => self.jobs.set_summary(Arc::clone(summary)),
+            Change::Eval(eval) | Change::EvalOutcome(eval) => self.upsert_eval(Arc::clone(eval), stamp),
             Change::PlanApplied { job, eval_id } => {
                 self.jobs.set_plan_index(job, stamp.index);
                 self.edit_eval(*eval_id, stamp, |eval| eval.modify_index = stamp.index);
@@ -101,12 +101,12 @@ impl State {
             Change::EvalsDeleted(ids) => {
                 ids.iter().for_each(|id| self.forget_eval(*id, stamp));
             }
-            Change::Deployment(deployment) => self.upsert_deployment((**deployment).clone(), stamp),
+            Change::Deployment(deployment) => self.upsert_deployment(Arc::clone(deployment), stamp),
             Change::DeploymentFields(fields) => {
                 if let Some(deployment) = self.deployments.get(&fields.id) {
                     let mut deployment = Deployment::clone(deployment);
                     change_deployment(&mut deployment, fields, stamp);
-                    self.upsert_deployment(deployment, stamp);
+                    self.upsert_deployment(Arc::new(deployment), stamp);
                 }
             }
             Change::DeploymentsDeleted(ids) => {
@@ -182,7 +182,7 @@ impl State {
         Ok(())
     }
 
-    fn upsert_eval(&mut self, eval: Evaluation, stamp: Stamp) {
+    fn upsert_eval(&mut self, eval: Arc<Evaluation>, stamp: Stamp) {
         let key = (eval.job.clone(), eval.id);
         if let Some(old) = self.evals.get(&eval.id)
             && (&old.job, old.create_index) != (&eval.job, eval.create_index)
@@ -197,7 +197,7 @@ impl State {
         }
         self.evals_by_job.insert(key, ());
         self.evals_by_creation.insert((eval.create_index, eval.id), ());
-        self.evals.insert(eval.id, Arc::new(eval));
+        self.evals.insert(eval.id, eval);
     }
 
     /// Job and create index stay, and with them its place in all indexes but that of the live ones.
@@ -234,7 +234,7 @@ impl State {
         self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
     }
 
-    fn upsert_deployment(&mut self, deployment: Deployment, stamp: Stamp) {
+    fn upsert_deployment(&mut self, deployment: Arc<Deployment>, stamp: Stamp) {
         if let Some(old) = self.deployments.get(&deployment.id)
             && (&old.job.job, old.create_index) != (&deployment.job.job, deployment.create_index)
         {
@@ -243,7 +243,7 @@ impl State {
         self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
         self.deployments_by_job.insert((deployment.job.job.clone(), deployment.id), ());
         self.deployments_by_creation.insert((deployment.create_index, deployment.id), ());
-        self.deployments.insert(deployment.id, Arc::new(deployment));
+        self.deployments.insert(deployment.id, deployment);
     }
 
     /// Of a job that is gone nothing is marked: its table's index says enough.

@@ -100,8 +100,8 @@ impl JobTable {
         }
     }
 
-    pub(crate) fn upsert(&mut self, job: Job) {
-        let (key, job) = (job.version_key(), Arc::new(job));
+    pub(crate) fn upsert(&mut self, job: Arc<Job>) {
+        let key = job.version_key();
         let is_current = self.current.get(&key.job).is_none_or(|current| current.version_key() <= key);
         if is_current {
             let before = self.current.insert(key.job.clone(), Arc::clone(&job));
@@ -186,8 +186,8 @@ impl JobTable {
         }
     }
 
-    pub(crate) fn set_summary(&mut self, summary: JobSummary) {
-        self.summaries.insert(summary.job.clone(), Arc::new(summary));
+    pub(crate) fn set_summary(&mut self, summary: Arc<JobSummary>) {
+        self.summaries.insert(summary.job.clone(), summary);
     }
 }
 

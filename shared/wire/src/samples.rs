@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedDevice, AllocatedResources, Assigned, AssignedTask, ClientStatus,
-    DesiredStatus, DesiredTransition, NetworkStatus, PackedAssigned, PackedTaskStates, TaskState,
+    AllocCommon, AllocatedDevice, AllocatedResources, Assigned, AssignedTask, ClientStatus, DesiredStatus,
+    DesiredTransition, NetworkStatus, PackedAssigned, PackedMetric, PackedTaskStates, TaskState,
 };
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool, SchedulerConfig, Singleton};
@@ -18,7 +18,7 @@ use model::keyring::RootKey;
 use model::node::{Eligibility, NodeEvent, NodeSpec, NodeStatus, Secret};
 use model::plan::{Outcome, Placement, Placements, Plan};
 use model::{
-    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, NodeId, ProcessId,
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Map, NodeId, ProcessId,
     RequestId, RootKeyId, Timestamp,
 };
 
@@ -117,7 +117,7 @@ fn common() -> Arc<AllocCommon> {
         eval_id: EVAL,
         deployment_id: Some(DEPLOYMENT),
         resources: AllocatedResources { disk_mb: 300, ..AllocatedResources::default() },
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().ok(),
     })
 }
@@ -136,7 +136,7 @@ fn assigned() -> PackedAssigned {
 fn eval() -> Evaluation {
     Evaluation {
         status: EvalStatus::Blocked,
-        queued: BTreeMap::from([("app".into(), 3)]),
+        queued: Map::from([("app".into(), 3)]),
         ..Evaluation::new(EVAL, job_key(), JobType::Service, 50, EvalTrigger::JobRegister)
     }
 }
@@ -402,7 +402,7 @@ fn change_set() -> ChangeSet {
         trace: common().trace,
         result: encode(&answers()[0]),
         changes: vec![
-            Change::EvalOutcome(Box::new(eval())),
+            Change::EvalOutcome(Arc::new(eval())),
             Change::AllocsPlaced(Box::new(placements())),
             Change::JobSubmission(Box::new(job_submission())),
         ],

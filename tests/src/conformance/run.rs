@@ -146,7 +146,7 @@ pub fn taken(state: &State, plan: &Plan, now: Timestamp) -> State {
         if state.deployment(deployment.id).is_none() {
             deployment.create_index = state.index().next();
         }
-        changes.push(Change::Deployment(deployment));
+        changes.push(Change::Deployment(deployment.into()));
     }
     let none = || AllocsChanged { by_servers: true, ..AllocsChanged::default() };
     for updates in &plan.updates {

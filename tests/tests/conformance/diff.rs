@@ -5,7 +5,7 @@ use std::path::Path;
 
 use model::diff::{annotate, diff};
 use model::eval::DesiredUpdates;
-use model::{RegistrationDefaults, Text, canonicalise_for_registration};
+use model::{Map, RegistrationDefaults, Text, canonicalise_for_registration};
 use serde_json::Value;
 
 /// Scenes with a difference of ours, and why.
@@ -72,7 +72,7 @@ fn read(json: &Value) -> api_types::Job {
     api_types::Job { stop: Some(spec.spec.stop), ..spec.to_api() }
 }
 
-fn updates(groups: &Value) -> BTreeMap<Text, DesiredUpdates> {
+fn updates(groups: &Value) -> Map<Text, DesiredUpdates> {
     let groups = groups.as_object().into_iter().flatten();
     groups
         .map(|(group, counts)| {

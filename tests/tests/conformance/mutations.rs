@@ -166,7 +166,7 @@ fn cluster() -> State {
     };
     let (unimportant, important) = (other(2, 20), other(3, 55));
     let jobs = [&old, &new, &unimportant, &important];
-    apply(log.entry(jobs.map(|job| Change::Job(Box::new(job.clone()))).into()));
+    apply(log.entry(jobs.map(|job| Change::Job(Arc::new(job.clone()))).into()));
     let held = AllocatedResources {
         tasks: vec![TaskResources {
             name: "web".into(),

@@ -112,7 +112,7 @@ impl World {
             job_modify_index: index,
             ..self.job.clone()
         };
-        let change = Change::Job(Box::new(self.job.clone()));
+        let change = Change::Job(Arc::new(self.job.clone()));
         self.apply(vec![change]);
     }
 
@@ -245,7 +245,7 @@ impl World {
     fn promote(&mut self) {
         let Some(mut deployment) = self.current_deployment() else { return };
         let mut canaries = Vec::new();
-        for part in deployment.groups.values_mut() {
+        for (_, part) in deployment.groups.iter_mut() {
             let healthy = |id: &&AllocId| {
                 self.state.alloc(**id).is_some_and(|alloc| {
                     !alloc.is_terminal() && alloc.health().is_some_and(|health| health.healthy == Some(true))
@@ -257,7 +257,7 @@ impl World {
                 canaries.extend(healthy);
             }
         }
-        self.apply(vec![Change::Deployment(Box::new(deployment))]);
+        self.apply(vec![Change::Deployment(Arc::new(deployment))]);
         for id in canaries {
             let health = self.state.alloc(id).and_then(AllocRef::health).unwrap_or_default();
             let health = Some(Some(model::alloc::Health { canary: false, ..health }));
@@ -268,7 +268,7 @@ impl World {
     /// What an applier counts of a deployment, and a watcher decides.
     fn watch(&mut self) {
         let Some(mut deployment) = self.current_deployment() else { return };
-        for (name, part) in &mut deployment.groups {
+        for (name, part) in deployment.groups.iter_mut() {
             let of_part = |alloc: &AllocRef<'_>| {
                 alloc.deployment_id() == Some(deployment.id) && alloc.group_name() == name
             };
@@ -290,7 +290,7 @@ impl World {
             }
         }
         if self.state.deployment(deployment.id).is_some_and(|known| **known != deployment) {
-            self.apply(vec![Change::Deployment(Box::new(deployment))]);
+            self.apply(vec![Change::Deployment(Arc::new(deployment))]);
         }
     }
 
@@ -337,7 +337,7 @@ impl World {
             for update in deployments {
                 let Some(known) = self.state.deployment(update.id) else { continue };
                 let deployment = Deployment { status: update.status, ..Deployment::clone(known) };
-                self.apply(vec![Change::Deployment(Box::new(deployment))]);
+                self.apply(vec![Change::Deployment(Arc::new(deployment))]);
             }
             self.watch();
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocExtra, AllocMetric, AllocatedResources, Allocation, ClientStatus, DesiredStatus,
-    DesiredTransition, NetworkStatus, PackedAssigned, PackedTaskStates, ReportNumber, RescheduleEvent,
+    AllocCommon, AllocExtra, AllocatedResources, Allocation, ClientStatus, DesiredStatus, DesiredTransition,
+    NetworkStatus, PackedAssigned, PackedMetric, PackedTaskStates, ReportNumber, RescheduleEvent,
     RescheduleTracker, TaskState,
 };
 use model::change::{AllocsChanged, Change, JobFields, JobSummary, NodesChanged};
@@ -14,7 +14,7 @@ use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSource, JobSpec, JobStatus, JobSubmission, JobType};
 use model::node::{Node, NodeReserved, NodeResources, NodeServerSide, NodeSpec, NodeStatus, Topology};
 use model::plan::{Placement, Placements};
-use model::{AllocId, Index, JobKey, JobVersionKey, Nanos, NodeId, Text, Timestamp};
+use model::{AllocId, Index, JobKey, JobVersionKey, Map, Nanos, NodeId, Text, Timestamp};
 use proptest::sample::Index as Pick;
 use tests::build;
 
@@ -56,7 +56,7 @@ impl Command {
             Self::DeleteNodes(nodes) => Change::NodesDeleted(nodes.iter().copied().map(node_id).collect()),
             Self::RegisterJob { job, is_system, stop } => {
                 let kind = if *is_system { JobType::System } else { JobType::Service };
-                Change::Job(Box::new(registered_job(*job, kind, *stop, naive, index)))
+                Change::Job(Arc::new(registered_job(*job, kind, *stop, naive, index)))
             }
             Self::SetJobFields { version, stable, description } => Change::JobFields(JobFields {
                 key: pick_version(version, naive)?,
@@ -86,9 +86,9 @@ impl Command {
                 Change::JobSubmissionsDeleted(old.to_vec())
             }
             Self::PurgeJob(job) => Change::JobDeleted(job_key(*job)),
-            Self::Summarise(job) => Change::JobSummary(Box::new(JobSummary {
+            Self::Summarise(job) => Change::JobSummary(Arc::new(JobSummary {
                 job: job_key(*job),
-                groups: BTreeMap::default(),
+                groups: Map::default(),
                 children: None,
                 create_index: index,
                 modify_index: index,
@@ -130,7 +130,7 @@ impl Command {
                     create_index: index,
                     ..Evaluation::new(id, job_key(*job), JobType::Service, 50, EvalTrigger::JobRegister)
                 });
-                let eval = Box::new(Evaluation { status: *status, modify_index: index, ..eval });
+                let eval = Arc::new(Evaluation { status: *status, modify_index: index, ..eval });
                 if *is_outcome { Change::EvalOutcome(eval) } else { Change::Eval(eval) }
             }
             Self::ChangeEvals(change) => Change::EvalsChanged(change.clone()),
@@ -145,7 +145,7 @@ impl Command {
                     Some(known) => known.clone(),
                     None => build::deployment(id, pick_version(version, naive)?, index),
                 };
-                Change::Deployment(Box::new(Deployment {
+                Change::Deployment(Arc::new(Deployment {
                     status: *status,
                     modify_index: index,
                     ..deployment
@@ -223,7 +223,7 @@ fn common(job: JobVersionKey, resources: AllocatedResources) -> AllocCommon {
         eval_id: eval_id(0),
         deployment_id: None,
         resources,
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     }
 }

@@ -62,7 +62,7 @@ fn a_placement_without_rows_uses_no_version() {
     let next = one.next_version();
     let none = Placements::new(Arc::new(build::common(&next, one.eval.id)));
     let version = next.version_key();
-    scene.apply(vec![Change::Job(Box::new(next)), Change::AllocsPlaced(Box::new(none))]);
+    scene.apply(vec![Change::Job(Arc::new(next)), Change::AllocsPlaced(Box::new(none))]);
     assert!(!scene.replica.snapshot().is_version_in_use(&version));
 }
 
@@ -255,7 +255,7 @@ fn assert_refused(scene: &Scene, change: Change, expected: Inconsistent) {
 fn harmless(scene: &Scene) -> Vec<Change> {
     let [_, two] = &scene.halves;
     vec![
-        Change::Job(Box::new(two.next_version())),
+        Change::Job(Arc::new(two.next_version())),
         Change::Node(Box::new(two.node.clone())),
         two.node_ineligible(),
         two.running(),

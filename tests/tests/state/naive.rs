@@ -444,20 +444,20 @@ impl Naive {
         loaded.allocs.retain(|_, alloc| self.jobs.contains_key(&alloc.common.job));
         let with_work = loaded.allocs.values().map(|alloc| alloc.node_id).chain(loaded.nodes.keys().copied());
         loaded.work = with_work.map(|node| (node, self.index)).collect();
-        let jobs = loaded.jobs.values().cloned().map(|job| Change::Job(Box::new(job)));
+        let jobs = loaded.jobs.values().cloned().map(|job| Change::Job(Arc::new(job)));
         let submissions = loaded.submissions.values().cloned();
         let summaries = loaded.summaries.values().cloned();
         let nodes = loaded.nodes.values().cloned().map(|node| Change::Node(Box::new(node)));
-        let evals = loaded.evals.values().cloned().map(|eval| Change::Eval(Box::new(eval)));
+        let evals = loaded.evals.values().cloned().map(|eval| Change::Eval(Arc::new(eval)));
         let deployments = loaded.deployments.values().cloned();
         let allocs = loaded.allocs.values().cloned().map(|alloc| Change::Alloc(Box::new(alloc)));
         // The newest version first: which one is current must not depend on the order.
         let changes = jobs
             .rev()
             .chain(submissions.map(|submission| Change::JobSubmission(Box::new(submission))))
-            .chain(summaries.map(|summary| Change::JobSummary(Box::new(summary))))
+            .chain(summaries.map(|summary| Change::JobSummary(Arc::new(summary))))
             .chain(evals)
-            .chain(deployments.map(|deployment| Change::Deployment(Box::new(deployment))))
+            .chain(deployments.map(|deployment| Change::Deployment(Arc::new(deployment))))
             .chain(allocs)
             .chain(nodes)
             .collect();

@@ -38,10 +38,10 @@ impl Scene {
             let (half, placed) = Half::new(number, &mut ids);
             changes.extend([
                 Change::Node(Box::new(half.node.clone())),
-                Change::Job(Box::new(half.job.clone())),
+                Change::Job(Arc::new(half.job.clone())),
                 half.summary(),
-                Change::Eval(Box::new(half.eval.clone())),
-                Change::Deployment(Box::new(half.deployment.clone())),
+                Change::Eval(Arc::new(half.eval.clone())),
+                Change::Deployment(Arc::new(half.deployment.clone())),
                 placed,
             ]);
             half
@@ -118,7 +118,7 @@ impl Half {
             create_index: Index(1),
             modify_index: Index(1),
         };
-        Change::JobSummary(Box::new(summary))
+        Change::JobSummary(Arc::new(summary))
     }
 
     /// The node may get no new work any more.

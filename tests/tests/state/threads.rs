@@ -1,5 +1,6 @@
 //! Many readers beside one writer: every snapshot is whole, and whoever waits is woken.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Writer {
         let replica = Replica::new(State::default());
         let nodes =
             self.nodes.iter().zip(0..).map(|(id, number)| Change::Node(Box::new(build::node(*id, number))));
-        let changes = nodes.chain([Change::Job(Box::new(self.job.clone()))]).collect();
+        let changes = nodes.chain([Change::Job(Arc::new(self.job.clone()))]).collect();
         replica.apply(build::shared([self.log.entry(changes)])).expect(FITS);
         replica
     }

@@ -17,7 +17,7 @@ use crate::scene::{Half, Scene};
 #[test]
 fn a_job_wakes_those_who_watch_it() {
     let expected = ["Jobs", "job 1", "Jobs like 1"];
-    assert_wakes(|[one, _]| Change::Job(Box::new(one.next_version())), &expected);
+    assert_wakes(|[one, _]| Change::Job(Arc::new(one.next_version())), &expected);
     assert_wakes(|[one, _]| Change::JobVersionsDeleted(vec![one.job.version_key()]), &expected);
     let fields = |[one, _]: &[Half; 2]| {
         Change::JobFields(JobFields {
@@ -75,8 +75,8 @@ fn a_purge_wakes_for_the_job_its_sources_and_its_summary() {
 #[test]
 fn an_evaluation_wakes_its_job_too() {
     let expected = ["Evals", "evals of job 1", "eval 1", "Evals like 1"];
-    assert_wakes(|[one, _]| Change::Eval(Box::new(one.eval.clone())), &expected);
-    assert_wakes(|[one, _]| Change::EvalOutcome(Box::new(one.eval.clone())), &expected);
+    assert_wakes(|[one, _]| Change::Eval(Arc::new(one.eval.clone())), &expected);
+    assert_wakes(|[one, _]| Change::EvalOutcome(Arc::new(one.eval.clone())), &expected);
     assert_wakes(|[one, _]| Change::PlanApplied { job: one.job_key(), eval_id: one.eval.id }, &expected);
     assert_wakes(|[one, _]| evals_changed(&[one]), &expected);
     assert_wakes(|[one, _]| Change::EvalsDeleted(vec![one.eval.id]), &expected);
@@ -85,7 +85,7 @@ fn an_evaluation_wakes_its_job_too() {
 #[test]
 fn a_deployment_wakes_its_job_too() {
     let expected = ["Deployments", "deployments of job 1", "deployment 1", "Deployments like 1"];
-    assert_wakes(|[one, _]| Change::Deployment(Box::new(one.deployment.clone())), &expected);
+    assert_wakes(|[one, _]| Change::Deployment(Arc::new(one.deployment.clone())), &expected);
     let fields = |one: &Half| DeploymentFields { id: one.deployment.id, status: None, groups: Vec::new() };
     assert_wakes(|[one, _]| Change::DeploymentFields(Box::new(fields(one))), &expected);
     assert_wakes(|[one, _]| Change::DeploymentsDeleted(vec![one.deployment.id]), &expected);
@@ -200,9 +200,9 @@ fn a_prefix_wakes_for_every_name_that_begins_so() {
     let watch = |prefix: &str| scene.replica.watch([WatchKey::Prefix(Table::Jobs, prefix.into())]);
     let [mut all, mut both, mut whole, mut longer, mut other] =
         ["", "job-", "job-1", "job-10", "web"].map(watch);
-    scene.apply(vec![Change::Job(Box::new(one.next_version()))]);
+    scene.apply(vec![Change::Job(Arc::new(one.next_version()))]);
     assert!(is_woken(&mut all) && is_woken(&mut both) && is_woken(&mut whole));
-    scene.apply(vec![Change::Job(Box::new(two.next_version()))]);
+    scene.apply(vec![Change::Job(Arc::new(two.next_version()))]);
     assert!(is_woken(&mut all) && is_woken(&mut both) && !is_woken(&mut whole));
     assert!(!is_woken(&mut longer) && !is_woken(&mut other));
 }
@@ -284,7 +284,7 @@ fn dropping_one_watch_leaves_the_others() {
     let [one, _] = &scene.halves;
     let prefix = WatchKey::Prefix(Table::Jobs, "job-1".into());
     let keys = [WatchKey::Alloc(one.alloc), prefix];
-    let change = || vec![one.running(), Change::Job(Box::new(one.next_version()))];
+    let change = || vec![one.running(), Change::Job(Arc::new(one.next_version()))];
     let [dropped, mut alloc, mut prefix] =
         [&keys[..], &keys[..1], &keys[1..]].map(|keys| scene.replica.watch(keys.iter().cloned()));
     drop(dropped);
@@ -308,7 +308,7 @@ fn thousands_watch_the_same() {
     scene.apply(vec![scene.halves[0].running()]);
     assert!(last.iter_mut().all(is_woken));
     last.truncate(1);
-    scene.apply(vec![Change::Job(Box::new(scene.halves[0].next_version()))]);
+    scene.apply(vec![Change::Job(Arc::new(scene.halves[0].next_version()))]);
     assert!(last.iter_mut().all(is_woken));
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use model::Text;
+use model::{Map, Text};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ pub(crate) struct Fingerprint {
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
     /// The driver's configuration, with names filled in.
-    pub(crate) config: BTreeMap<String, Value>,
+    pub(crate) config: Map<String, Value>,
     /// The task's environment.
     pub(crate) env: BTreeMap<String, String>,
     /// The user that it runs as; empty is the driver's choice.
@@ -145,7 +145,7 @@ impl Drivers {
 ///
 /// # Errors
 /// If a value does not fit, or there is a key that the driver does not have: it would be without effect.
-fn read_config<T: serde::de::DeserializeOwned>(config: BTreeMap<String, Value>) -> Result<T, StartError> {
+fn read_config<T: serde::de::DeserializeOwned>(config: Map<String, Value>) -> Result<T, StartError> {
     serde_json::from_value(Value::Object(config.into_iter().collect()))
         .map_err(|error| StartError::for_good(format!("failed to decode driver config: {error}")))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{NodeId, Text};
+use model::{Map, NodeId, Text};
 use serde_json::Value;
 
 /// What of the node a job can name.
@@ -73,10 +73,10 @@ fn find(name: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> Option<
 
 /// Fills in every text of a driver's configuration, keys aside.
 pub(crate) fn fill_in_config(
-    config: &BTreeMap<String, Value>,
+    config: &Map<String, Value>,
     node: &NodeFacts,
     env: &BTreeMap<String, String>,
-) -> BTreeMap<String, Value> {
+) -> Map<String, Value> {
     config.iter().map(|(key, value)| (key.clone(), fill_in_value(value, node, env))).collect()
 }
 

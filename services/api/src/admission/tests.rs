@@ -1,5 +1,7 @@
 //! Registrations that the reference has judged, and what only we have to say about a job.
 
+use std::sync::Arc;
+
 use api_types::{Job, JobRegisterRequest};
 use model::Index;
 use model::change::Change;
@@ -176,7 +178,7 @@ fn a_job_may_not_become_what_it_is_not() {
     let batch = job(r#"{"ID": "a", "Type": "batch", "Namespace": "default"}"#);
     let stored = model::job::Job::from_api(batch).unwrap();
     let stored = model::job::Job { create_index: Index(1), ..stored };
-    let state = state_of(vec![Change::Job(Box::new(stored))]);
+    let state = state_of(vec![Change::Job(Arc::new(stored))]);
     let service = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
     let (status, text) = judged(service, &state);
     assert_eq!(status, 500);

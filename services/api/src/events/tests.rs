@@ -1,5 +1,7 @@
 //! Which events come of a change set, and who gets them.
 
+use std::sync::Arc;
+
 use model::change::{Cause, Change, ChangeSet};
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
@@ -20,7 +22,7 @@ fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let job = Job { spec: spec.into(), create_index: Index(2), ..Job::default() };
-    let before = scene::state_of(vec![Change::Job(Box::new(job))]);
+    let before = scene::state_of(vec![Change::Job(Arc::new(job))]);
     let set = ChangeSet { cause, ..scene::set(3, changes(&key)) };
     let mut after = before.clone();
     after.apply(&set).unwrap();
@@ -33,7 +35,7 @@ fn registered() -> OneSet {
         let job = Job { spec: spec.into(), create_index: Index(2), version: 1, ..Job::default() };
         let id = EvalId::from_bytes([7; 16]);
         let eval = Evaluation::new(id, key.clone(), JobType::Service, 50, EvalTrigger::JobRegister);
-        vec![Change::Job(Box::new(job)), Change::Eval(Box::new(eval))]
+        vec![Change::Job(Arc::new(job)), Change::Eval(Arc::new(eval))]
     })
 }
 

@@ -1,5 +1,7 @@
 //! Deployments, whether nodes may get work, and garbage: read over HTTP, and what becomes a command.
 
+use std::sync::Arc;
+
 use model::change::Change;
 use model::deployment::{Deployment, DeploymentStatus};
 use model::job::{Job, JobSpec};
@@ -18,12 +20,12 @@ fn job(index: u64) -> Change {
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
     let index = Index(index);
     let indexes = Job { create_index: index, modify_index: index, job_modify_index: index, ..Job::default() };
-    Change::Job(Box::new(Job { spec: spec.into(), ..indexes }))
+    Change::Job(Arc::new(Job { spec: spec.into(), ..indexes }))
 }
 
 fn deployment(number: u8, namespace: &str, job_create_index: u64) -> Change {
     let job = JobKey::new(namespace, "web");
-    Change::Deployment(Box::new(Deployment {
+    Change::Deployment(Arc::new(Deployment {
         id: DeploymentId::from_bytes([number; 16]),
         job: JobVersionKey { job, create_index: Index(job_create_index), version: 3 },
         job_modify_index: Index(2),

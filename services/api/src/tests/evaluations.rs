@@ -1,5 +1,7 @@
 //! Evaluations: forgotten by users, over HTTP.
 
+use std::sync::Arc;
+
 use model::change::Change;
 use model::cluster::SchedulerConfig;
 use model::eval::{EvalTrigger, Evaluation};
@@ -14,7 +16,7 @@ const ENABLED: &str = "eval broker is enabled; eval broker must be paused to del
 
 fn eval(number: u8, namespace: &str, priority: u16) -> Change {
     let (id, job) = (EvalId::from_bytes([number; 16]), JobKey::new(namespace, "web"));
-    Change::Eval(Box::new(Evaluation::new(id, job, JobType::Service, priority, EvalTrigger::JobRegister)))
+    Change::Eval(Arc::new(Evaluation::new(id, job, JobType::Service, priority, EvalTrigger::JobRegister)))
 }
 
 fn paused() -> Change {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bus::Bus;
-use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, PackedAssigned};
+use model::alloc::{AllocCommon, AllocatedResources, PackedAssigned, PackedMetric};
 use model::change::Change;
 use model::job::{Job, JobSpec};
 use model::node::{Node, NodeServerSide, NodeSpec};
@@ -30,7 +30,7 @@ pub(super) fn cluster() -> Vec<Change> {
         eval_id: model::EvalId::from_bytes([5; 16]),
         deployment_id: None,
         resources: AllocatedResources::default(),
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     };
     let mut placements = Placements::new(Arc::new(common));
@@ -45,7 +45,7 @@ pub(super) fn cluster() -> Vec<Change> {
         reschedule: None,
     });
     let node = Node { id: NODE, spec: Arc::new(NodeSpec::default()), server: NodeServerSide::default() };
-    vec![Change::Job(Box::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
+    vec![Change::Job(Arc::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
 }
 
 /// Has one file, `/t/f.txt`, and logs of a task `t`, which grow by a line each time that somebody waits for more.

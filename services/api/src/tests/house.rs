@@ -210,7 +210,7 @@ impl Applier {
                 job_modify_index: index,
                 ..model::job::Job::default()
             };
-            changes.push(Change::Job(Box::new(job)));
+            changes.push(Change::Job(Arc::new(job)));
         }
         self.replica.apply(vec![Arc::new(scene::set(index.0, changes))]).unwrap();
         Done { index, written: true, object_index: index, evals: vec![eval], ..Done::default() }

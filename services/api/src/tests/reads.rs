@@ -1,5 +1,7 @@
 //! Reads: shapes, headers, pages, and how fresh they are.
 
+use std::sync::Arc;
+
 use model::change::Change;
 use model::job::{Job, JobSpec, JobType};
 use model::{Index, JobKey};
@@ -17,7 +19,7 @@ fn job(namespace: &str, id: &str, index: u64) -> Change {
     };
     let index = Index(index);
     let indexes = Job { create_index: index, modify_index: index, job_modify_index: index, ..Job::default() };
-    Change::Job(Box::new(Job { spec: spec.into(), ..indexes }))
+    Change::Job(Arc::new(Job { spec: spec.into(), ..indexes }))
 }
 
 #[actix_web::test]
@@ -246,7 +248,7 @@ async fn versions_are_compared_if_wanted() {
     let version = |number: u64, priority: u16| {
         let Change::Job(first) = job("default", "a", 2) else { unreachable!("it is a job") };
         let spec = JobSpec { priority, ..JobSpec::clone(&first.spec) };
-        Change::Job(Box::new(Job { spec: spec.into(), version: number, ..*first }))
+        Change::Job(Arc::new(Job { spec: spec.into(), version: number, ..Job::clone(&first) }))
     };
     house.change(vec![version(1, 60)]);
     house.change(vec![version(2, 70)]);

@@ -26,7 +26,7 @@ fn spec(id: &str) -> JobSpec {
 fn job(index: u64, spec: JobSpec) -> Change {
     let index = Index(index);
     let indexes = Job { create_index: index, modify_index: index, job_modify_index: index, ..Job::default() };
-    Change::Job(Box::new(Job { spec: Arc::new(spec), ..indexes }))
+    Change::Job(Arc::new(Job { spec: Arc::new(spec), ..indexes }))
 }
 
 fn ids(got: &Got) -> Vec<String> {
@@ -100,11 +100,11 @@ async fn a_job_comes_with_its_allocations_and_newest_deployment() {
     let mut changes = cluster();
     let group = TaskGroup { name: "g".into(), count: 3, ..TaskGroup::default() };
     let Change::Job(fs) = &mut changes[0] else { unreachable!("it is a job") };
-    let spec = Arc::make_mut(&mut fs.spec);
+    let spec = Arc::make_mut(&mut Arc::make_mut(fs).spec);
     spec.task_groups = vec![group];
     spec.meta.insert("pack.name".into(), "x".into());
     let key = fs.version_key();
-    changes.push(Change::Deployment(Box::new(Deployment {
+    changes.push(Change::Deployment(Arc::new(Deployment {
         id: DeploymentId::from_bytes([0x33; 16]),
         job: key,
         job_modify_index: Index(2),

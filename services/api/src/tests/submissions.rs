@@ -14,7 +14,7 @@ const VERSION: &str = "/v1/job/web/submission?version=";
 
 fn job(version: u64) -> Change {
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
-    Change::Job(Box::new(Job { spec: spec.into(), version, create_index: Index(2), ..Job::default() }))
+    Change::Job(Arc::new(Job { spec: spec.into(), version, create_index: Index(2), ..Job::default() }))
 }
 
 fn version(version: u64) -> JobVersionKey {

@@ -227,7 +227,7 @@ impl SimAlloc {
 mod tests {
     use std::sync::Arc;
 
-    use model::alloc::{AllocCommon, AllocMetric, AllocatedResources, DesiredTransition, PackedAssigned};
+    use model::alloc::{AllocCommon, AllocatedResources, DesiredTransition, PackedAssigned, PackedMetric};
     use model::job::{Job, JobSpec, Task, TaskGroup, UpdateStrategy};
     use model::{EvalId, HistoryId, Index};
     use wire::node::WorkCommon;
@@ -270,7 +270,7 @@ mod tests {
             eval_id: EvalId::from_bytes([1; 16]),
             deployment_id: None,
             resources: AllocatedResources::default(),
-            metrics: AllocMetric::default(),
+            metrics: PackedMetric::default(),
             trace: None,
         };
         let alloc = |(number, (desired_status, client_status)): &(u8, _)| WorkAlloc {

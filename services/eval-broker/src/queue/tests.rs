@@ -1,5 +1,7 @@
 //! The rules for evaluations that are to be worked on, as scenes.
 
+use std::sync::Arc;
+
 use model::change::{Change, EvalsChanged};
 use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
@@ -89,7 +91,7 @@ fn what_was_needless_is_wanted_if_the_one_that_was_to_do_for_it_ends_unseen() {
         status: Some((EvalStatus::Canceled, "".into())),
         ..EvalsChanged::default()
     };
-    scene.apply(vec![Change::EvalOutcome(Box::new(outcome)), Change::EvalsChanged(canceled)]);
+    scene.apply(vec![Change::EvalOutcome(Arc::new(outcome)), Change::EvalsChanged(canceled)]);
     assert_eq!(scene.write(), []);
     assert_eq!(scene.dequeue_all(), [3]);
     scene.finish(3, EvalStatus::Complete, Vec::new());

@@ -1,5 +1,7 @@
 //! What follows for a job when anything of it changes: its summary and its status (N-25).
 
+use std::sync::Arc;
+
 use model::alloc::{ClientStatus, GroupSummary};
 use model::change::{Change, JobFields, JobSummary};
 use model::job::{Job, JobStatus, JobType};
@@ -91,7 +93,7 @@ impl Work<'_> {
             let Some(job) = self.state().job(&key).cloned() else { continue };
             if self.state().job_summary(&key).is_none_or(|stored| **stored != touched.summary) {
                 let summary = JobSummary { modify_index: self.index(), ..touched.summary };
-                self.apply(Change::JobSummary(Box::new(summary)))?;
+                self.apply(Change::JobSummary(Arc::new(summary)))?;
             }
             let status = status(self.state(), &job);
             if status != job.status {

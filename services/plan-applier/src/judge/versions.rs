@@ -37,7 +37,7 @@ impl Work<'_> {
         job.status = jobs::status(self.state(), &job);
         let groups: Vec<Text> = job.spec.task_groups.iter().map(|group| Text::clone(&group.name)).collect();
         let version = job.version_key();
-        self.apply(Change::Job(Box::new(job)))?;
+        self.apply(Change::Job(Arc::new(job)))?;
         self.keep_source(&version, self.index(), source)?;
         if let Some(touched) = self.touch_job(&key) {
             for group in groups {

@@ -5,6 +5,7 @@
 //! end. Nothing here knows any command.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::change::{Change, Unblocked};
 use model::cluster::Singleton;
@@ -118,7 +119,7 @@ impl<'a> Work<'a> {
         (eval.modify_index, eval.modify_time) = (self.index(), self.at());
         eval.trace = eval.trace.or(self.given.trace);
         self.touch_job(&eval.job);
-        self.apply(Change::Eval(Box::new(eval)))
+        self.apply(Change::Eval(Arc::new(eval)))
     }
 
     /// A node can take more than before, for which evaluations may have waited.

@@ -7,11 +7,11 @@
 mod assigned;
 mod metric;
 mod packed;
+mod packed_metric;
 mod resources;
 mod task_event;
 mod task_state;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -19,13 +19,14 @@ use serde::{Deserialize, Serialize};
 pub use assigned::{AllocatedDevice, Assigned, AssignedNetwork, AssignedPort, AssignedTask, PackedAssigned};
 pub use metric::{AllocMetric, NodeScore, Reason, Scorer, Shortfall, TaskShortage};
 pub use packed::Unreadable;
+pub use packed_metric::PackedMetric;
 pub use resources::{AllocatedResources, Demand, PortMapping, TaskResources};
 pub use task_event::{TaskEvent, TaskEventKind};
 pub use task_state::{PackedTaskStates, TaskRunState, TaskState};
 
 use crate::text::words;
 use crate::{
-    AllocId, DeploymentId, EvalId, Index, JobVersionKey, Nanos, NodeId, Text, Timestamp, TraceContext,
+    AllocId, DeploymentId, EvalId, Index, JobVersionKey, Map, Nanos, NodeId, Text, Timestamp, TraceContext,
 };
 
 words! {
@@ -93,7 +94,7 @@ pub struct AllocCommon {
     pub resources: AllocatedResources,
     /// How the choice of nodes went, of the pass for the first of them.
     #[serde(default)]
-    pub metrics: AllocMetric,
+    pub metrics: PackedMetric,
     /// The trace of what had them placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
@@ -346,7 +347,7 @@ pub struct GroupSummary {
 }
 
 /// The task groups of a job, each with what its allocations add up to.
-pub type GroupSummaries = BTreeMap<Text, GroupSummary>;
+pub type GroupSummaries = Map<Text, GroupSummary>;
 
 #[cfg(test)]
 mod tests {

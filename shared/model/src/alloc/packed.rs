@@ -73,6 +73,10 @@ impl Writer {
         self.0.push(byte);
     }
 
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
     pub(super) fn put<T: Packed>(&mut self, value: &T) {
         value.write(self);
     }
@@ -122,6 +126,13 @@ impl<'a> Reader<'a> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
+    }
+
+    /// So many bytes as they are.
+    pub(super) fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
     }
 
     pub(super) fn uint(&mut self) -> Option<u64> {

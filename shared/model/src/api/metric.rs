@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::public;
-use crate::alloc::{AllocMetric, NodeScore, Scorer, TaskShortage};
+use crate::alloc::{AllocMetric, NodeScore, PackedMetric, Scorer, TaskShortage};
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror};
 
@@ -29,6 +29,16 @@ mirror! {
     unread { scores = None }
     even_empty { nodes_available: "NodesAvailable" }
     unshown { reasons }
+}
+
+impl Member<api_types::AllocMetric> for PackedMetric {
+    fn read(api: Option<api_types::AllocMetric>) -> Result<Self, Invalid> {
+        Member::read(api).map(|metric: AllocMetric| Self::pack(&metric))
+    }
+
+    fn write(&self) -> Option<api_types::AllocMetric> {
+        self.unpack().unwrap_or_default().write()
+    }
 }
 
 impl Mirror for TaskShortage {

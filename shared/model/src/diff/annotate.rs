@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use api_types::{DiffType, FieldDiff, JobDiff, ObjectDiff, TaskDiff};
 
-use crate::Text;
 use crate::eval::DesiredUpdates;
+use crate::{Map, Text};
 
 const CREATE: &str = "forces create";
 const DESTROY: &str = "forces destroy";
@@ -16,7 +16,7 @@ const DESTRUCTIVE: &str = "forces create/destroy update";
 const HARMLESS: [&str; 5] = ["Service", "Constraint", "Affinity", "Spread", "LogConfig"];
 
 /// Adds to a diff what a dry run found out (`updates`, by group), and what follows from the diff alone.
-pub fn annotate(diff: &mut JobDiff, updates: &BTreeMap<Text, DesiredUpdates>) {
+pub fn annotate(diff: &mut JobDiff, updates: &Map<Text, DesiredUpdates>) {
     for group in diff.task_groups.iter_mut().flatten() {
         let counts = updates.get(&*group.name).copied().unwrap_or_default();
         group.updates = Some(counted(&counts));

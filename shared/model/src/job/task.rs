@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Affinity, Constraint, Resources, RestartPolicy, VolumeMount};
 use crate::mirror::{mirror, text_members};
 use crate::text::words;
-use crate::{Nanos, Text};
+use crate::{Map, Nanos, Text};
 
 words! {
     /// When a task that is no main task runs.
@@ -35,7 +35,7 @@ pub struct Task {
     /// The user that it runs as; empty is the driver's choice.
     pub user: Text,
     /// What the driver is told.
-    pub config: BTreeMap<String, Value>,
+    pub config: Map<String, Value>,
     /// Its environment.
     pub env: BTreeMap<Text, Text>,
     /// What is registered in service discovery for it.

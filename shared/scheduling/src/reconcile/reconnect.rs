@@ -123,7 +123,8 @@ fn keeps_replacement(original: AllocRef<'_>, replacement: AllocRef<'_>) -> bool 
 
 fn has_better_score(original: AllocRef<'_>, replacement: AllocRef<'_>) -> bool {
     let best = |alloc: AllocRef<'_>| {
-        alloc.metrics().scores.iter().map(|score| score.normalized).max_by(f64::total_cmp)
+        let metric = alloc.metrics().unpack().unwrap_or_default();
+        metric.scores.iter().map(|score| score.normalized).max_by(f64::total_cmp)
     };
     let is_better = match (best(original), best(replacement)) {
         (None, Some(_)) => true,

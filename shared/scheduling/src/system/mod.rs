@@ -12,12 +12,10 @@ mod nodes;
 mod placing;
 mod rollout;
 
-use std::collections::BTreeMap;
-
-use model::Text;
 use model::eval::{DesiredUpdates, Evaluation};
 use model::job::{Job, JobType, UpdateStrategy};
 use model::plan::Plan;
+use model::{Map, Text};
 use state::{AllocRef, NodePage};
 
 use crate::draft::StopDraft;
@@ -145,9 +143,9 @@ fn annotate(
     intents: &[intents::Intent<'_>],
     placed: &Placed<'_>,
     counts: &rollout::Counts,
-) -> BTreeMap<Text, DesiredUpdates> {
+) -> Map<Text, DesiredUpdates> {
     let spec = &wanted.job.spec;
-    let mut all: BTreeMap<Text, DesiredUpdates> = BTreeMap::new();
+    let mut all: Map<Text, DesiredUpdates> = Map::default();
     for stop in &sorted.stops {
         let updates = all.entry(Text::clone(stop.alloc.group_name())).or_default();
         match stop.description {

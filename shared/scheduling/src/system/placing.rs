@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::alloc::{AllocMetric, Reason};
 use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
-use model::{AllocId, EvalId, NodeId, Text};
+use model::{AllocId, EvalId, Map, NodeId, Text};
 
 use super::Wanted;
 use super::intents::Intent;
@@ -196,7 +196,7 @@ impl<'a> Placed<'a> {
     pub(super) fn write(
         self,
         wanted: Wanted<'a>,
-        updates: BTreeMap<Text, DesiredUpdates>,
+        updates: Map<Text, DesiredUpdates>,
         rollout: &Rollout<'_>,
         plan: &mut Plan,
         stops: &mut StopDraft,

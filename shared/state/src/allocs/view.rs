@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocExtra, AllocMetric, AllocatedResources, Allocation, ClientStatus, Demand,
-    DesiredStatus, DesiredTransition, Health, PackedAssigned, PackedTaskStates, ReportNumber, alloc_name,
+    AllocCommon, AllocExtra, AllocatedResources, Allocation, ClientStatus, Demand, DesiredStatus,
+    DesiredTransition, Health, PackedAssigned, PackedMetric, PackedTaskStates, ReportNumber, alloc_name,
 };
 use model::job::{Job, TaskGroup};
 use model::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Text, Timestamp};
@@ -154,7 +154,7 @@ impl<'a> AllocRef<'a> {
     }
 
     /// How the choice of its node went.
-    pub fn metrics(self) -> &'a AllocMetric {
+    pub fn metrics(self) -> &'a PackedMetric {
         &self.common().metrics
     }
 

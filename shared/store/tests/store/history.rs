@@ -8,8 +8,8 @@ use std::sync::Arc;
 use model::alloc::{
     AllocCommon, AllocMetric, AllocState, AllocatedResources, Allocation, Assigned, AssignedPort,
     ClientStatus, DesiredStatus, DesiredTransition, GroupSummary, Health, NetworkStatus, PackedAssigned,
-    PackedTaskStates, ReportNumber, RescheduleEvent, RescheduleOutcome, RescheduleTracker, TaskResources,
-    TaskState,
+    PackedMetric, PackedTaskStates, ReportNumber, RescheduleEvent, RescheduleOutcome, RescheduleTracker,
+    TaskResources, TaskState,
 };
 use model::change::{
     AllocsChanged, Cause, Change, ChangeSet, DeploymentFields, DeploymentProgress, EvalsChanged, JobFields,
@@ -184,7 +184,7 @@ fn eval(number: u64, job: &str, index: u64) -> Evaluation {
 }
 
 fn deployment(number: u64, job: JobVersionKey, index: u64) -> Change {
-    Change::Deployment(Box::new(Deployment {
+    Change::Deployment(Arc::new(Deployment {
         id: deployment_id(number),
         job,
         job_modify_index: Index(index),
@@ -210,7 +210,7 @@ fn common(job: JobVersionKey, eval: u64, deployment: Option<u64>) -> Arc<AllocCo
         eval_id: eval_id(eval),
         deployment_id: deployment.map(deployment_id),
         resources: AllocatedResources { tasks: vec![task], disk_mb: 30, ..AllocatedResources::default() },
-        metrics: AllocMetric { nodes_evaluated: 4, ..AllocMetric::default() },
+        metrics: PackedMetric::pack(&AllocMetric { nodes_evaluated: 4, ..AllocMetric::default() }),
         trace: None,
     })
 }
@@ -274,7 +274,7 @@ fn changed(change: AllocsChanged) -> Change {
 
 fn summary(id: &str, running: u32, index: u64) -> Change {
     let group = GroupSummary { running, queued: 1, ..GroupSummary::default() };
-    Change::JobSummary(Box::new(JobSummary {
+    Change::JobSummary(Arc::new(JobSummary {
         job: key(id),
         groups: [("app".into(), group), ("other".into(), group)].into(),
         children: None,
@@ -406,9 +406,9 @@ fn beginning() -> Vec<Vec<Change>> {
         ],
         (0..5).map(|number| node(number, &format!("node-{number}"))).collect(),
         vec![
-            Change::Job(Box::new(job("web", 3, 0))),
+            Change::Job(Arc::new(job("web", 3, 0))),
             submission(web(), "job \"web\" {}\0"),
-            Change::Eval(Box::new(eval(1, "web", 3))),
+            Change::Eval(Arc::new(eval(1, "web", 3))),
             summary("web", 0, 3),
         ],
         vec![
@@ -417,7 +417,7 @@ fn beginning() -> Vec<Vec<Change>> {
             Change::AllocsPlaced(Box::new(placed(common(web(), 1, Some(1)), 1..=6, |number, placement| {
                 placement.assigned = port(20_000 + number as u16);
             }))),
-            Change::EvalOutcome(Box::new(Evaluation {
+            Change::EvalOutcome(Arc::new(Evaluation {
                 status: EvalStatus::Complete,
                 queued: [("app".into(), 0)].into(),
                 snapshot_index: Index(3),
@@ -433,10 +433,10 @@ fn beginning() -> Vec<Vec<Change>> {
         ],
         vec![running(1..=3), summary("web", 3, 5)],
         vec![
-            Change::Job(Box::new(job("batch", 6, 0))),
+            Change::Job(Arc::new(job("batch", 6, 0))),
             submission(version("batch", 6, 0), "{}"),
-            Change::Eval(Box::new(eval(2, "batch", 6))),
-            Change::Eval(Box::new(eval(3, "batch", 6))),
+            Change::Eval(Arc::new(eval(2, "batch", 6))),
+            Change::Eval(Arc::new(eval(3, "batch", 6))),
             summary("batch", 0, 6),
         ],
         vec![
@@ -501,9 +501,9 @@ fn rollout() -> Vec<Vec<Change>> {
     canaries.canary = true;
     vec![
         vec![
-            Change::Job(Box::new(Job { version_tag: Some(tag), ..job("web", 3, 1) })),
+            Change::Job(Arc::new(Job { version_tag: Some(tag), ..job("web", 3, 1) })),
             copied(version("web", 3, 0), version("web", 3, 1)),
-            Change::Eval(Box::new(eval(5, "web", 10))),
+            Change::Eval(Arc::new(eval(5, "web", 10))),
             deployment(2, version("web", 3, 1), 10),
         ],
         vec![
@@ -580,9 +580,9 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
         vec![Change::NodesDeleted(vec![node_id(2), node_id(3)])],
         vec![Change::AllocsDeleted(ids([4, 11])), Change::EvalsDeleted(vec![eval_id(3)])],
         vec![
-            Change::Job(Box::new(job("cron", 19, 0))),
-            Change::Job(Box::new(job("cron", 19, 1))),
-            Change::Job(Box::new(job("cron", 19, 2))),
+            Change::Job(Arc::new(job("cron", 19, 0))),
+            Change::Job(Arc::new(job("cron", 19, 1))),
+            Change::Job(Arc::new(job("cron", 19, 2))),
             submission(version("cron", 19, 0), "0"),
             submission(version("cron", 19, 1), "1"),
             copied(version("cron", 19, 1), version("cron", 19, 2)),
@@ -599,8 +599,8 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
             Change::JobDeleted(key("batch")),
         ],
         vec![
-            Change::Job(Box::new(job("batch", 22, 0))),
-            Change::Eval(Box::new(eval(8, "batch", 22))),
+            Change::Job(Arc::new(job("batch", 22, 0))),
+            Change::Eval(Arc::new(eval(8, "batch", 22))),
             summary("batch", 2, 22),
             plainly(
                 common(version("batch", 22, 0), 8, None),
@@ -608,7 +608,7 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
             ),
             // The same, within one change set.
             Change::JobDeleted(key("cron")),
-            Change::Job(Box::new(job("cron", 22, 0))),
+            Change::Job(Arc::new(job("cron", 22, 0))),
             submission(version("cron", 22, 0), "again"),
         ],
     ]

@@ -85,7 +85,7 @@ impl Taken {
     /// Writes it. Answers with the jobs of allocations that make room.
     pub(super) fn write(self, work: &mut Work<'_>) -> Result<BTreeSet<JobKey>, Refusal> {
         if let Some(deployment) = self.deployment {
-            work.apply(Change::Deployment(deployment))?;
+            work.apply(Change::Deployment(deployment.into()))?;
         }
         self.deployment_updates.iter().try_for_each(|update| work.set_deployment_status(update))?;
         self.changes.into_iter().try_for_each(|change| work.change_allocs(change))?;

@@ -2,6 +2,7 @@
 //! that had to make room.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use model::change::{Change, EvalsChanged};
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
@@ -75,7 +76,7 @@ pub(super) fn write(
         trace: eval.trace,
         ..*decided
     };
-    work.apply(Change::EvalOutcome(Box::new(decided)))
+    work.apply(Change::EvalOutcome(Arc::new(decided)))
 }
 
 /// Nothing waits for room any more, except what was found to lack it in a newer state than this attempt saw.

@@ -1,13 +1,12 @@
 //! What the deployment watcher found, and what users make of deployments.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::alloc::{AllocCommon, ClientStatus};
 use model::change::Cause;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use model::eval::EvalTrigger;
-use model::{AllocId, DeploymentId, Epoch, Index, JobKey, Nanos, NodeId, Timestamp};
+use model::{AllocId, DeploymentId, Epoch, Index, JobKey, Map, Nanos, NodeId, Timestamp};
 use wire::RefusalKind;
 use wire::command::{
     Command, DeploymentFinding, DeploymentStep, FailDeployment, NodeReport, UpdateDeployments,
@@ -47,7 +46,7 @@ impl Rolling {
             job_modify_index: Index(1),
             job_spec_modify_index: Index(1),
             is_multiregion: false,
-            groups: BTreeMap::from([("app".into(), group)]),
+            groups: Map::from([("app".into(), group)]),
             status: DeploymentStatus::Running,
             status_description: "Deployment is running".into(),
             eval_priority: 70,

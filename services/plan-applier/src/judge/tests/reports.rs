@@ -1,6 +1,6 @@
 //! Reports of nodes on their allocations.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::alloc::{
     AllocState, ClientStatus, GroupSummary, NetworkStatus, PackedTaskStates, ReportNumber, RescheduleEvent,
@@ -12,7 +12,7 @@ use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{JobStatus, JobType, ReschedulePolicy};
 use model::node::NodeStatus;
 use model::plan::{Plan, Update, Updates};
-use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Nanos, NodeId, Timestamp};
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Map, Nanos, NodeId, Timestamp};
 use wire::RefusalKind;
 use wire::command::{Command, NodeReport};
 use wire::node::AllocReport;
@@ -312,7 +312,7 @@ fn deployment(scene: &Scene, plan: &Plan) -> Deployment {
         job_modify_index: Index(1),
         job_spec_modify_index: Index(1),
         is_multiregion: false,
-        groups: BTreeMap::from([("app".into(), group)]),
+        groups: Map::from([("app".into(), group)]),
         status: DeploymentStatus::Running,
         status_description: "Deployment is running".into(),
         eval_priority: 60,
@@ -339,7 +339,7 @@ fn allocations_of_an_older_incarnation_are_not_counted() {
     scene.done(Command::DeregisterJob(purge));
     scene.register(service("web"));
     // As if it had been missed by the purge.
-    scene.commit(Cause::PlanResult, vec![Change::Job(Box::new(version)), Change::Alloc(Box::new(old))]);
+    scene.commit(Cause::PlanResult, vec![Change::Job(Arc::new(version)), Change::Alloc(Box::new(old))]);
     scene.report(node, &[alloc], ClientStatus::Failed);
     assert_eq!(scene.summary(&job).groups["app"], GroupSummary::default());
 }

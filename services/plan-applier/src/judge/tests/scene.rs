@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedResources, Allocation, ClientStatus, PackedAssigned, PackedTaskStates,
-    TaskResources,
+    AllocCommon, AllocatedResources, Allocation, ClientStatus, PackedAssigned, PackedMetric,
+    PackedTaskStates, TaskResources,
 };
 use model::change::{Cause, Change, ChangeSet, JobSummary};
 use model::cluster::{Lease, Singleton};
@@ -326,7 +326,7 @@ fn common(job: &Job, eval_id: EvalId) -> AllocCommon {
         eval_id,
         deployment_id: None,
         resources: AllocatedResources { tasks: vec![task], disk_mb: 10, ..AllocatedResources::default() },
-        metrics: AllocMetric::default(),
+        metrics: PackedMetric::default(),
         trace: None,
     }
 }

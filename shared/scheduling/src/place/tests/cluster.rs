@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use model::alloc::{
-    AllocCommon, AllocMetric, AllocatedDevice, Allocation, Assigned, AssignedNetwork, AssignedPort,
-    AssignedTask, ClientStatus, DesiredStatus, PackedAssigned,
+    AllocCommon, AllocatedDevice, Allocation, Assigned, AssignedNetwork, AssignedPort, AssignedTask,
+    ClientStatus, DesiredStatus, PackedAssigned, PackedMetric,
 };
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Preemption, SchedulerAlgorithm, SchedulerConfig};
@@ -495,7 +495,7 @@ impl Cluster {
                 eval_id: EvalId::from_bytes([1; 16]),
                 deployment_id: None,
                 resources,
-                metrics: AllocMetric::default(),
+                metrics: PackedMetric::default(),
                 trace: None,
             }),
             name_index: Some(number as u32),
@@ -522,12 +522,12 @@ impl Cluster {
     pub(super) fn state(&self) -> State {
         let nodes = self.nodes.iter().enumerate().map(|(number, node)| node.node(number));
         let mut changes: Vec<Change> = nodes.map(Box::new).map(Change::Node).collect();
-        changes.push(Change::Job(Box::new(self.job())));
+        changes.push(Change::Job(Arc::new(self.job())));
         let mut known: Vec<JobKey> = Vec::new();
         for job in (0..self.allocs.len()).filter_map(|number| self.other_job(number)) {
             if !known.contains(&job.key()) {
                 known.push(job.key());
-                changes.push(Change::Job(Box::new(job)));
+                changes.push(Change::Job(Arc::new(job)));
             }
         }
         let allocs = (0..self.allocs.len()).map(|number| self.alloc(number));

@@ -69,7 +69,7 @@ impl Past {
             10 => self.register(["web", "other", "third"][number as usize % 3], index),
             11 => self.purge("third"),
             12 => {
-                vec![Change::Eval(Box::new(eval(number, "web", index))), summary("web", number as u32, index)]
+                vec![Change::Eval(Arc::new(eval(number, "web", index))), summary("web", number as u32, index)]
             }
             13 => vec![
                 Change::EvalsDeleted(vec![eval_id(number)]),
@@ -156,7 +156,7 @@ impl Past {
             Some(_) | None => submission(version(last), &index.to_string()),
         };
         vec![
-            Change::Job(Box::new(job(id, create_index, last))),
+            Change::Job(Arc::new(job(id, create_index, last))),
             source,
             Change::JobSubmissionsDeleted(vec![version(last.saturating_sub(6))]),
             Change::PlanApplied { job: key(id), eval_id: eval_id(index) },

@@ -1,5 +1,7 @@
 //! Which attempts count, and what they make of their evaluation.
 
+use std::sync::Arc;
+
 use model::alloc::AllocMetric;
 use model::change::Change;
 use model::cluster::NodePool;
@@ -279,7 +281,7 @@ fn success_cancels_what_waited_for_room() {
     let plan = scene.plan(&job);
     let [older, newer] = [plan.snapshot_index, plan.snapshot_index.next()].map(|snapshot_index| {
         let waiting = Evaluation { snapshot_index, ..eval(&mut scene, &job, EvalStatus::Blocked) };
-        scene.commit(model::change::Cause::PlanResult, vec![Change::Eval(Box::new(waiting.clone()))]);
+        scene.commit(model::change::Cause::PlanResult, vec![Change::Eval(Arc::new(waiting.clone()))]);
         waiting.id
     });
     let id = plan.eval_id;

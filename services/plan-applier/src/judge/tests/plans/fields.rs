@@ -1,6 +1,5 @@
 //! What of a plan lands, and what stays as it is because it is newer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::alloc::{
@@ -11,7 +10,7 @@ use model::deployment::{Deployment, DeploymentGroup, DeploymentStatus, Deploymen
 use model::eval::EvalTrigger;
 use model::job::JobStatus;
 use model::plan::{Plan, Stops, Update, Updates};
-use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Nanos, NodeId};
+use model::{AllocId, DeploymentId, EvalId, Index, JobKey, Map, Nanos, NodeId};
 use wire::command::{Command, EvaluateJob, PlanVerdict};
 use wire::node::AllocReport;
 
@@ -189,7 +188,7 @@ fn deployment(plan: &Plan) -> Deployment {
         job_modify_index: Index(1),
         job_spec_modify_index: Index(1),
         is_multiregion: false,
-        groups: BTreeMap::from([("app".into(), group)]),
+        groups: Map::from([("app".into(), group)]),
         status: DeploymentStatus::Running,
         status_description: "Deployment is running".into(),
         eval_priority: 60,
@@ -239,7 +238,7 @@ fn of_a_deployment_that_exists_the_newest_holds() {
     let group = stored.groups.get_mut("app").unwrap();
     (group.promoted, group.healthy_allocs) = (true, 1);
     stored.groups.insert("other".into(), DeploymentGroup::default());
-    scene.commit(Cause::PlanResult, vec![Change::Deployment(Box::new(stored.clone()))]);
+    scene.commit(Cause::PlanResult, vec![Change::Deployment(Arc::new(stored.clone()))]);
 
     let mut plan = look_again(&mut scene, &job);
     let mut wider = begun.clone();

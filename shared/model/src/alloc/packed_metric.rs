@@ -1,0 +1,337 @@
+//! An [`AllocMetric`] as every allocation's common share keeps it: a quarter of what it takes unpacked. It is written once,
+//! by a scheduler, and read when somebody looks at an allocation; whoever only passes it on has nothing to do with it.
+//!
+//! The form: a version byte, then the fields in their order; lists and maps behind their lengths.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::metric::{AllocMetric, NodeScore, Reason, Scorer, Shortfall, TaskShortage};
+use super::packed::{Packed, Reader, Unreadable, Writer};
+use crate::{NodeId, Text};
+
+/// An [`AllocMetric`], packed. Empty: nothing is known.
+///
+/// Cloning shares the bytes. Equality is that of the bytes.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PackedMetric(Arc<[u8]>);
+
+/// The form that this version writes.
+const VERSION: u8 = 1;
+
+impl PackedMetric {
+    /// Packs it.
+    pub fn pack(metric: &AllocMetric) -> Self {
+        if *metric == AllocMetric::default() {
+            return Self::default();
+        }
+        let mut out = Writer::default();
+        out.byte(VERSION);
+        write(metric, &mut out);
+        Self(out.into_bytes().into())
+    }
+
+    /// Unpacks all of it.
+    ///
+    /// # Errors
+    /// If the bytes are of a newer version, or damaged.
+    pub fn unpack(&self) -> Result<AllocMetric, Unreadable> {
+        let mut input = Reader::new(&self.0);
+        match input.byte() {
+            None => Ok(AllocMetric::default()),
+            Some(VERSION) => read(&mut input).ok_or(Unreadable::Damaged),
+            Some(version) => Err(Unreadable::Version(version)),
+        }
+    }
+}
+
+impl fmt::Debug for PackedMetric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.unpack() {
+            Ok(metric) => metric.fmt(f),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+impl Serialize for PackedMetric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for PackedMetric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Form)
+    }
+}
+
+/// Packed; or field by field, as records had it once.
+struct Form;
+
+impl<'de> Visitor<'de> for Form {
+    type Value = PackedMetric;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("how the choice of nodes went, packed or field by field")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PackedMetric, E> {
+        Ok(PackedMetric(bytes.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<PackedMetric, A::Error> {
+        AllocMetric::deserialize(MapAccessDeserializer::new(fields)).map(|metric| PackedMetric::pack(&metric))
+    }
+}
+
+fn write(metric: &AllocMetric, out: &mut Writer) {
+    let AllocMetric {
+        nodes_evaluated,
+        nodes_filtered,
+        nodes_in_pool,
+        node_pool,
+        nodes_available,
+        class_filtered,
+        constraint_filtered,
+        nodes_exhausted,
+        class_exhausted,
+        dimension_exhausted,
+        quota_exhausted,
+        resources_exhausted,
+        scores,
+        allocation_time,
+        coalesced_failures,
+        reasons,
+    } = metric;
+    out.put(nodes_evaluated);
+    out.put(nodes_filtered);
+    out.put(nodes_in_pool);
+    out.put(node_pool);
+    write_map(nodes_available, out);
+    write_map(class_filtered, out);
+    write_map(constraint_filtered, out);
+    out.put(nodes_exhausted);
+    write_map(class_exhausted, out);
+    write_map(dimension_exhausted, out);
+    write_list(quota_exhausted, out);
+    write_map(resources_exhausted, out);
+    write_list(scores, out);
+    out.put(allocation_time);
+    out.put(coalesced_failures);
+    write_list(reasons, out);
+}
+
+fn read(input: &mut Reader<'_>) -> Option<AllocMetric> {
+    // Fields are read in the order in which they stand here.
+    Some(AllocMetric {
+        nodes_evaluated: input.get()?,
+        nodes_filtered: input.get()?,
+        nodes_in_pool: input.get()?,
+        node_pool: input.get()?,
+        nodes_available: read_map(input)?,
+        class_filtered: read_map(input)?,
+        constraint_filtered: read_map(input)?,
+        nodes_exhausted: input.get()?,
+        class_exhausted: read_map(input)?,
+        dimension_exhausted: read_map(input)?,
+        quota_exhausted: read_list(input)?,
+        resources_exhausted: read_map(input)?,
+        scores: read_list(input)?,
+        allocation_time: input.get()?,
+        coalesced_failures: input.get()?,
+        reasons: read_list(input)?,
+    })
+}
+
+fn write_list<T: Packed>(items: &[T], out: &mut Writer) {
+    out.uint(items.len() as u64);
+    items.iter().for_each(|item| out.put(item));
+}
+
+fn read_list<T: Packed>(input: &mut Reader<'_>) -> Option<Vec<T>> {
+    // Nobody makes room for as many as are announced: the bytes may be damaged.
+    let count = input.uint()?;
+    (0..count).map(|_| input.get()).collect()
+}
+
+fn write_map<T: Packed>(entries: &BTreeMap<Text, T>, out: &mut Writer) {
+    out.uint(entries.len() as u64);
+    for (key, value) in entries {
+        out.put(key);
+        out.put(value);
+    }
+}
+
+fn read_map<T: Packed>(input: &mut Reader<'_>) -> Option<BTreeMap<Text, T>> {
+    let count = input.uint()?;
+    (0..count).map(|_| Some((input.get()?, input.get()?))).collect()
+}
+
+impl Packed for TaskShortage {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.cpu_mhz);
+        out.put(&self.memory_mb);
+    }
+
+    fn read(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { cpu_mhz: input.get()?, memory_mb: input.get()? })
+    }
+}
+
+impl Packed for NodeScore {
+    fn write(&self, out: &mut Writer) {
+        out.bytes(self.node_id.as_bytes());
+        out.uint(self.scores.len() as u64);
+        for (scorer, score) in &self.scores {
+            out.byte(code(*scorer));
+            out.bytes(&score.to_le_bytes());
+        }
+        out.bytes(&self.normalized.to_le_bytes());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Option<Self> {
+        let node_id = NodeId::from_bytes(input.bytes()?);
+        let count = input.uint()?;
+        let score = |_| {
+            let code = input.byte()?;
+            let scorer = Scorer::ALL.iter().find(|scorer| self::code(**scorer) == code)?;
+            Some((*scorer, f64::from_le_bytes(input.bytes()?)))
+        };
+        let scores = (0..count).map(score).collect::<Option<_>>()?;
+        Some(Self { node_id, scores, normalized: f64::from_le_bytes(input.bytes()?) })
+    }
+}
+
+/// What stands for a scorer. A code is never given to another one.
+fn code(scorer: Scorer) -> u8 {
+    match scorer {
+        Scorer::Binpack => 0,
+        Scorer::Align => 1,
+        Scorer::Devices => 2,
+        Scorer::JobAntiAffinity => 3,
+        Scorer::ReschedulePenalty => 4,
+        Scorer::NodeAffinity => 5,
+        Scorer::AllocationSpread => 6,
+        Scorer::Preemption => 7,
+    }
+}
+
+impl Packed for Reason {
+    fn write(&self, out: &mut Writer) {
+        out.put(&self.name);
+        out.put(&self.nodes);
+        out.put(&self.alone);
+        out.put(&self.shortfall.is_some());
+        if let Some(Shortfall { amount, nodes }) = &self.shortfall {
+            out.put(amount);
+            out.put(nodes);
+        }
+    }
+
+    fn read(input: &mut Reader<'_>) -> Option<Self> {
+        let (name, nodes, alone) = (input.get()?, input.get()?, input.get()?);
+        let shortfall = match input.get::<bool>()? {
+            true => Some(Shortfall { amount: input.get()?, nodes: input.get()? }),
+            false => None,
+        };
+        Some(Self { name, nodes, alone, shortfall })
+    }
+}
+
+impl Packed for u32 {
+    fn write(&self, out: &mut Writer) {
+        out.uint((*self).into());
+    }
+
+    fn read(input: &mut Reader<'_>) -> Option<Self> {
+        input.narrow()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Nanos;
+
+    fn metric() -> AllocMetric {
+        let counts = |name: &str| BTreeMap::from([(Text::from(name), 3), ("".into(), 300)]);
+        let shortfall = Some(Shortfall { amount: 7, nodes: 1 });
+        let reason = |name: &str, shortfall| Reason { name: name.into(), nodes: 9, alone: 2, shortfall };
+        AllocMetric {
+            nodes_evaluated: 10_000,
+            nodes_filtered: 1,
+            nodes_in_pool: 12_000,
+            node_pool: "gpu".into(),
+            nodes_available: counts("dc1"),
+            class_filtered: counts("small"),
+            constraint_filtered: counts("${attr.kernel.name} = linux"),
+            nodes_exhausted: 2,
+            class_exhausted: counts("large"),
+            dimension_exhausted: counts("memory"),
+            quota_exhausted: vec!["cpu".into()],
+            resources_exhausted: BTreeMap::from([(
+                "web".into(),
+                TaskShortage { cpu_mhz: 500, memory_mb: 64 },
+            )]),
+            scores: vec![NodeScore {
+                node_id: NodeId::from_bytes([7; 16]),
+                scores: Scorer::ALL.iter().map(|scorer| (*scorer, -0.5)).collect(),
+                normalized: 0.75,
+            }],
+            allocation_time: Nanos(123_456),
+            coalesced_failures: 4,
+            reasons: vec![reason("memory", shortfall), reason("cpu", None)],
+        }
+    }
+
+    #[test]
+    fn everything_survives_packing() {
+        for metric in [metric(), AllocMetric { nodes_evaluated: 1, ..AllocMetric::default() }] {
+            assert_eq!(PackedMetric::pack(&metric).unpack(), Ok(metric));
+        }
+        assert_eq!(PackedMetric::pack(&AllocMetric::default()), PackedMetric::default());
+        assert_eq!(PackedMetric::default().unpack(), Ok(AllocMetric::default()));
+    }
+
+    #[test]
+    fn no_two_scorers_have_the_same_code() {
+        let codes: std::collections::BTreeSet<u8> = Scorer::ALL.iter().map(|scorer| code(*scorer)).collect();
+        assert_eq!(codes.len(), Scorer::ALL.len());
+    }
+
+    #[test]
+    fn what_records_had_once_is_read_too() {
+        let old = rmp_serde::to_vec_named(&metric()).unwrap();
+        let new = rmp_serde::to_vec_named(&PackedMetric::pack(&metric())).unwrap();
+        let read = |bytes: &[u8]| rmp_serde::from_slice::<PackedMetric>(bytes).unwrap();
+        assert_eq!(read(&old), read(&new));
+        assert!(new.len() * 2 < old.len(), "{} instead of {} bytes", new.len(), old.len());
+    }
+
+    #[test]
+    fn a_newer_form_is_refused_by_its_version() {
+        assert_eq!(PackedMetric([9, 1].as_slice().into()).unpack(), Err(Unreadable::Version(9)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_bytes_are_reading_them_ends(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = PackedMetric(bytes.into()).unpack();
+        }
+
+        #[test]
+        fn what_is_cut_off_is_refused(end in 1_usize..1000) {
+            let packed = PackedMetric::pack(&metric());
+            let end = end % (packed.0.len() - 1) + 1;
+            prop_assert_eq!(PackedMetric(packed.0[..end].into()).unpack(), Err(Unreadable::Damaged));
+        }
+    }
+}

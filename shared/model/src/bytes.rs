@@ -27,14 +27,19 @@ where
             (self.1)(bytes).map_err(E::custom)
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<T, A::Error> {
-            let mut bytes = Vec::new();
-            while let Some(byte) = list.next_element::<u8>()? {
-                bytes.push(byte);
-            }
-            self.visit_bytes(&bytes)
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
+            self.visit_bytes(&from_list(list)?)
         }
     }
 
     deserializer.deserialize_bytes(Bytes(what, make))
+}
+
+/// The bytes of such a list.
+pub(crate) fn from_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<Vec<u8>, A::Error> {
+    let mut bytes = Vec::new();
+    while let Some(byte) = list.next_element()? {
+        bytes.push(byte);
+    }
+    Ok(bytes)
 }

@@ -288,8 +288,8 @@ impl<M: Mirror> Member<BTreeMap<String, M::Api>> for BTreeMap<Text, M> {
 
 /// Implements [`Member`] for maps of values.
 macro_rules! maps {
-    ($($item:ty = $theirs:ty),+ $(,)?) => { $(
-        impl Member<BTreeMap<String, $theirs>> for BTreeMap<Text, $item> {
+    ($map:ident: $($item:ty = $theirs:ty),+ $(,)?) => { $(
+        impl Member<BTreeMap<String, $theirs>> for $map<Text, $item> {
             fn read(api: Option<BTreeMap<String, $theirs>>) -> Result<Self, Invalid> {
                 read_map(api, |item| Member::read(Some(item)))
             }
@@ -301,17 +301,8 @@ macro_rules! maps {
     )+ };
 }
 
-maps!(Text = String, bool = bool, u32 = i64, f64 = f64);
-
-impl Member<BTreeMap<String, i64>> for Map<Text, u32> {
-    fn read(api: Option<BTreeMap<String, i64>>) -> Result<Self, Invalid> {
-        read_map(api, |item| Member::read(Some(item)))
-    }
-
-    fn write(&self) -> Option<BTreeMap<String, i64>> {
-        write_map(self, |item| item.write().unwrap_or_default())
-    }
-}
+maps!(BTreeMap: Text = String, bool = bool, u32 = i64, f64 = f64);
+maps!(Map: u32 = i64);
 
 impl<M: Mirror> Member<BTreeMap<String, M::Api>> for Map<Text, M> {
     fn read(api: Option<BTreeMap<String, M::Api>>) -> Result<Self, Invalid> {

@@ -5,12 +5,11 @@
 //! allocation with one port, in rows, in plans and in the log. The form: a version byte, and for networks, ports and
 //! tasks each the length of what follows, their number, and their fields.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::packed::{Reader, Unreadable, Writer};
+use super::packed::{Reader, Unreadable, Writer, packed_form};
 use crate::Text;
 
 /// What one allocation got that the others of its placement did not get alike.
@@ -281,20 +280,7 @@ fn read_task(input: &mut Reader<'_>) -> Option<AssignedTask> {
     })
 }
 
-impl fmt::Debug for PackedAssigned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unpack() {
-            Ok(assigned) => assigned.fmt(f),
-            Err(error) => write!(f, "<{error}>"),
-        }
-    }
-}
-
-impl Serialize for PackedAssigned {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
+packed_form!(PackedAssigned);
 
 impl<'de> Deserialize<'de> for PackedAssigned {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -93,7 +93,7 @@ pub struct AllocCommon {
     /// What each of them gets of its node, less what differs from one to the next.
     pub resources: AllocatedResources,
     /// How the choice of nodes went, of the pass for the first of them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub metrics: PackedMetric,
     /// The trace of what had them placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,28 @@ pub enum Unreadable {
     Damaged,
 }
 
+/// Shows a packed form as what is in it, and writes it as one byte string.
+macro_rules! packed_form {
+    ($packed:ident) => {
+        impl std::fmt::Debug for $packed {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self.unpack() {
+                    Ok(unpacked) => unpacked.fmt(f),
+                    Err(error) => write!(f, "<{error}>"),
+                }
+            }
+        }
+
+        impl serde::Serialize for $packed {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_bytes(&self.0)
+            }
+        }
+    };
+}
+
+pub(super) use packed_form;
+
 /// Something that packed form can hold.
 pub(super) trait Packed: Sized {
     fn write(&self, out: &mut Writer);

@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::metric::{AllocMetric, NodeScore, Reason, Scorer, Shortfall, TaskShortage};
-use super::packed::{Packed, Reader, Unreadable, Writer};
+use super::packed::{Packed, Reader, Unreadable, Writer, packed_form};
 use crate::{NodeId, Text};
 
 /// An [`AllocMetric`], packed. Empty: nothing is known.
@@ -50,20 +50,7 @@ impl PackedMetric {
     }
 }
 
-impl fmt::Debug for PackedMetric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unpack() {
-            Ok(metric) => metric.fmt(f),
-            Err(error) => write!(f, "<{error}>"),
-        }
-    }
-}
-
-impl Serialize for PackedMetric {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
+packed_form!(PackedMetric);
 
 impl<'de> Deserialize<'de> for PackedMetric {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -83,6 +70,10 @@ impl<'de> Visitor<'de> for Form {
 
     fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<PackedMetric, E> {
         Ok(PackedMetric(bytes.into()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<PackedMetric, A::Error> {
+        self.visit_bytes(&crate::bytes::from_list(list)?)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<PackedMetric, A::Error> {
@@ -314,6 +305,14 @@ mod tests {
         let read = |bytes: &[u8]| rmp_serde::from_slice::<PackedMetric>(bytes).unwrap();
         assert_eq!(read(&old), read(&new));
         assert!(new.len() * 2 < old.len(), "{} instead of {} bytes", new.len(), old.len());
+    }
+
+    #[test]
+    fn a_format_without_byte_strings_holds_it_too() {
+        for packed in [PackedMetric::pack(&metric()), PackedMetric::default()] {
+            let json = serde_json::to_string(&packed).unwrap();
+            assert_eq!(serde_json::from_str::<PackedMetric>(&json).unwrap(), packed);
+        }
     }
 
     #[test]

@@ -6,12 +6,11 @@
 //! length before it, so that an older reader passes over kinds that it does not know. How single values are written is
 //! `packed`'s business.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer};
 
-use super::packed::{Reader, Unreadable, Writer};
+use super::packed::{Reader, Unreadable, Writer, packed_form};
 use super::task_event::{TaskEvent, TaskEventKind};
 use crate::text::words;
 use crate::{Text, Timestamp};
@@ -133,20 +132,7 @@ impl PackedTaskStates {
     }
 }
 
-impl fmt::Debug for PackedTaskStates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unpack() {
-            Ok(states) => states.fmt(f),
-            Err(error) => write!(f, "<{error}>"),
-        }
-    }
-}
-
-impl Serialize for PackedTaskStates {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
-    }
-}
+packed_form!(PackedTaskStates);
 
 impl<'de> Deserialize<'de> for PackedTaskStates {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

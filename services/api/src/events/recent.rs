@@ -8,7 +8,7 @@ use model::change::Change;
 use state::{Followed, OneSet, Replica, Step};
 use tokio::sync::watch;
 
-/// How many change sets are kept at least, as the reference keeps by default.
+/// How many change sets are kept, as the reference keeps by default; those of one step stay together.
 const KEPT: usize = 100;
 /// How many objects they may have changed together; beyond that, only the newest are kept. The states around a change set
 /// hold what it changed twice, with the rows that lie beside it: some kilobytes for each allocation, and there may be ten
@@ -103,8 +103,8 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use model::EvalId;
     use model::change::EvalsChanged;
+    use model::{EvalId, RequestId};
     use state::State;
 
     use super::*;
@@ -112,8 +112,7 @@ mod tests {
 
     /// One that is about so many objects.
     fn step(before: &Arc<State>, objects: usize) -> Step {
-        let ids =
-            (0..objects).map(|n| EvalId::derived(model::RequestId::from_bytes([1; 16]), n as u32)).collect();
+        let ids = (0..objects).map(|n| EvalId::derived(RequestId::from_bytes([1; 16]), n as u32)).collect();
         let changes = vec![Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })];
         let set = scene::set(before.index().next().0, changes);
         let mut after = State::clone(before);

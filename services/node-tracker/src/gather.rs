@@ -23,8 +23,12 @@ const WAITING: usize = 4096;
 const NODES_MAX: usize = 4096;
 /// About how many bytes of reports go into one command; larger ones would hold up all others.
 const BYTES: usize = 1 << 20;
-/// The commands of one kind go out so far apart, unless they are full (N-7.6).
-const PACE: Duration = Duration::from_millis(50);
+/// The commands of one kind go out so far apart, unless they are full (N-7.6): from the first where few nodes speak, to the
+/// second where [`MANY`] do. A job's allocations report within a moment of each other, and what is said of a job at once costs
+/// little more than what is said of one of its allocations.
+const PACE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
+/// How many nodes in one command are many.
+const MANY: usize = 512;
 
 /// The index at which what a node said was taken, or why it was not: [`RefusalKind::NotReady`] where the command was
 /// carried out without this node's part.
@@ -82,6 +86,12 @@ async fn say<T>(sender: &mpsc::Sender<Saying<T>>, node: NodeId, said: T, bytes: 
     told.await.unwrap_or_else(|_| Err(gone()))
 }
 
+/// How long after a command that speaks of so many nodes the next one goes out.
+fn pace(nodes: usize) -> Duration {
+    let (shortest, longest) = PACE;
+    shortest + (longest - shortest).mul_f64(nodes.min(MANY) as f64 / MANY as f64)
+}
+
 fn gone() -> Refusal {
     let message = "another node-tracker is active".into();
     Refusal { kind: RefusalKind::Deposed, message }
@@ -103,7 +113,7 @@ async fn send<T>(
             bytes += next.bytes;
             gathered.push(next);
         }
-        next_at = Instant::now() + PACE;
+        next_at = Instant::now() + pace(gathered.len());
         let (said, replies): (Vec<_>, Vec<_>) =
             gathered.into_iter().map(|one| ((one.node, one.said), (one.node, one.reply))).unzip();
         let answer = bus.command(&command(said), COMMAND_WITHIN).await;

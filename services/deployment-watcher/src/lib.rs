@@ -22,7 +22,7 @@ use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{Followed, Replica};
+use state::{Followed, Replica, Scope, Table};
 use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -30,6 +30,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor::{DeploymentWatcher, Retire};
 use crate::watcher::{Settings, Watcher};
+
+/// What the watcher reads of the state.
+pub const SCOPE: Scope =
+    Scope::of(&[Table::Jobs, Table::Evals, Table::Allocs, Table::Deployments, Table::Nodes, Table::Leases]);
 
 /// Settings of the watcher.
 #[derive(Debug, Clone, clap::Args)]

@@ -13,7 +13,8 @@ use model::job::{Job, JobSpec, JobType, ReschedulePolicy, TaskGroup};
 use model::node::{Node, NodeStatus};
 use model::plan::{Placement, Placements};
 use model::{
-    AllocId, DeploymentId, Epoch, EvalId, Index, JobKey, JobVersionKey, Nanos, NodeId, RequestId, Timestamp,
+    AllocId, DeploymentId, Epoch, EvalId, HistoryId, Index, JobKey, JobVersionKey, Nanos, NodeId, RequestId,
+    Timestamp,
 };
 use state::{Snapshot, State, Step};
 use wire::command::DeploymentStep;
@@ -52,8 +53,9 @@ impl Scene {
     pub(crate) fn with_deadline(policy: ReschedulePolicy, progress_deadline: Nanos) -> Self {
         let now = Timestamp::from_secs(1_800_000_000);
         let settings = Settings { gather: GATHER };
-        let watcher = Watcher::restore(settings, Snapshot::default(), now);
-        let mut scene = Self { state: Snapshot::default(), watcher, now, evals: 0 };
+        let state = Snapshot::new(State::new(HistoryId::default(), crate::SCOPE));
+        let watcher = Watcher::restore(settings, state.clone(), now);
+        let mut scene = Self { state, watcher, now, evals: 0 };
         let group = TaskGroup {
             name: "app".into(),
             count: 5,

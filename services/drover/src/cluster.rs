@@ -11,7 +11,7 @@ use bus::Bus;
 use clap::Parser as _;
 use model::{NodeId, ProcessId};
 use private_servers::{Nats, Postgres};
-use state::WatchKey;
+use state::{Scope, WatchKey};
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 use wire::feed::{AskHead, Head};
@@ -109,7 +109,7 @@ async fn everything(
     agent: Option<agent::Args>,
     dir: &Path,
 ) -> anyhow::Result<()> {
-    let cluster = process.connect(&nats, "servers").await?;
+    let cluster = process.connect(&nats, "servers", Scope::ALL).await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
     let applier =

@@ -2,22 +2,26 @@
 
 use bus::feed::{Log, LogError, LogPage};
 use model::Index;
-use state::State;
+use state::{Scope, State};
 use store::{Database, Tail};
 
 /// Bytes of change sets that are read at once.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// The database as the feed sees it.
-pub(crate) struct DatabaseLog(pub(crate) Database);
+pub(crate) struct DatabaseLog {
+    pub(crate) database: Database,
+    /// What of the state is loaded.
+    pub(crate) scope: Scope,
+}
 
 impl Log for DatabaseLog {
     async fn load(&self) -> Result<State, LogError> {
-        Ok(self.0.load().await?.state)
+        Ok(self.database.load(self.scope).await?.state)
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {
-        match self.0.changes_after(index, PAGE_BYTES).await? {
+        match self.database.changes_after(index, PAGE_BYTES).await? {
             Tail::Page { rows, head } => {
                 let sets = rows.into_iter().map(|row| row.bytes).collect();
                 Ok(LogPage::Sets { history: head.history, head: head.index, sets })

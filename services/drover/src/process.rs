@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bus::Bus;
-use model::ProcessId;
-use state::{Replica, State};
+use model::{HistoryId, ProcessId};
+use state::{Replica, Scope, State};
 use store::Database;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
@@ -47,10 +47,15 @@ impl Process {
         }
     }
 
-    /// Connects, with a replica that is empty until [`Self::follow`].
-    pub(crate) async fn connect(&self, args: &bus::Args, name: &str) -> anyhow::Result<Cluster> {
+    /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`].
+    pub(crate) async fn connect(
+        &self,
+        args: &bus::Args,
+        name: &str,
+        scope: Scope,
+    ) -> anyhow::Result<Cluster> {
         let bus = Bus::connect(args, name).await.context("cannot connect to NATS")?;
-        Ok(Cluster { bus, replica: Arc::new(Replica::new(State::default())) })
+        Ok(Cluster { bus, replica: Arc::new(Replica::new(State::new(HistoryId::default(), scope))) })
     }
 
     /// Keeps the replica up to date from here on; waits until it is loaded.
@@ -61,8 +66,8 @@ impl Process {
         };
         let Cluster { bus, replica } = cluster.clone();
         let contact = bus.contact();
-        let follow =
-            bus::feed::follow(bus, replica, DatabaseLog(database), contact.clone(), self.stop.clone());
+        let log = DatabaseLog { database, scope: replica.scope() };
+        let follow = bus::feed::follow(bus, replica, log, contact.clone(), self.stop.clone());
         self.start("feed", async {
             follow.await;
             Ok(())

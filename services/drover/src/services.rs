@@ -1,6 +1,7 @@
 //! One service in a process of its own.
 
 use bus::Bus;
+use state::Scope;
 
 use crate::args::Service;
 use crate::process::Process;
@@ -11,7 +12,7 @@ pub(crate) async fn plan_applier(
     args: Service<plan_applier::Args>,
 ) -> anyhow::Result<()> {
     let Service { infra, own } = args;
-    let cluster = process.connect(&infra.bus, "plan-applier").await?;
+    let cluster = process.connect(&infra.bus, "plan-applier", plan_applier::SCOPE).await?;
     let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
     let run = plan_applier::run(own, infra.store.clone(), bus, replica, process.id, process.stop.clone());
     process.start("plan-applier", run);
@@ -25,7 +26,7 @@ macro_rules! followers {
             mut process: Process,
             args: Service<$service::Args>,
         ) -> anyhow::Result<()> {
-            let cluster = process.connect(&args.infra.bus, $name).await?;
+            let cluster = process.connect(&args.infra.bus, $name, $service::SCOPE).await?;
             process.follow(&cluster, &args.infra.store).await?;
             let run = $service::run(args.own, cluster.bus, cluster.replica, process.id, process.stop.clone());
             process.start($name, run);
@@ -44,7 +45,7 @@ followers! {
 /// The HTTP API; it listens before anything else, so that an address in use is said at once.
 pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyhow::Result<()> {
     let server = api::Server::bind(args.own)?;
-    let cluster = process.connect(&args.infra.bus, "api").await?;
+    let cluster = process.connect(&args.infra.bus, "api", Scope::ALL).await?;
     process.follow(&cluster, &args.infra.store).await?;
     let contact = cluster.bus.contact();
     let run = server.run(cluster.bus, cluster.replica, contact, process.id, process.stop.clone());

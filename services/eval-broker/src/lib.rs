@@ -27,7 +27,7 @@ use bus::Bus;
 use bus::lease::Lease;
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::{Followed, Replica};
+use state::{Followed, Replica, Scope, Table};
 use telemetry::clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,6 +37,10 @@ use wire::Subject;
 use crate::actor::{EvalBroker, Retire};
 use crate::broker::Broker;
 pub use crate::queue::{Finished, Settings};
+
+/// What the broker reads of the state.
+pub const SCOPE: Scope =
+    Scope::of(&[Table::Jobs, Table::Evals, Table::Unblocked, Table::SchedulerConfig, Table::Leases]);
 
 /// Settings of the broker.
 #[derive(Debug, Clone, clap::Args)]

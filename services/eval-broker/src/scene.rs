@@ -8,7 +8,7 @@ use model::change::{Cause, Change, ChangeSet, EvalsChanged, Unblocked};
 use model::cluster::SchedulerConfig;
 use model::eval::{EvalStatus, EvalTrigger, Evaluation};
 use model::job::{Job, JobSpec, JobType};
-use model::{Epoch, EvalId, Index, JobKey, Nanos, NodeId, RequestId, Timestamp};
+use model::{Epoch, EvalId, HistoryId, Index, JobKey, Nanos, NodeId, RequestId, Timestamp};
 use state::{Snapshot, State, Step};
 use wire::broker::{Delivery, HandOutAction};
 use wire::command::UpdateEvals;
@@ -56,8 +56,9 @@ impl Scene {
     /// No evaluations, and jobs 0 to 9.
     pub(crate) fn new() -> Self {
         let now = Timestamp::from_secs(1_800_000_000);
-        let broker = Broker::restore(SETTINGS, Snapshot::default(), now);
-        let mut scene = Self { state: Snapshot::default(), broker, now, tokens: 0, held: None };
+        let state = Snapshot::new(State::new(HistoryId::default(), crate::SCOPE));
+        let broker = Broker::restore(SETTINGS, state.clone(), now);
+        let mut scene = Self { state, broker, now, tokens: 0, held: None };
         let registered = |number| {
             let JobKey { namespace, id } = job(number);
             let spec = JobSpec { namespace, id, ..JobSpec::default() };

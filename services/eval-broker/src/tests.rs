@@ -8,7 +8,7 @@ use model::change::{Cause, Change, ChangeSet, EvalsChanged};
 use model::cluster::Singleton;
 use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
-use model::{Epoch, Index, ProcessId, RequestId, Timestamp};
+use model::{Epoch, HistoryId, Index, ProcessId, RequestId, Timestamp};
 use private_servers::Nats;
 use state::{Replica, State};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufStream};
@@ -45,7 +45,7 @@ impl Scene {
         let commands = bus.serve(Subject::Command.to_string()).await.unwrap();
         let renewals = bus.serve(Subject::RenewLease.to_string()).await.unwrap();
         let (written, writes) = mpsc::channel(8);
-        let replica = Arc::new(Replica::new(State::default()));
+        let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         actix::spawn(applier(commands, Arc::clone(&replica), written));
         actix::spawn(leases(renewals));
 

@@ -25,7 +25,7 @@ use bus::lease::Lease;
 use bus::{Bus, Gathered};
 use model::cluster::Singleton;
 use model::{Nanos, ProcessId};
-use state::Replica;
+use state::{Replica, Scope, Table};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,17 @@ use crate::gather::Gather;
 use crate::heartbeats::{Heartbeats, Settings};
 use crate::listen::Standby;
 use crate::serve::{REQUESTS_MAX, Server};
+
+/// What the tracker reads of the state.
+pub const SCOPE: Scope = Scope::ALL
+    .without(&[
+        Table::JobSummaries,
+        Table::JobSubmissions,
+        Table::Evals,
+        Table::Deployments,
+        Table::Unblocked,
+    ])
+    .without_lists();
 
 /// Settings of the node-tracker.
 #[derive(Debug, Clone, clap::Args)]

@@ -7,7 +7,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::job::{Job, JobSpec};
 use model::node::{Node, NodeServerSide, NodeSpec, NodeStatus, Secret};
 use model::plan::{Placement, Placements};
-use model::{AllocId, EvalId, Index, NodeId, RequestId, Timestamp};
+use model::{AllocId, EvalId, HistoryId, Index, NodeId, RequestId, Timestamp};
 use state::{Replica, State};
 
 pub(crate) fn node(number: u8) -> NodeId {
@@ -106,7 +106,7 @@ pub(crate) fn following(state: &State, changes: Vec<Change>) -> ChangeSet {
 
 /// The state after some change sets, one index each.
 pub(crate) fn state(sets: impl IntoIterator<Item = Vec<Change>>) -> State {
-    let mut state = State::default();
+    let mut state = State::new(HistoryId::default(), crate::SCOPE);
     for changes in sets {
         let set = following(&state, changes);
         state.apply(&set).unwrap();

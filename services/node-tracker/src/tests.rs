@@ -68,7 +68,7 @@ impl Scene {
         let served = agents.serve(Subject::Command.to_string()).await.unwrap();
         let renewals = agents.serve(Subject::RenewLease.to_string()).await.unwrap();
         let (sender, commands) = mpsc::unbounded_channel();
-        let replica = Arc::new(Replica::new(State::default()));
+        let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         let (lease, granted) = watch::channel(false);
         actix::spawn(applier(served, Arc::clone(&replica), sender, granted));
         actix::spawn(leases(renewals));

@@ -30,9 +30,12 @@ use std::sync::Arc;
 
 use bus::Bus;
 use model::ProcessId;
-use state::Replica;
+use state::{Replica, Scope};
 use store::{Database, Writer};
 use tokio_util::sync::CancellationToken;
+
+/// What the applier reads of the state.
+pub const SCOPE: Scope = Scope::ALL.without_lists();
 
 /// What an applier has to do with the world, whether it is active or stands by.
 #[derive(Clone)]

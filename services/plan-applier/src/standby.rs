@@ -75,12 +75,13 @@ async fn is_unanswered(around: &Surroundings) -> bool {
 
 /// Brings the shared replica to the head of the log, which nobody else can move now.
 async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
+    let load = || around.database.load(around.replica.scope());
     if !around.replica.snapshot().index().is_set() {
         let _ = tokio::time::timeout(LOADED_WITHIN, around.replica.wait_for(head.index)).await;
     }
     if around.replica.snapshot().history() != head.history {
         // What the replica has is of a history that an operator gave up, or is nothing yet.
-        around.replica.reset(around.database.load().await?.state);
+        around.replica.reset(load().await?.state);
     }
     while around.replica.snapshot().index() < head.index {
         let from = around.replica.snapshot().index();
@@ -88,7 +89,7 @@ async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
             // A replica that has nothing yet is loaded faster than it is played through.
             Tail::Page { rows, .. } if from.is_set() && !rows.is_empty() => rows,
             Tail::Page { .. } | Tail::Trimmed => {
-                around.replica.reset(around.database.load().await?.state);
+                around.replica.reset(load().await?.state);
                 continue;
             }
         };
@@ -96,11 +97,11 @@ async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
         if around.replica.apply(sets).is_err() {
             // Somebody else brings it up to date as well, and was faster; or it is of another history.
-            around.replica.reset(around.database.load().await?.state);
+            around.replica.reset(load().await?.state);
         }
     }
     if around.replica.snapshot().index() > head.index {
-        around.replica.reset(around.database.load().await?.state);
+        around.replica.reset(load().await?.state);
     }
     Ok(Taken { head, remembered: remembered(around, head).await? })
 }

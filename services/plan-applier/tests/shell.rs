@@ -11,7 +11,7 @@ use model::cluster::Singleton;
 use model::job::{JobSpec, Task, TaskGroup};
 use model::{Index, JobKey, Nanos, ProcessId};
 use private_servers::{Nats, Postgres};
-use state::{Replica, State, Table, WatchKey};
+use state::{Replica, Scope, State, Table, WatchKey};
 use store::{Database, Tail, Writer};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -223,7 +223,7 @@ async fn the_tables_follow_the_log() {
     let last = world.done(&Command::DeregisterJob(purge)).await.index;
     let database = world.database().await;
     loop {
-        let loaded = database.load().await.unwrap();
+        let loaded = database.load(Scope::ALL).await.unwrap();
         assert_eq!(loaded.state.index(), last);
         if loaded.projected == last {
             assert!(loaded.state.job(&JobKey::new("default", "one")).is_none());
@@ -240,7 +240,7 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
     let behind = State::clone(&first.replica.snapshot());
     let last = world.done(&job("two")).await.index;
     let database = world.database().await;
-    while database.load().await.unwrap().projected < last {}
+    while database.load(Scope::ALL).await.unwrap().projected < last {}
     first.stop.cancel();
     first.running.await.unwrap().unwrap();
 

@@ -20,7 +20,7 @@ use anyhow::Context as _;
 use bus::Bus;
 use model::ProcessId;
 use model::job::JobType;
-use state::Replica;
+use state::{Replica, Scope, Table};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +32,10 @@ use crate::worker::{Schedule, Shared};
 
 /// How many evaluations a process works on at once for each of its threads: most of the time they wait for a commit.
 const EVALS_PER_THREAD: usize = 16;
+
+/// What schedulers read of the state.
+pub const SCOPE: Scope =
+    Scope::ALL.without(&[Table::JobSummaries, Table::JobSubmissions, Table::Unblocked]).without_lists();
 
 /// Settings of scheduler workers.
 #[derive(Debug, Clone, clap::Args)]

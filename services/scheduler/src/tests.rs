@@ -10,7 +10,7 @@ use model::cluster::SchedulerConfig;
 use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
 use model::plan::{Outcome, Plan};
-use model::{Index, NodeId, RequestId};
+use model::{HistoryId, Index, NodeId, RequestId};
 use private_servers::Nats;
 use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, State};
@@ -58,7 +58,7 @@ impl Scene {
         let hand_outs = services.serve(Subject::HandOut.to_string()).await.unwrap();
         let commands = services.serve(Subject::Command.to_string()).await.unwrap();
 
-        let replica = Arc::new(Replica::new(State::default()));
+        let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         replica.apply(vec![Arc::new(scene::following(&State::default(), changes))]).unwrap();
         let stop = CancellationToken::new();
         let bus = soon(Bus::connect(&args, "workers")).await.unwrap();

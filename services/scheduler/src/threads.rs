@@ -10,8 +10,12 @@ use rand::{Rng, SeedableRng};
 use telemetry::clock;
 use tokio::sync::oneshot;
 
-/// Where a thread's ids come from.
-pub(crate) struct Ids(StdRng);
+/// Where a thread's ids come from. Those that one job is given differ in their first halves only: what is placed together lies
+/// together wherever it is found by its second half first (`state`).
+pub(crate) struct Ids {
+    random: StdRng,
+    second_half: [u8; 8],
+}
 
 /// What a thread is given to do.
 type Job = Box<dyn FnOnce(&mut Ids) + Send>;
@@ -68,13 +72,20 @@ impl Ids {
         let mut seed = [0; 32];
         seed[..16].copy_from_slice(&clock::random_bytes());
         seed[16..].copy_from_slice(&clock::random_bytes());
-        Self(StdRng::from_seed(seed))
+        Self { random: StdRng::from_seed(seed), second_half: [0; 8] }
+    }
+
+    /// Another job begins.
+    fn begin(&mut self) {
+        self.random.fill_bytes(&mut self.second_half);
     }
 
     /// The bytes of a new random UUID.
     pub(crate) fn next(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
-        self.0.fill_bytes(&mut bytes);
+        let (first_half, second_half) = bytes.split_at_mut(8);
+        self.random.fill_bytes(first_half);
+        second_half.copy_from_slice(&self.second_half);
         uuid::Builder::from_random_bytes(bytes).into_uuid().into_bytes()
     }
 }
@@ -84,6 +95,7 @@ fn run(queue: &Mutex<Receiver<Job>>, mut ids: Ids) {
         // One thread at a time waits; a panic in a job does not happen under the lock.
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
+        ids.begin();
         job(&mut ids);
     }
 }
@@ -109,5 +121,7 @@ mod tests {
         let ids: BTreeSet<[u8; 16]> = a.unwrap().into_iter().chain(b.unwrap()).collect();
         assert_eq!(ids.len(), 200);
         assert!(ids.iter().all(|id| uuid::Uuid::from_bytes(*id).get_version_num() == 4));
+        let second_halves: BTreeSet<&[u8]> = ids.iter().map(|id| &id[8..]).collect();
+        assert_eq!(second_halves.len(), 2, "those of one job have it in common");
     }
 }

@@ -113,6 +113,15 @@ impl Default for HistoryId {
     }
 }
 
+impl AllocId {
+    /// A number by which the allocations of one plan sort side by side, for the second halves of their ids are the same
+    /// (schedulers make them so). What is done to many allocations is done faster in this order.
+    #[inline]
+    pub fn plan_order(self) -> u128 {
+        self.0.as_u128().rotate_left(u64::BITS)
+    }
+}
+
 impl EvalId {
     /// The id of an evaluation that a command makes: its `number`th, from 0.
     ///

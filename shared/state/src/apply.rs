@@ -64,6 +64,9 @@ impl State {
     }
 
     fn store(&mut self, change: &Change, stamp: Stamp) -> Result<(), Inconsistent> {
+        if !self.scope.has(table_of(change)) {
+            return Ok(());
+        }
         match change {
             Change::Job(job) => {
                 self.jobs.upsert(Arc::clone(job));
@@ -196,7 +199,9 @@ impl State {
             self.live_evals_by_job.insert(key.clone(), ());
         }
         self.evals_by_job.insert(key, ());
-        self.evals_by_creation.insert((eval.create_index, eval.id), ());
+        if self.scope.has_lists() {
+            self.evals_by_creation.insert((eval.create_index, eval.id), ());
+        }
         self.evals.insert(eval.id, eval);
     }
 
@@ -242,7 +247,9 @@ impl State {
         }
         self.mark(&deployment.job.job, |marks| marks.deployments = stamp.index);
         self.deployments_by_job.insert((deployment.job.job.clone(), deployment.id), ());
-        self.deployments_by_creation.insert((deployment.create_index, deployment.id), ());
+        if self.scope.has_lists() {
+            self.deployments_by_creation.insert((deployment.create_index, deployment.id), ());
+        }
         self.deployments.insert(deployment.id, deployment);
     }
 

@@ -22,11 +22,16 @@ pub(crate) struct JobTable {
     plans: BTree<JobKey, Index>,
     /// Jobs of type system that are not stopped: every node is theirs (N-5.2).
     system: BTree<JobKey, ()>,
-    /// The current jobs by the index at which each changed last.
-    by_change: BTree<(Index, JobKey), ()>,
+    /// The current jobs by the index at which each changed last; `None` where nobody asks for lists.
+    by_change: Option<BTree<(Index, JobKey), ()>>,
 }
 
 impl JobTable {
+    /// An empty table.
+    pub(crate) fn new(with_lists: bool) -> Self {
+        Self { by_change: with_lists.then(BTree::new), ..Self::default() }
+    }
+
     pub(crate) fn current(&self, key: &JobKey) -> Option<&Arc<Job>> {
         self.current.get(key)
     }
@@ -73,7 +78,10 @@ impl JobTable {
         &self,
         range: impl std::ops::RangeBounds<(Index, JobKey)>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
-        self.by_change.range(range).filter_map(|((_, key), ())| self.current.get(key))
+        let keys = self.by_change.iter().flat_map(move |by_change| {
+            by_change.range((range.start_bound(), range.end_bound())).map(|((_, key), ())| key)
+        });
+        keys.filter_map(|key| self.current.get(key))
     }
 
     /// The current jobs of type system that are not stopped.
@@ -139,10 +147,11 @@ impl JobTable {
 
     /// A current job changed at an index, and before that at another one.
     fn moved(&mut self, key: &JobKey, before: Option<Index>, index: Index) {
+        let Some(by_change) = &mut self.by_change else { return };
         if let Some(before) = before {
-            self.by_change.remove(&(before, key.clone()));
+            by_change.remove(&(before, key.clone()));
         }
-        self.by_change.insert((index, key.clone()), ());
+        by_change.insert((index, key.clone()), ());
     }
 
     pub(crate) fn delete(&mut self, key: &JobKey) {
@@ -150,8 +159,10 @@ impl JobTable {
         self.delete_versions(&versions);
         let submissions: Vec<_> = self.submissions(key).map(|one| one.version.clone()).collect();
         self.delete_submissions(&submissions);
-        if let Some(job) = self.current.remove(key) {
-            self.by_change.remove(&(job.modify_index, key.clone()));
+        if let Some(job) = self.current.remove(key)
+            && let Some(by_change) = &mut self.by_change
+        {
+            by_change.remove(&(job.modify_index, key.clone()));
         }
         self.summaries.remove(key);
         self.plans.remove(key);

@@ -7,6 +7,7 @@ use model::change::ChangeSet;
 
 use crate::error::Inconsistent;
 use crate::follow::{Followed, Follower, Newest, Step, Writing};
+use crate::scope::Scope;
 use crate::tables::State;
 use crate::watch::{Watch, WatchKey, Watches};
 
@@ -27,6 +28,11 @@ impl Replica {
     /// A replica that begins with `state`.
     pub fn new(state: State) -> Self {
         Self { newest: Arc::new(Newest::new(state)), watches: Arc::default() }
+    }
+
+    /// What of the cluster its states keep.
+    pub fn scope(&self) -> Scope {
+        self.snapshot().scope()
     }
 
     /// The newest state.

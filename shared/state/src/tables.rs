@@ -20,6 +20,7 @@ use crate::btree::BTree;
 use crate::jobs::JobTable;
 use crate::names::Names;
 use crate::nodes::{Expected, NodePage, NodeRef, NodeTable};
+use crate::scope::Scope;
 
 /// The tables, as watches and lists speak of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,9 +86,10 @@ pub(crate) struct JobMarks {
 }
 
 /// The cluster at one index. Cloning it takes no time and shares everything; a clone never changes under its holder.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct State {
     pub(crate) history: HistoryId,
+    pub(crate) scope: Scope,
     pub(crate) index: Index,
     pub(crate) at: Timestamp,
     pub(crate) table_indexes: [Index; Table::ALL.len()],
@@ -114,10 +116,53 @@ pub struct State {
     pub(crate) unblocked: BTree<UnblockKey, Index>,
 }
 
+impl Default for State {
+    /// Empty, of no history, for everything.
+    fn default() -> Self {
+        Self::new(HistoryId::default(), Scope::ALL)
+    }
+}
+
 impl State {
-    /// An empty state of a history.
-    pub fn new(history: HistoryId) -> Self {
-        Self { history, ..Self::default() }
+    /// An empty state of a history, which will keep so much of the cluster.
+    ///
+    /// # Panics
+    /// If the scope is not whole: if it has allocations without nodes, or something of jobs without jobs.
+    pub fn new(history: HistoryId, scope: Scope) -> Self {
+        assert!(scope.is_whole(), "what rows refer to must be in scope: {scope:?}");
+        let (jobs, allocs) = (JobTable::new(scope.has_lists()), AllocTable::new(scope.has_lists()));
+        Self {
+            history,
+            scope,
+            jobs,
+            allocs,
+            index: Default::default(),
+            at: Default::default(),
+            table_indexes: Default::default(),
+            nodes: Default::default(),
+            evals: Default::default(),
+            evals_by_job: Default::default(),
+            live_evals_by_job: Default::default(),
+            evals_by_creation: Default::default(),
+            deployments: Default::default(),
+            deployments_by_job: Default::default(),
+            deployments_by_creation: Default::default(),
+            job_marks: Default::default(),
+            node_pools: Default::default(),
+            namespaces: Default::default(),
+            scheduler_config: Default::default(),
+            host_volumes: Default::default(),
+            csi_volumes: Default::default(),
+            volume_claims: Default::default(),
+            root_keys: Default::default(),
+            leases: Default::default(),
+            unblocked: Default::default(),
+        }
+    }
+
+    /// What of the cluster it keeps.
+    pub fn scope(&self) -> Scope {
+        self.scope
     }
 
     /// The history that its indexes belong to; those of another say nothing here (design §4).
@@ -167,11 +212,13 @@ impl State {
 
     /// The current version of a job.
     pub fn job(&self, key: &JobKey) -> Option<&Arc<Job>> {
+        self.reads(Table::Jobs);
         self.jobs.current(key)
     }
 
     /// The current versions of all jobs by namespace and id.
     pub fn jobs(&self) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.reads(Table::Jobs);
         self.jobs.iter()
     }
 
@@ -185,6 +232,7 @@ impl State {
         &self,
         range: impl RangeBounds<(Index, JobKey)>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Job>> {
+        self.lists();
         self.jobs.by_change(range)
     }
 
@@ -213,6 +261,7 @@ impl State {
 
     /// What a version of a job was registered from, if that is kept.
     pub fn job_submission(&self, version: &JobVersionKey) -> Option<&Arc<JobSubmission>> {
+        self.reads(Table::JobSubmissions);
         self.jobs.submission(version)
     }
 
@@ -221,11 +270,13 @@ impl State {
         &'a self,
         job: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<JobSubmission>> + use<'a> {
+        self.reads(Table::JobSubmissions);
         self.jobs.submissions(job)
     }
 
     /// What a job's allocations add up to.
     pub fn job_summary(&self, key: &JobKey) -> Option<&Arc<JobSummary>> {
+        self.reads(Table::JobSummaries);
         self.jobs.summary(key)
     }
 
@@ -237,11 +288,13 @@ impl State {
 
     /// An evaluation.
     pub fn eval(&self, id: EvalId) -> Option<&Arc<Evaluation>> {
+        self.reads(Table::Evals);
         self.evals.get(&id)
     }
 
     /// All evaluations by id.
     pub fn evals(&self) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.reads(Table::Evals);
         self.evals.values()
     }
 
@@ -250,6 +303,7 @@ impl State {
         &self,
         range: impl RangeBounds<EvalId>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.reads(Table::Evals);
         self.evals.range(range).map(|(_, eval)| eval)
     }
 
@@ -258,12 +312,14 @@ impl State {
         &'a self,
         job: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<Evaluation>> + use<'a> {
+        self.reads(Table::Evals);
         let range = (job.clone(), FIRST_EVAL)..=(job.clone(), LAST_EVAL);
         self.evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
 
     /// All evaluations that are not terminal, by job.
     pub fn live_evals(&self) -> impl Iterator<Item = &Arc<Evaluation>> {
+        self.reads(Table::Evals);
         self.live_evals_by_job.keys().filter_map(|(_, id)| self.evals.get(id))
     }
 
@@ -272,6 +328,7 @@ impl State {
         &'a self,
         job: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<Evaluation>> + use<'a> {
+        self.reads(Table::Evals);
         let range = (job.clone(), FIRST_EVAL)..=(job.clone(), LAST_EVAL);
         self.live_evals_by_job.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
@@ -281,24 +338,28 @@ impl State {
         &self,
         range: impl RangeBounds<(Index, EvalId)>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
+        self.lists();
         self.evals_by_creation.range(range).filter_map(|((_, id), ())| self.evals.get(id))
     }
 
     /// An allocation.
     pub fn alloc(&self, id: AllocId) -> Option<AllocRef<'_>> {
+        self.reads(Table::Allocs);
         self.allocs.slot(id).map(|slot| self.alloc_at(slot))
     }
 
-    /// All allocations by id.
+    /// All allocations, in no order that means anything.
     pub fn allocs(&self) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
-        self.allocs_in(..)
+        self.reads(Table::Allocs);
+        self.allocs.iter().map(|slot| self.alloc_at(slot))
     }
 
-    /// The same within a range of ids.
+    /// Allocations within a range of ids, by id.
     pub fn allocs_in(
         &self,
         range: impl RangeBounds<AllocId>,
     ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
+        self.lists();
         self.allocs.range(range).map(|slot| self.alloc_at(slot))
     }
 
@@ -307,22 +368,26 @@ impl State {
         &self,
         range: impl RangeBounds<(Index, AllocId)>,
     ) -> impl DoubleEndedIterator<Item = AllocRef<'_>> {
+        self.lists();
         self.allocs.by_creation(range).map(|slot| self.alloc_at(slot))
     }
 
     /// How many of a job's allocations are not terminal.
     pub fn live_alloc_count(&self, job: &JobKey) -> usize {
+        self.reads(Table::Allocs);
         self.allocs.live_of_job(job)
     }
 
     /// Whether some allocation runs a version of a job. Such a version must be kept: an allocation that is loaded anew
     /// looks for it.
     pub fn is_version_in_use(&self, version: &JobVersionKey) -> bool {
+        self.reads(Table::Allocs);
         self.allocs.run_version(version)
     }
 
     /// How many allocations there are.
     pub fn alloc_count(&self) -> usize {
+        self.reads(Table::Allocs);
         self.allocs.len()
     }
 
@@ -331,22 +396,26 @@ impl State {
         &'a self,
         job: &JobKey,
     ) -> impl ExactSizeIterator<Item = AllocRef<'a>> + use<'a> {
+        self.reads(Table::Allocs);
         self.allocs.of_job(job).iter().map(|slot| self.alloc_at(*slot))
     }
 
     /// The allocations on a node, also on one that is gone.
     pub fn allocs_of_node(&self, node: NodeId) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
+        self.reads(Table::Allocs);
         let slots = self.nodes.slot(node).map_or(&[][..], |slot| self.nodes.allocs(slot));
         slots.iter().map(|slot| self.alloc_at(*slot))
     }
 
     /// A deployment.
     pub fn deployment(&self, id: DeploymentId) -> Option<&Arc<Deployment>> {
+        self.reads(Table::Deployments);
         self.deployments.get(&id)
     }
 
     /// All deployments by id.
     pub fn deployments(&self) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.reads(Table::Deployments);
         self.deployments.values()
     }
 
@@ -355,6 +424,7 @@ impl State {
         &self,
         range: impl RangeBounds<DeploymentId>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.reads(Table::Deployments);
         self.deployments.range(range).map(|(_, deployment)| deployment)
     }
 
@@ -363,6 +433,7 @@ impl State {
         &self,
         range: impl RangeBounds<(Index, DeploymentId)>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.lists();
         self.deployments_by_creation.range(range).filter_map(|((_, id), ())| self.deployments.get(id))
     }
 
@@ -371,6 +442,7 @@ impl State {
         &'a self,
         job: &JobKey,
     ) -> impl DoubleEndedIterator<Item = &'a Arc<Deployment>> + use<'a> {
+        self.reads(Table::Deployments);
         let range = (job.clone(), FIRST_DEPLOYMENT)..=(job.clone(), LAST_DEPLOYMENT);
         self.deployments_by_job.range(range).filter_map(|((_, id), ())| self.deployments.get(id))
     }
@@ -382,16 +454,19 @@ impl State {
 
     /// A node.
     pub fn node(&self, id: NodeId) -> Option<NodeRef<'_>> {
+        self.reads(Table::Nodes);
         self.nodes.get(id).map(|(slot, node)| NodeRef::new(self, slot, node))
     }
 
     /// All nodes by id.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
+        self.reads(Table::Nodes);
         self.nodes.iter().map(|(slot, node)| NodeRef::new(self, slot, node))
     }
 
     /// The same within a range of ids.
     pub fn nodes_in(&self, range: impl RangeBounds<NodeId>) -> impl DoubleEndedIterator<Item = NodeRef<'_>> {
+        self.reads(Table::Nodes);
         self.nodes.range(range).map(|(slot, node)| NodeRef::new(self, slot, node))
     }
 
@@ -402,6 +477,7 @@ impl State {
 
     /// The nodes in columns, for scans. A node's place is its slot: page times 64, plus the place in the page.
     pub fn node_pages(&self) -> impl ExactSizeIterator<Item = &NodePage> {
+        self.reads(Table::Nodes);
         self.nodes.pages()
     }
 
@@ -448,6 +524,7 @@ impl State {
 
     /// A node pool.
     pub fn node_pool(&self, name: &str) -> Option<&Arc<NodePool>> {
+        self.reads(Table::NodePools);
         self.node_pools.get(name)
     }
 
@@ -458,6 +535,7 @@ impl State {
 
     /// A namespace.
     pub fn namespace(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.reads(Table::Namespaces);
         self.namespaces.get(name)
     }
 
@@ -468,11 +546,13 @@ impl State {
 
     /// The scheduler's settings; `None` before they were first written, which is not the same as the defaults.
     pub fn scheduler_config(&self) -> Option<&SchedulerConfig> {
+        self.reads(Table::SchedulerConfig);
         self.scheduler_config.as_ref()
     }
 
     /// All keys that the cluster signs with, by id.
     pub fn root_keys(&self) -> impl DoubleEndedIterator<Item = &Arc<RootKey>> {
+        self.reads(Table::RootKeys);
         self.root_keys.values()
     }
 
@@ -483,6 +563,7 @@ impl State {
 
     /// A dynamic host volume.
     pub fn host_volume(&self, id: HostVolumeId) -> Option<&Arc<HostVolume>> {
+        self.reads(Table::HostVolumes);
         self.host_volumes.get(&id)
     }
 
@@ -493,6 +574,7 @@ impl State {
 
     /// A CSI volume.
     pub fn csi_volume(&self, key: &CsiVolumeKey) -> Option<&Arc<CsiVolume>> {
+        self.reads(Table::CsiVolumes);
         self.csi_volumes.get(key)
     }
 
@@ -503,6 +585,7 @@ impl State {
 
     /// A claim of a sticky volume.
     pub fn volume_claim(&self, id: VolumeClaimId) -> Option<&Arc<VolumeClaim>> {
+        self.reads(Table::VolumeClaims);
         self.volume_claims.get(&id)
     }
 
@@ -513,11 +596,13 @@ impl State {
 
     /// Who is active for a service.
     pub fn lease(&self, service: Singleton) -> Option<&Lease> {
+        self.reads(Table::Leases);
         self.leases.get(&service)
     }
 
     /// The last index at which each thing gained room, of all that are remembered.
     pub fn unblocked(&self) -> impl Iterator<Item = (&UnblockKey, Index)> {
+        self.reads(Table::Unblocked);
         self.unblocked.iter().map(|(key, index)| (key, *index))
     }
 
@@ -532,6 +617,16 @@ impl State {
 
     pub(crate) fn allocs_at(&self, node: u32) -> impl ExactSizeIterator<Item = AllocRef<'_>> {
         self.nodes.allocs(node).iter().map(|slot| self.alloc_at(*slot))
+    }
+
+    /// Somebody looks at a table.
+    fn reads(&self, table: Table) {
+        debug_assert!(self.scope.has(table), "{table:?} are out of this state's scope");
+    }
+
+    /// Somebody asks for a list.
+    fn lists(&self) {
+        debug_assert!(self.scope.has_lists(), "lists are out of this state's scope");
     }
 
     pub(crate) fn touch(&mut self, table: Table, index: Index) {

@@ -218,7 +218,8 @@ struct Touched<'a> {
 
 impl Touched<'_> {
     fn visit(&self, set: &ChangeSet) {
-        for change in &set.changes {
+        let scope = self.after.scope();
+        for change in set.changes.iter().filter(|change| scope.has(table_of(change))) {
             self.waiting.notify(&WatchKey::Table(table_of(change)));
             self.visit_change(change);
         }

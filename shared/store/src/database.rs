@@ -5,6 +5,7 @@ use std::time::Duration;
 use fail::fail_point;
 use futures::FutureExt;
 use model::{Index, RequestId, Timestamp};
+use state::Scope;
 use wire::feed::Head;
 
 use crate::args::Args;
@@ -65,15 +66,17 @@ impl Database {
         })
     }
 
-    /// The newest durable state: the object tables, and the log from there.
+    /// The newest durable state, as far as `scope` goes: the object tables, and the log from there.
     ///
     /// # Errors
     /// If the database fails, or what it holds does not fit together.
-    pub async fn load(&self) -> Result<Loaded, Error> {
+    pub async fn load(&self, scope: Scope) -> Result<Loaded, Error> {
         let mut loads = 1;
         loop {
-            let loaded =
-                self.loads.run("load the state", |connection| load::load(connection).boxed()).await?;
+            let loaded = self
+                .loads
+                .run("load the state", move |connection| load::load(connection, scope).boxed())
+                .await?;
             match loaded {
                 Some(loaded) => {
                     self.saw(&loaded.head);

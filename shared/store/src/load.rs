@@ -6,7 +6,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::{Index, RequestId, Timestamp};
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
-use state::State;
+use state::{Scope, State, Table};
 use wire::feed::Head;
 
 use crate::error::{Error, database};
@@ -37,14 +37,14 @@ pub(crate) struct Loading {
 }
 
 /// All of it at one moment; `None` if the log has a gap where it should follow the tables, because it is being trimmed.
-pub(crate) async fn load(connection: &mut PgConnection) -> Result<Option<Loaded>, Error> {
+pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<Option<Loaded>, Error> {
     // Not checked when built: it has neither parameters nor a result.
     let begin = "begin isolation level repeatable read, read only";
     let mut transaction = connection.begin_with(begin).await.map_err(database("begin to load"))?;
     let head = head::read(&mut transaction).await?;
     let projected = projection::read(&mut transaction).await?;
     fail_point!("load.begun");
-    let mut loading = Loading { state: State::new(head.history), at: projected, batch: Vec::new() };
+    let mut loading = Loading { state: State::new(head.history, scope), at: projected, batch: Vec::new() };
     tables::load(&mut transaction, &mut loading).await?;
     let mut state = loading.finish()?;
     fail_point!("load.tables");
@@ -72,6 +72,11 @@ async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index
 }
 
 impl Loading {
+    /// Whether a table is to be read.
+    pub(crate) fn wants(&self, table: Table) -> bool {
+        self.state.scope().has(table)
+    }
+
     /// Takes in an object, which carries its own indexes.
     pub(crate) fn push(&mut self, change: Change) -> Result<(), Error> {
         self.batch.push(change);

@@ -9,7 +9,7 @@ use model::change::{Change, ChangeSet};
 use model::cluster::Singleton;
 use model::{Index, JobKey, JobVersionKey};
 use serde_json::Value;
-use state::{AllocRef, State};
+use state::{AllocRef, Scope, State};
 use store::{Database, Tail};
 use tokio::sync::Mutex;
 
@@ -152,7 +152,7 @@ impl History {
         let caught_up = async |_: &Cluster| {
             let mut history = history.lock().await;
             history.follow().await;
-            let loaded = history.database.load().await.ok()?;
+            let loaded = history.database.load(Scope::ALL).await.ok()?;
             let index = history.state.index();
             (index == loaded.projected && index == loaded.head.index)
                 .then_some((history.state.clone(), loaded.state))
@@ -170,7 +170,7 @@ impl History {
         same("deployments", log, tables, |state| state.deployments().cloned().collect::<Vec<_>>());
         same("nodes", log, tables, |state| state.nodes().map(|node| node.node().clone()).collect::<Vec<_>>());
         same("allocations", log, tables, |state| {
-            state.allocs().map(AllocRef::to_allocation).collect::<Vec<_>>()
+            state.allocs_in(..).map(AllocRef::to_allocation).collect::<Vec<_>>()
         });
         same("leases", log, tables, |state| {
             Singleton::ALL.iter().map(|service| state.lease(*service).cloned()).collect::<Vec<_>>()

@@ -10,7 +10,7 @@ use bus::feed::{Log, LogError, LogPage};
 use bus::{Bus, CommandError, Request, Requests};
 use model::job::{JobSpec, Task, TaskGroup};
 use model::{Epoch, Index, JobKey, RequestId};
-use state::{Replica, State};
+use state::{Replica, Scope, State};
 use store::Database;
 use tests::harness::{Cluster, pause};
 use tokio::task::{JoinHandle, JoinSet};
@@ -179,7 +179,7 @@ struct Loads(Database);
 
 impl Log for Loads {
     async fn load(&self) -> Result<State, LogError> {
-        Ok(self.0.load().await?.state)
+        Ok(self.0.load(Scope::ALL).await?.state)
     }
 
     async fn after(&self, _: Index) -> Result<LogPage, LogError> {

@@ -55,7 +55,7 @@ fn check(case: &Case, state: &State) {
         // Left out where it follows from the state, but a dump always says it.
         alloc["JobCreateIndex"] = case.job_of(alloc).create_index.0.into();
     }
-    compare_with(case, "allocs", &allocs, state.allocs().map(|alloc| alloc.to_allocation().to_dump()));
+    compare_with(case, "allocs", &allocs, state.allocs_in(..).map(|alloc| alloc.to_allocation().to_dump()));
 
     let config =
         state.scheduler_config().map(|config| serde_json::to_value(config.to_api()).expect("it is JSON"));
@@ -66,7 +66,7 @@ fn check(case: &Case, state: &State) {
 /// Every version of every job, those included that only allocations still know.
 fn jobs(state: &State) -> impl Iterator<Item = Job> {
     let kept = state.jobs().flat_map(|job| state.job_versions(&job.key()));
-    let embedded = state.allocs().map(|alloc| alloc.job());
+    let embedded = state.allocs_in(..).map(|alloc| alloc.job());
     let jobs: BTreeMap<_, _> = kept.chain(embedded).map(|job| (job.version_key(), Job::clone(job))).collect();
     jobs.into_values()
 }

@@ -37,9 +37,54 @@ pub(crate) fn assert_same(state: &State, naive: &Naive) {
     assert_same_nodes(state, naive);
 }
 
+/// Does a state that keeps a part say of it what the whole one says?
+pub(crate) fn assert_part(part: &State, entire: &State) {
+    assert_eq!((part.index(), part.at()), (entire.index(), entire.at()));
+    for table in Table::ALL.into_iter().filter(|table| part.scope().has(*table)) {
+        assert_eq!(part.table_index(table), entire.table_index(table), "index of {table:?}");
+    }
+    let scope = part.scope();
+    if scope.has(Table::Jobs) {
+        assert!(part.jobs().eq(entire.jobs()));
+        for job in pool::job_keys().filter(|_| scope.has(Table::Evals)) {
+            assert_eq!(part.plan_index(&job), entire.plan_index(&job));
+            assert_eq!(part.job_index(Table::Evals, &job), entire.job_index(Table::Evals, &job));
+        }
+        assert!(!scope.has_lists() || part.jobs_by_change(..).eq(entire.jobs_by_change(..)));
+    }
+    if scope.has(Table::JobSummaries) {
+        assert!(pool::job_keys().all(|job| part.job_summary(&job) == entire.job_summary(&job)));
+    }
+    if scope.has(Table::Evals) {
+        assert!(part.evals().eq(entire.evals()) && part.live_evals().eq(entire.live_evals()));
+        assert!(!scope.has_lists() || part.evals_by_creation(..).eq(entire.evals_by_creation(..)));
+    }
+    if scope.has(Table::Deployments) {
+        assert!(part.deployments().eq(entire.deployments()));
+    }
+    if scope.has(Table::Nodes) {
+        assert!(part.nodes().map(|node| node.node()).eq(entire.nodes().map(|node| node.node())));
+    }
+    if scope.has(Table::Allocs) {
+        let mut of_part: Vec<AllocRef<'_>> = part.allocs().collect();
+        of_part.sort_by_key(|alloc| alloc.id());
+        assert_eq!(whole(of_part.into_iter()), whole(entire.allocs_in(..)));
+        for job in pool::job_keys() {
+            assert_eq!(by_id(part.allocs_of_job(&job)), by_id(entire.allocs_of_job(&job)), "of {job}");
+        }
+        assert!(
+            !scope.has_lists()
+                || part.allocs_in(..).map(AllocRef::id).eq(entire.allocs_in(..).map(AllocRef::id))
+        );
+    }
+    if scope.has(Table::Unblocked) {
+        assert!(part.unblocked().eq(entire.unblocked()));
+    }
+}
+
 fn assert_same_allocs(state: &State, naive: &Naive) {
     assert_eq!(state.alloc_count(), naive.allocs.len());
-    assert_eq!(whole(state.allocs()), naive.allocs.values().cloned().collect::<Vec<_>>());
+    assert_eq!(whole(state.allocs_in(..)), naive.allocs.values().cloned().collect::<Vec<_>>());
     for id in pool::alloc_ids() {
         let expected = naive.allocs.get(&id);
         assert_eq!(state.alloc(id).map(AllocRef::to_allocation).as_ref(), expected);

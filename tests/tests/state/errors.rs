@@ -299,7 +299,7 @@ fn describe(state: &State) -> Description {
     Description {
         index: state.index(),
         tables: Table::ALL.map(|table| state.table_index(table)).to_vec(),
-        allocs: state.allocs().map(AllocRef::to_allocation).collect(),
+        allocs: state.allocs_in(..).map(AllocRef::to_allocation).collect(),
         nodes: nodes.collect(),
         jobs: jobs.collect(),
     }

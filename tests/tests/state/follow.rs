@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use model::change::ChangeSet;
 use model::{HistoryId, Index};
-use state::{Followed, Follower, Replica, State};
+use state::{Followed, Follower, Replica, Scope, State};
 use tests::build;
 
 /// More than any follower may be behind.
@@ -108,11 +108,14 @@ fn a_loaded_state_is_a_new_beginning() {
 fn a_replica_without_anything_takes_the_empty_state_of_a_history() {
     let replica = Replica::new(State::default());
     let history = HistoryId::from_bytes([7; 16]);
-    assert!(replica.catch_up(State::new(history)));
+    assert!(replica.catch_up(State::new(history, Scope::ALL)));
     assert_eq!(replica.snapshot().history(), history);
-    assert!(!replica.catch_up(State::new(history)), "it is as far already");
+    assert!(!replica.catch_up(State::new(history, Scope::ALL)), "it is as far already");
     replica.apply(sets([1])).unwrap();
-    assert!(!replica.catch_up(State::new(HistoryId::from_bytes([8; 16]))), "only one that has nothing");
+    assert!(
+        !replica.catch_up(State::new(HistoryId::from_bytes([8; 16]), Scope::ALL)),
+        "only one that has nothing"
+    );
     assert_eq!(replica.snapshot().history(), history);
 }
 

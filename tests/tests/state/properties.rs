@@ -1,13 +1,15 @@
 //! Whatever happens to a cluster, its state says what plain maps of the same objects say, in whichever way it got there.
 
+use model::HistoryId;
 use model::change::{Change, ChangeSet};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use state::{Stamp, State};
+use proptest::sample::subsequence;
+use state::{Scope, Stamp, State, Table};
 use tests::build::Log;
 
 use crate::commands::{self, Command};
-use crate::compare::assert_same;
+use crate::compare::{assert_part, assert_same};
 use crate::effects;
 use crate::naive::Naive;
 
@@ -21,6 +23,14 @@ struct Step {
 fn step() -> impl Strategy<Value = Step> {
     (vec(commands::command(), 1..4), prop::bool::weighted(0.2))
         .prop_map(|(commands, kept)| Step { commands, kept })
+}
+
+/// Any part of the state that a process may keep.
+fn scope() -> impl Strategy<Value = Scope> {
+    let whole = subsequence(Table::ALL.to_vec(), 0..=3)
+        .prop_map(|left_out| Scope::ALL.without(&left_out))
+        .prop_filter("rows refer to others", |scope| scope.is_whole());
+    (whole, any::<bool>()).prop_map(|(scope, lists)| if lists { scope } else { scope.without_lists() })
 }
 
 #[derive(Default)]
@@ -83,6 +93,23 @@ proptest! {
         let mut loaded = State::default();
         loaded.load(&set).expect("whole objects fit an empty state");
         assert_same(&loaded, &naive);
+    }
+
+    #[test]
+    fn a_part_of_a_state_says_what_the_whole_one_says(scope in scope(), steps in vec(step(), 1..30)) {
+        let mut twins = Twins::default();
+        let mut part = State::new(HistoryId::default(), scope);
+        let opening = twins.advance([effects::opening]);
+        part.apply(&opening).expect("what is out of scope is passed over");
+        for step in steps {
+            part.apply(&twins.take(&step)).expect("what is out of scope is passed over");
+            assert_part(&part, &twins.state);
+        }
+        let (_, set) = twins.naive.as_loaded();
+        let (mut loaded, mut whole) = (State::new(HistoryId::default(), scope), State::default());
+        loaded.load(&set).expect("what is out of scope is passed over");
+        whole.load(&set).expect("whole objects fit an empty state");
+        assert_part(&loaded, &whole);
     }
 
     #[test]

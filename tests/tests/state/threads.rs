@@ -84,7 +84,7 @@ fn block_on(future: impl Future<Output = ()>) {
 
 /// What the columns count is what the rows say.
 fn assert_whole(state: &State) {
-    let allocs = || state.allocs();
+    let allocs = || state.allocs_in(..);
     let is_held = |alloc: &AllocRef<'_>| !alloc.client_status().is_terminal();
     let held: u32 = state.node_pages().flat_map(|page| page.held.allocs).sum();
     let live: u32 = state.node_pages().flat_map(|page| page.live.allocs).sum();
@@ -104,7 +104,7 @@ fn assert_whole(state: &State) {
 }
 
 fn ids(state: &State) -> Vec<AllocId> {
-    state.allocs().map(AllocRef::id).collect()
+    state.allocs_in(..).map(AllocRef::id).collect()
 }
 
 struct Writer {

@@ -45,8 +45,7 @@ pub(super) fn report_allocs(work: &mut Work<'_>, command: ReportAllocs) -> Resul
     work.check_epoch(Singleton::NodeTracker, command.epoch)?;
     let mut refused_nodes = Vec::new();
     let mut reported_all = Vec::new();
-    let mut round = Round::default();
-    let mut entailed = Entailed::default();
+    let mut reports = Vec::new();
     for report in command.reports {
         match admit(work.state(), &report) {
             Admitted::Refused => refused_nodes.push(report.node),
@@ -55,15 +54,20 @@ pub(super) fn report_allocs(work: &mut Work<'_>, command: ReportAllocs) -> Resul
                 if says_all {
                     reported_all.push(report.node);
                 }
-                for alloc in report.allocs {
-                    if round.has(alloc.id) {
-                        // The later of two reports is judged on what the earlier one made.
-                        std::mem::take(&mut round).write(work)?;
-                    }
-                    round.take(work.state(), (report.node, report.boot), alloc, &mut entailed);
-                }
+                reports.extend(report.allocs.into_iter().map(|alloc| ((report.node, report.boot), alloc)));
             }
         }
+    }
+    // Nodes speak in any order; allocations of one plan are found together. Those of one allocation stay in theirs.
+    reports.sort_by_key(|(_, alloc)| alloc.id.plan_order());
+    let mut round = Round::default();
+    let mut entailed = Entailed::default();
+    for (from, alloc) in reports {
+        if round.has(alloc.id) {
+            // The later of two reports is judged on what the earlier one made.
+            std::mem::take(&mut round).write(work)?;
+        }
+        round.take(work.state(), from, alloc, &mut entailed);
     }
     round.write(work)?;
     if !reported_all.is_empty() {
@@ -102,13 +106,14 @@ fn admit(state: &State, report: &NodeReport) -> Admitted {
 /// Reports that are written together, at most one for each allocation.
 #[derive(Default)]
 struct Round {
-    ids: BTreeSet<AllocId>,
+    /// The last allocation that was taken; reports of one come one after the other.
+    last: Option<AllocId>,
     changes: BTreeMap<Alike, AllocsChanged>,
 }
 
 impl Round {
     fn has(&self, id: AllocId) -> bool {
-        self.ids.contains(&id)
+        self.last == Some(id)
     }
 
     /// Takes one report, unless it is older than what is known, or of no concern to the node.
@@ -124,7 +129,7 @@ impl Round {
             return;
         };
         entailed.add(state, alloc, &report);
-        self.ids.insert(report.id);
+        self.last = Some(report.id);
         let is_back = is_back(alloc, report.status);
         let of_tasks = *alloc.task_states() != report.task_states;
         let alike = Alike { status: report.status, description: report.description, is_back, of_tasks };

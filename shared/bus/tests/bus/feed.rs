@@ -10,7 +10,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
 use model::node::NodeServerSide;
 use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Text, Timestamp};
-use state::{Replica, State, Table, WatchKey};
+use state::{Replica, Scope, State, Table, WatchKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use wire::envelope::CHANGE_SET_BYTES_MAX;
@@ -80,7 +80,7 @@ impl Log for MemoryLog {
         if kept.fails {
             return Err("the database is away".into());
         }
-        let mut state = State::new(kept.history);
+        let mut state = State::new(kept.history, Scope::ALL);
         for set in &kept.sets {
             state.apply(&decode(set)).unwrap();
         }

@@ -1,5 +1,6 @@
 //! The allocations: rows of 144 bytes, found by id, by job, by node, and in the order of their creation.
 
+mod index;
 mod of_job;
 mod phrase;
 mod row;
@@ -24,6 +25,7 @@ use crate::error::Inconsistent;
 use crate::nodes::{Footprint, NodeTable, Special};
 use crate::stamp::Stamp;
 
+use index::AllocIndex;
 use of_job::OfJob;
 
 /// A row of the table.
@@ -38,8 +40,7 @@ enum Slot {
 pub(crate) struct AllocTable {
     slots: Chunked<Slot>,
     free: Option<u32>,
-    by_id: BTree<AllocId, u32>,
-    by_creation: BTree<(Index, AllocId), u32>,
+    index: AllocIndex,
     by_job: BTree<JobKey, OfJob>,
 }
 
@@ -57,12 +58,17 @@ impl AllocRow {
 }
 
 impl AllocTable {
+    /// An empty table.
+    pub(crate) fn new(with_lists: bool) -> Self {
+        Self { index: AllocIndex::new(with_lists), ..Self::default() }
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.index.len()
     }
 
     pub(crate) fn slot(&self, id: AllocId) -> Option<u32> {
-        self.by_id.get(&id).copied()
+        self.index.get(id)
     }
 
     pub(crate) fn row(&self, slot: u32) -> &AllocRow {
@@ -92,9 +98,14 @@ impl AllocTable {
         self.by_job.get(&version.job).is_some_and(|of_job| of_job.runs(version))
     }
 
+    /// All rows, in no order that means anything.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.index.iter()
+    }
+
     /// Rows of the allocations whose ids lie in a range, by id.
     pub(crate) fn range(&self, range: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = u32> {
-        self.by_id.range(range).map(|(_, slot)| *slot)
+        self.index.range(range)
     }
 
     /// Rows in the order of their creation, and by id where that is the same.
@@ -102,7 +113,7 @@ impl AllocTable {
         &self,
         range: impl RangeBounds<(Index, AllocId)>,
     ) -> impl DoubleEndedIterator<Item = u32> {
-        self.by_creation.range(range).map(|(_, slot)| *slot)
+        self.index.by_creation(range)
     }
 
     /// New allocations; `node_slots` holds the row of each of the placement's nodes.
@@ -210,8 +221,8 @@ impl AllocTable {
     /// Set by set instead of one by one: what lies together in an index is taken out together.
     pub(crate) fn delete(&mut self, ids: &[AllocId], nodes: &mut NodeTable, stamp: Stamp) {
         let mut ids = ids.to_vec();
-        ids.sort_unstable();
-        let mut slots: Vec<u32> = ids.iter().filter_map(|id| self.by_id.remove(id)).collect();
+        ids.sort_unstable_by_key(|id| id.plan_order());
+        let mut slots: Vec<u32> = ids.iter().filter_map(|id| self.index.remove(*id)).collect();
         slots.sort_unstable();
         let mut created = Vec::with_capacity(slots.len());
         let mut by_job: BTreeMap<JobKey, Vec<(u32, AllocRow)>> = BTreeMap::new();
@@ -232,10 +243,7 @@ impl AllocTable {
                 }
             }
         }
-        created.sort_unstable();
-        for key in created {
-            self.by_creation.remove(&key);
-        }
+        self.index.unlist(created);
         for (job, rows) in by_job {
             self.leave_job(&job, &rows, stamp);
         }
@@ -254,8 +262,7 @@ impl AllocTable {
         let by_job: usize = self.by_job.values().map(|of_job| of_job.slots.heap_bytes()).sum();
         self.slots.heap_bytes()
             + rows.sum::<usize>()
-            + self.by_id.heap_bytes()
-            + self.by_creation.heap_bytes()
+            + self.index.heap_bytes()
             + self.by_job.heap_bytes()
             + by_job
     }
@@ -284,10 +291,9 @@ impl AllocTable {
     fn enlist(&mut self, created: Index, mut rows: Vec<(AllocId, u32)>) -> Result<(), Inconsistent> {
         rows.sort_unstable();
         for (id, slot) in rows {
-            if self.by_id.insert(id, slot).is_some() {
+            if self.index.insert(id, created, slot).is_some() {
                 return Err(Inconsistent::AllocExists(id));
             }
-            self.by_creation.insert((created, id), slot);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use model::change::NodesChanged;
 use model::node::{EVENTS_MAX, Node, NodeServerSide};
 use model::{Index, NodeId, Text};
 
-pub use page::{NodePage, PAGE, Usage};
+pub use page::{NodePage, PAGE, Registered, Usage};
 pub use ports::{NodePorts, View};
 pub use view::NodeRef;
 

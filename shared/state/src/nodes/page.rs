@@ -1,5 +1,8 @@
 //! Nodes in columns, 64 to a page: what a scheduler scans.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use model::alloc::Demand;
 use model::node::{Node, NodeStatus, PortRanges};
 use model::{Index, NodeId};
@@ -46,6 +49,21 @@ pub struct NodePage {
     pub special: u64,
     /// Which of them keep ports for themselves in a list that nobody can read.
     pub garbled_ports: u64,
+    /// What allocations hold that are not client-terminal; what schedulers count.
+    pub held: Usage,
+    /// What those of them take that are not server-terminal either; what the applier counts.
+    pub live: Usage,
+    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
+    /// known; stays while the node is away.
+    pub work: [Index; PAGE],
+    pub(super) specials: [u32; PAGE],
+    /// Apart, because a page is copied whenever an allocation comes or goes, and this is half of it.
+    registered: Arc<Registered>,
+}
+
+/// What a page knows of its nodes from their registrations. Reads as part of [`NodePage`].
+#[derive(Debug, Clone)]
+pub struct Registered {
     /// Their ids.
     pub ids: [NodeId; PAGE],
     /// Compute for tasks, in MHz.
@@ -56,10 +74,6 @@ pub struct NodePage {
     pub disk_mb: [u32; PAGE],
     /// How many allocations each takes; 0 is any number.
     pub max_allocs: [u32; PAGE],
-    /// What allocations hold that are not client-terminal; what schedulers count.
-    pub held: Usage,
-    /// What those of them take that are not server-terminal either; what the applier counts.
-    pub live: Usage,
     /// Numbers of their computed classes, see `State::classes`.
     pub class: [u32; PAGE],
     /// Numbers of their datacenters, see `State::datacenters`.
@@ -69,11 +83,15 @@ pub struct NodePage {
     /// Numbers of their kinds: nodes of one kind can be told apart only by what is unique to them (class, datacenter, pool,
     /// networks and the health of drivers are the same). Below `State::node_kinds`.
     pub kind: [u32; PAGE],
-    /// The last index at which the servers added, changed or took away one of its allocations, or at which it became
-    /// known; stays while the node is away.
-    pub work: [Index; PAGE],
-    pub(super) specials: [u32; PAGE],
     is_even: bool,
+}
+
+impl Deref for NodePage {
+    type Target = Registered;
+
+    fn deref(&self) -> &Registered {
+        &self.registered
+    }
 }
 
 impl Default for Usage {
@@ -92,19 +110,27 @@ impl Default for NodePage {
             draining: 0,
             special: 0,
             garbled_ports: 0,
+            held: Usage::default(),
+            live: Usage::default(),
+            work: [Index::ZERO; PAGE],
+            specials: [0; PAGE],
+            registered: Arc::default(),
+        }
+    }
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        Self {
             ids: [NodeId::from_bytes([0; 16]); PAGE],
             cpu_mhz: [0; PAGE],
             memory_mb: [0; PAGE],
             disk_mb: [0; PAGE],
             max_allocs: [0; PAGE],
-            held: Usage::default(),
-            live: Usage::default(),
             class: [0; PAGE],
             datacenter: [0; PAGE],
             pool: [0; PAGE],
             kind: [0; PAGE],
-            work: [Index::ZERO; PAGE],
-            specials: [0; PAGE],
             is_even: true,
         }
     }
@@ -128,33 +154,23 @@ impl NodePage {
         }
     }
 
-    /// Whether all places take the same amounts, and as many allocations.
-    pub fn is_even(&self) -> bool {
-        self.is_even
-    }
-
-    fn compare(&mut self) {
-        let is_even = |column: &[u32; PAGE]| column.iter().all(|value| *value == column[0]);
-        self.is_even =
-            [&self.cpu_mhz, &self.memory_mb, &self.disk_mb, &self.max_allocs].into_iter().all(is_even);
-    }
-
     pub(super) fn set(&mut self, place: usize, node: &Node, [class, datacenter, pool, kind]: [u32; 4]) {
         let capacity = node.spec.capacity();
         self.known |= 1 << place;
         self.set_state(place, node);
         let mut lists = node.spec.reserved_port_lists();
         set_bit(&mut self.garbled_ports, place, lists.any(|list| PortRanges::read(list).is_none()));
-        self.max_allocs[place] = node.spec.max_allocs;
-        self.ids[place] = node.id;
-        self.cpu_mhz[place] = capacity.cpu_mhz;
-        self.memory_mb[place] = capacity.memory_mb;
-        self.disk_mb[place] = capacity.disk_mb;
-        self.class[place] = class;
-        self.datacenter[place] = datacenter;
-        self.pool[place] = pool;
-        self.kind[place] = kind;
-        self.compare();
+        let registered = Arc::make_mut(&mut self.registered);
+        registered.max_allocs[place] = node.spec.max_allocs;
+        registered.ids[place] = node.id;
+        registered.cpu_mhz[place] = capacity.cpu_mhz;
+        registered.memory_mb[place] = capacity.memory_mb;
+        registered.disk_mb[place] = capacity.disk_mb;
+        registered.class[place] = class;
+        registered.datacenter[place] = datacenter;
+        registered.pool[place] = pool;
+        registered.kind[place] = kind;
+        registered.compare();
     }
 
     /// Takes over what the servers know of the node.
@@ -182,6 +198,30 @@ impl NodePage {
         ] {
             set_bit(set, place, false);
         }
+        Arc::make_mut(&mut self.registered).clear(place);
+    }
+
+    pub(super) fn count_special(&mut self, place: usize, more: bool) {
+        let specials = &mut self.specials[place];
+        *specials = if more { *specials + 1 } else { *specials - 1 };
+        let any = *specials > 0;
+        set_bit(&mut self.special, place, any);
+    }
+}
+
+impl Registered {
+    /// Whether all places take the same amounts, and as many allocations.
+    pub fn is_even(&self) -> bool {
+        self.is_even
+    }
+
+    fn compare(&mut self) {
+        let is_even = |column: &[u32; PAGE]| column.iter().all(|value| *value == column[0]);
+        self.is_even =
+            [&self.cpu_mhz, &self.memory_mb, &self.disk_mb, &self.max_allocs].into_iter().all(is_even);
+    }
+
+    fn clear(&mut self, place: usize) {
         self.ids[place] = NodeId::from_bytes([0; 16]);
         for column in [
             &mut self.cpu_mhz,
@@ -196,13 +236,6 @@ impl NodePage {
             column[place] = 0;
         }
         self.compare();
-    }
-
-    pub(super) fn count_special(&mut self, place: usize, more: bool) {
-        let specials = &mut self.specials[place];
-        *specials = if more { *specials + 1 } else { *specials - 1 };
-        let any = *specials > 0;
-        set_bit(&mut self.special, place, any);
     }
 }
 

@@ -18,7 +18,7 @@ use model::Index;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::postgres::PgConnection;
-use state::State;
+use state::{State, Table};
 
 use crate::error::{Error, unreadable};
 use crate::load::Loading;
@@ -53,16 +53,27 @@ pub(crate) async fn collect(transaction: &mut PgConnection, slice: u8) -> Result
     shares::collect(transaction, slice).await
 }
 
-/// Reads everything, in an order in which nothing refers to what comes later.
+/// Reads everything that is wanted, in an order in which nothing refers to what comes later. Small tables are read in any
+/// case; the state leaves out what is not in its scope.
 pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     settings::load(transaction, into).await?;
     jobs::load(transaction, into).await?;
-    submissions::load(transaction, into).await?;
-    nodes::load(transaction, into).await?;
-    evals::load(transaction, into).await?;
-    deployments::load(transaction, into).await?;
-    let shares = shares::load(transaction).await?;
-    allocs::load(transaction, &shares, into).await?;
+    if into.wants(Table::JobSubmissions) {
+        submissions::load(transaction, into).await?;
+    }
+    if into.wants(Table::Nodes) {
+        nodes::load(transaction, into).await?;
+    }
+    if into.wants(Table::Evals) {
+        evals::load(transaction, into).await?;
+    }
+    if into.wants(Table::Deployments) {
+        deployments::load(transaction, into).await?;
+    }
+    if into.wants(Table::Allocs) {
+        let shares = shares::load(transaction).await?;
+        allocs::load(transaction, &shares, into).await?;
+    }
     volumes::load(transaction, into).await?;
     unblocked::load(transaction, into).await
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::change::ChangeSet;
 use model::{Epoch, HistoryId, Index};
 use private_servers::Postgres;
+use state::Scope;
 use store::{Error, LogRow, Outcome, Tail};
 
 use crate::history::{empty, empty_sets};
@@ -182,7 +183,7 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
     refused(scene.writer.commit(Index(3), rows(&empty_sets(4..=4))).await.unwrap_err());
     refused(scene.writer.take(SECOND, true).await.unwrap_err());
     scene.database.head().await.unwrap_err();
-    refused(scene.database.load().await.unwrap_err());
+    refused(scene.database.load(Scope::ALL).await.unwrap_err());
 
     let history = HistoryId::from_bytes([7; 16]);
     scene.writer.accept(history).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{Index, Nanos};
-use state::State;
+use state::{Scope, State};
 use store::LogRow;
 
 use crate::history::{empty, empty_sets, history, placements_of};
@@ -36,7 +36,7 @@ async fn goes_on(scene: &Scene, state: &mut State) {
         assert!(error.is_busy(), "{error}");
     }
     scene.writer.renew().await.unwrap();
-    let loaded = scene.database.load().await.unwrap();
+    let loaded = scene.database.load(Scope::ALL).await.unwrap();
     assert_eq!((loaded.state.index(), loaded.projected), (set.index, set.index));
 }
 
@@ -63,7 +63,7 @@ async fn forgotten_transactions_hold_up_no_commit() {
     scene.writer.look_after_log(empty(1).at + Nanos::from_hours(2)).await.unwrap();
     let kept = scene.writer.look_after_log(empty(1).at + Nanos::from_hours(2)).await.unwrap();
     assert_eq!(kept.held_up, 0);
-    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
 }
 
 /// The statements that trimming uses, each waiting for as long as it takes, and not only for a moment.
@@ -110,7 +110,7 @@ async fn a_load_whose_log_is_trimmed_meanwhile_begins_again() {
     let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
     other.run("begin; lock table unblocked in access exclusive mode").await;
     let database = scene.database.clone();
-    let load = tokio::spawn(async move { database.load().await });
+    let load = tokio::spawn(async move { database.load(Scope::ALL).await });
     hands.waiting("drover load", "relation").await;
     scene.projector.project(&sets, &state).await.unwrap();
     scene.writer.look_after_log(sets[1].at + Nanos::from_hours(1)).await.unwrap();

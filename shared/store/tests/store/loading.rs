@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::Index;
 use model::change::ChangeSet;
-use state::State;
+use state::{Scope, State, Table};
 use store::{Error, LogRow};
 
 use crate::history::{history, placements_of};
@@ -46,7 +46,7 @@ async fn a_load_during_commits_and_projections_is_the_state_of_one_moment() {
     let mut loads = 0;
     loop {
         let is_last = writes.is_finished();
-        let loaded = scene.database.load().await.unwrap();
+        let loaded = scene.database.load(Scope::ALL).await.unwrap();
         assert_eq!(loaded.state.index(), loaded.head.index);
         let expected = &states[(loaded.head.index.0 - (first - 1)) as usize];
         assert_eq!(Picture::of(&loaded.state), Picture::of(expected));
@@ -66,7 +66,7 @@ async fn a_log_with_a_gap_behind_the_tables_is_not_loaded() {
         scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
     }
     scene.hands().await.run("delete from changes where index = 2").await;
-    let error = scene.database.load().await.unwrap_err();
+    let error = scene.database.load(Scope::ALL).await.unwrap_err();
     assert!(matches!(error, Error::TrimmedWhileLoading), "{error}");
 }
 
@@ -75,15 +75,27 @@ async fn what_is_not_readable_is_named() {
     let scene = Scene::new().await;
     scene.has(&history()).await;
     scene.hands().await.run(r"update evals set body = '\x07'").await;
-    let error = scene.database.load().await.unwrap_err();
+    let error = scene.database.load(Scope::ALL).await.unwrap_err();
     assert_eq!(error.to_string(), "unreadable evaluation");
+}
+
+#[tokio::test]
+async fn a_process_loads_what_it_reads() {
+    let scene = Scene::new().await;
+    let whole = scene.has(&history()).await;
+    let scope = Scope::of(&[Table::Jobs, Table::Evals, Table::Unblocked]);
+    let loaded = scene.database.load(scope).await.unwrap().state;
+    assert_eq!((loaded.scope(), loaded.index()), (scope, whole.index()));
+    assert!(loaded.jobs().eq(whole.jobs()) && loaded.jobs().next().is_some());
+    assert!(loaded.evals().eq(whole.evals()) && loaded.evals().next().is_some());
+    assert!(loaded.unblocked().eq(whole.unblocked()));
 }
 
 #[tokio::test]
 async fn allocations_share_what_is_the_same() {
     let scene = Scene::new().await;
     let state = scene.has(&history()).await;
-    let loaded = scene.database.load().await.unwrap().state;
+    let loaded = scene.database.load(Scope::ALL).await.unwrap().state;
     let places: BTreeSet<usize> = loaded.allocs().map(|alloc| Arc::as_ptr(alloc.common()).addr()).collect();
     let contents: BTreeSet<String> = state.allocs().map(|alloc| format!("{:?}", alloc.common())).collect();
     assert_eq!(places.len(), contents.len());

@@ -66,7 +66,7 @@ impl Picture {
             evals: state.evals().map(|eval| Evaluation::clone(eval)).collect(),
             deployments: state.deployments().map(|deployment| Deployment::clone(deployment)).collect(),
             nodes: state.nodes().map(|node| Node::clone(node.node())).collect(),
-            allocs: state.allocs().map(AllocRef::to_allocation).collect(),
+            allocs: state.allocs_in(..).map(AllocRef::to_allocation).collect(),
             node_pools: state.node_pools().map(|pool| NodePool::clone(pool)).collect(),
             namespaces: state.namespaces().map(|namespace| Namespace::clone(namespace)).collect(),
             scheduler_config: state.scheduler_config().copied(),

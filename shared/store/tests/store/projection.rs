@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use model::Index;
 use model::change::ChangeSet;
+use state::Scope;
 use store::{Error, LogRow};
 
 use crate::history::{empty_sets, history};
@@ -23,7 +24,7 @@ async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
             scene.projector.project(&pending, &state).await.unwrap();
             pending.clear();
         }
-        let loaded = scene.database.load().await.unwrap();
+        let loaded = scene.database.load(Scope::ALL).await.unwrap();
         assert_eq!(loaded.projected.0 as usize, place + 1 - pending.len());
         assert_eq!(Picture::of(&loaded.state), Picture::of(&state), "after {:?}", set.changes);
     }
@@ -46,7 +47,7 @@ async fn everything_at_once_is_projected_as_everything_in_turn() {
     let scene = Scene::new().await;
     let sets = history();
     let state = scene.has(&sets).await;
-    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
 }
 
 #[tokio::test]
@@ -83,7 +84,7 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     hands.end_session(pid).await;
     projection.await.unwrap().unwrap_err();
     other.run("commit").await;
-    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
 
     let next = scene.another().await;
     taken(next.take(SECOND, true).await.unwrap());
@@ -92,7 +93,7 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     projector.project(&sets[9..], &state).await.unwrap();
     let error = scene.projector.project(&sets[9..], &state).await.unwrap_err();
     assert!(matches!(error, Error::Deposed { .. }), "{error}");
-    let loaded = scene.database.load().await.unwrap();
+    let loaded = scene.database.load(Scope::ALL).await.unwrap();
     assert_eq!((loaded.projected, loaded.head.index), (state.index(), state.index()));
     assert_eq!(Picture::of(&loaded.state), Picture::of(&state));
 }
@@ -112,7 +113,7 @@ async fn a_projection_that_stands_still_does_not_hold_up_the_next_applier() {
     // Without an end put to it, the row would be waited for until the session is idle for too long: here, for ever.
     assert_eq!(next.projector().projected().await.unwrap(), state.index());
     stopped.try_run("commit").await.unwrap_err();
-    assert_eq!(Picture::of(&scene.database.load().await.unwrap().state), Picture::of(&state));
+    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
 
     let mut newer = scene.hands().await;
     newer.run("set application_name = 'drover projection'").await;

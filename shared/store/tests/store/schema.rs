@@ -4,6 +4,7 @@ use model::Index;
 use private_servers::Postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
+use state::Scope;
 use store::{Args, Database, Error, LogRow, Tail, Writer};
 
 use crate::history::empty_sets;
@@ -41,7 +42,7 @@ async fn who_waits_for_the_schema_goes_on_when_an_applier_brings_it() {
     let writer = Writer::connect(&args).await.unwrap();
     writer.migrate().await.unwrap();
     let database = waits.await.unwrap().unwrap();
-    let loaded = database.load().await.unwrap();
+    let loaded = database.load(Scope::ALL).await.unwrap();
     assert_eq!((loaded.state.index().0, loaded.projected.0), (0, 0));
 }
 
@@ -99,5 +100,5 @@ async fn a_log_in_ranges_of_indexes_becomes_one_of_numbered_parts() {
     };
     let expected: Vec<LogRow> = sets.iter().chain(&more).map(|set| LogRow::new(set)).collect();
     assert_eq!(rows, expected);
-    assert_eq!(database.load().await.unwrap().state.index(), Index(5));
+    assert_eq!(database.load(Scope::ALL).await.unwrap().state.index(), Index(5));
 }

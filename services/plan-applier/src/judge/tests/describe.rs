@@ -22,7 +22,7 @@ pub(super) fn assert_same(one: &State, other: &State) {
         same(one.live_evals_of_job(&key), other.live_evals_of_job(&key));
     }
     same(one.evals(), other.evals());
-    same(one.allocs(), other.allocs());
+    same(one.allocs_in(..), other.allocs_in(..));
     same(one.deployments(), other.deployments());
     same(one.nodes(), other.nodes());
     for (node, twin) in one.nodes().zip(other.nodes()) {

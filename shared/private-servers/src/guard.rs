@@ -33,6 +33,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) server: &'static str,
     pub(crate) program: &'a Path,
     pub(crate) arguments: Vec<String>,
+    /// All that the server finds in its environment besides a path and a locale.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
     /// Where guard and server run as somebody else than this process does.
     pub(crate) user: Option<&'a User>,
     /// Asks the server for an orderly stop.
@@ -83,6 +85,7 @@ impl Guard {
             server: "files",
             program: Path::new("true"),
             arguments: Vec::new(),
+            environment: &[],
             user,
             stop: Signal::SIGTERM,
             log: PathBuf::from("/dev/null"),
@@ -170,6 +173,7 @@ fn command(launch: Launch<'_>) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     run_apart(&mut command, launch.user);
+    command.envs(launch.environment.iter().copied());
     // A terminal's Ctrl-C is for us to act on, in our order.
     command.process_group(0);
     command

@@ -238,6 +238,7 @@ impl Files {
             server: SERVER,
             program: &self.bin.join("postgres"),
             arguments: vec!["-D".to_owned(), template::text(&data)?.to_owned()],
+            environment: &[],
             user: self.user.as_ref(),
             stop: Signal::SIGINT,
             log: log.to_owned(),

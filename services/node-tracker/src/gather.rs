@@ -23,12 +23,12 @@ const WAITING: usize = 4096;
 const NODES_MAX: usize = 4096;
 /// About how many bytes of reports go into one command; larger ones would hold up all others.
 const BYTES: usize = 1 << 20;
-/// The commands of one kind go out so far apart, unless they are full (N-7.6): from the first where few nodes speak, to the
-/// second where [`MANY`] do. A job's allocations report within a moment of each other, and what is said of a job at once costs
+/// The commands of one kind go out so far apart, unless they are full (N-7.6): from the first where little is said, to the
+/// second where [`MUCH`] is. A job's allocations report within a moment of each other, and what is said of a job at once costs
 /// little more than what is said of one of its allocations.
 const PACE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
-/// How many nodes in one command are many.
-const MANY: usize = 512;
+/// How many bytes of reports in one command are much: those of a few hundred allocations.
+const MUCH: usize = 128 << 10;
 
 /// The index at which what a node said was taken, or why it was not: [`RefusalKind::NotReady`] where the command was
 /// carried out without this node's part.
@@ -86,10 +86,10 @@ async fn say<T>(sender: &mpsc::Sender<Saying<T>>, node: NodeId, said: T, bytes: 
     told.await.unwrap_or_else(|_| Err(gone()))
 }
 
-/// How long after a command that speaks of so many nodes the next one goes out.
-fn pace(nodes: usize) -> Duration {
+/// How long after a command with so many bytes of reports the next one goes out.
+fn pace(bytes: usize) -> Duration {
     let (shortest, longest) = PACE;
-    shortest + (longest - shortest).mul_f64(nodes.min(MANY) as f64 / MANY as f64)
+    shortest + (longest - shortest).mul_f64(bytes.min(MUCH) as f64 / MUCH as f64)
 }
 
 fn gone() -> Refusal {
@@ -113,7 +113,7 @@ async fn send<T>(
             bytes += next.bytes;
             gathered.push(next);
         }
-        next_at = Instant::now() + pace(gathered.len());
+        next_at = Instant::now() + pace(bytes);
         let (said, replies): (Vec<_>, Vec<_>) =
             gathered.into_iter().map(|one| ((one.node, one.said), (one.node, one.reply))).unzip();
         let answer = bus.command(&command(said), COMMAND_WITHIN).await;
@@ -141,4 +141,15 @@ fn told(answer: Result<Done, CommandError>) -> (Told, HashSet<NodeId>) {
 
 fn not_ready() -> Refusal {
     Refusal { kind: RefusalKind::NotReady, message: "the node must be heard of first".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_said_the_longer_is_gathered() {
+        let millis = |bytes| pace(bytes).as_millis();
+        assert_eq!([0, MUCH / 2, MUCH, BYTES].map(millis), [50, 125, 200, 200]);
+    }
 }

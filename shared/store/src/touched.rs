@@ -27,7 +27,7 @@ pub(crate) struct Touched {
     pub(crate) nodes: BTreeSet<NodeId>,
     /// Those of them that registered or were deleted.
     pub(crate) nodes_registered: BTreeSet<NodeId>,
-    /// Allocations of which anything changed, each once, by id.
+    /// Allocations of which anything changed, each once, those of one plan side by side.
     pub(crate) allocs: Vec<AllocId>,
     /// Those of them that may have another common share than before, or be others altogether; each once, by id.
     pub(crate) allocs_replaced: Vec<AllocId>,
@@ -48,8 +48,9 @@ impl Touched {
     pub(crate) fn by<'a>(sets: impl IntoIterator<Item = &'a ChangeSet>) -> Self {
         let mut touched = Self::default();
         sets.into_iter().flat_map(|set| &set.changes).for_each(|change| touched.add(change));
+        touched.allocs.sort_unstable_by_key(|id| id.plan_order());
+        touched.allocs_replaced.sort_unstable();
         for ids in [&mut touched.allocs, &mut touched.allocs_replaced] {
-            ids.sort_unstable();
             ids.dedup();
         }
         touched

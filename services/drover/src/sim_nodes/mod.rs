@@ -17,6 +17,7 @@ use model::{AllocId, Index, Nanos, NodeId, Timestamp};
 use telemetry::clock;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::node::{
     AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs, WorkIndex,
 };
@@ -32,6 +33,9 @@ const WITHIN: Duration = Duration::from_secs(10);
 const HEARTBEAT_WITHIN: Duration = Duration::from_secs(2);
 /// A report that is late, or comes once more, does so within this time.
 const LATE_MAX: Duration = Duration::from_secs(3);
+/// Heartbeats wait for the end of such a while, so that those of many nodes are one write: they share a connection, which no
+/// agents do.
+const BEAT: Duration = Duration::from_millis(20);
 /// How long a node waits after a request that failed.
 const RETRY: Duration = Duration::from_secs(1);
 /// How many wakes that bring the work wait for a node.
@@ -83,9 +87,10 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let mut wakes = HashMap::new();
     let mut fates = Fates::default();
     let registering = Arc::new(Semaphore::new(REGISTERING));
+    let first_beat = Instant::now();
     for number in 0..args.count {
         let (wake, woken) = Wakes::new();
-        let agent = Agent::new(&bus, &args, number, woken);
+        let agent = Agent::new(&bus, &args, number, first_beat, woken);
         let fate = fates.add();
         wakes.insert(agent.id, wake);
         nodes.spawn(agent.live(fate, Arc::clone(&registering)));
@@ -145,6 +150,8 @@ struct Agent {
     register: Register,
     is_registered: bool,
     start: Nanos,
+    /// A moment from which on the heartbeats of all are counted.
+    first_beat: Instant,
     node: SimNode,
     woken: Woken,
     /// What it says just now.
@@ -154,7 +161,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(bus: &Bus, args: &Args, number: u32, woken: Woken) -> Self {
+    fn new(bus: &Bus, args: &Args, number: u32, first_beat: Instant, woken: Woken) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {
@@ -164,6 +171,7 @@ impl Agent {
             register,
             is_registered: false,
             start,
+            first_beat,
             node: SimNode::new(start, clock::now()),
             woken,
             reporting: Vec::new(),
@@ -263,7 +271,7 @@ impl Agent {
         hurry: &'a Notify,
     ) -> impl Future<Output = ()> + use<'a> {
         let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
-        let bus = self.bus.clone();
+        let (bus, first_beat) = (self.bus.clone(), self.first_beat);
         async move {
             loop {
                 let answer: Result<NodeAnswer, _> =
@@ -277,8 +285,9 @@ impl Agent {
                     Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => return,
                     Err(_) => RETRY,
                 };
+                let beats = (first_beat.elapsed() + pause).div_duration_f64(BEAT).ceil();
                 tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
+                    () = tokio::time::sleep_until(first_beat + BEAT.mul_f64(beats)) => {}
                     () = hurry.notified() => {}
                 }
             }

@@ -16,8 +16,9 @@ use sqlx::postgres::PgConnection;
 use state::{AllocRef, State};
 use uuid::Uuid;
 
+use super::copy::{Rows, copy};
 use super::shares::{self, ShareIds};
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{chunks, column, decode, encode, int, sort_out};
 use crate::error::{Error, database, unreadable};
 use crate::head;
 use crate::load::Loading;
@@ -87,9 +88,7 @@ pub(super) async fn project(
     };
     let (new, changed): (Vec<_>, Vec<_>) = present.into_iter().partition(is_new);
     let shares = shares::write(transaction, &new).await?;
-    for (allocs, bodies) in chunks(&new, |alloc| encode(&Rest::of(*alloc))) {
-        insert(transaction, allocs, &bodies, &shares).await?;
-    }
+    insert(transaction, &new, &shares).await?;
     for (allocs, bodies) in chunks(&changed, |alloc| encode(&Rest::of(*alloc))) {
         update(transaction, allocs, &bodies).await?;
     }
@@ -107,44 +106,25 @@ async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Erro
 async fn insert(
     transaction: &mut PgConnection,
     allocs: &[AllocRef<'_>],
-    bodies: &[Vec<u8>],
     shares: &ShareIds,
 ) -> Result<(), Error> {
-    sqlx::query!(
-        "insert into allocs (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id,
-            node_name, desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id,
-            body)
-        select id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id, node_name,
-            desired_status, client_status, create_index, modify_index, moment(create_time), moment(modify_time),
-            share_id, body
-        from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::uuid[], $8::uuid[],
-            $9::uuid[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::bigint[], $15::bigint[],
-            $16::bigint[], $17::uuid[], $18::bytea[])
-            as rows (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id, node_name,
-            desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id, body)",
-        &column(allocs, |alloc| alloc.id().0),
-        &column(allocs, |alloc| text(&alloc.job_key().namespace)) as &[&str],
-        &column(allocs, |alloc| text(&alloc.job_key().id)) as &[&str],
-        &column(allocs, |alloc| int(alloc.common().job.version)),
-        &column(allocs, |alloc| text(alloc.group_name())) as &[&str],
-        &column(allocs, |alloc| text(&alloc.name()).to_owned()),
-        &column(allocs, |alloc| alloc.eval_id().0),
-        &column(allocs, |alloc| alloc.deployment_id().map(|id| id.0)) as &[Option<Uuid>],
-        &column(allocs, |alloc| alloc.node_id().0),
-        &column(allocs, |alloc| text(alloc.node_name())) as &[&str],
-        &column(allocs, |alloc| alloc.desired_status().as_str()) as &[&str],
-        &column(allocs, |alloc| alloc.client_status().as_str()) as &[&str],
-        &column(allocs, |alloc| int(alloc.create_index().0)),
-        &column(allocs, |alloc| int(alloc.modify_index().0)),
-        &column(allocs, |alloc| alloc.create_time().0),
-        &column(allocs, |alloc| alloc.modify_time().0),
-        &column(allocs, |alloc| shares.of(*alloc)),
-        bodies,
-    )
-    .execute(transaction)
-    .await
-    .map(drop)
-    .map_err(database("write new allocations"))
+    let statement = "copy allocs (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id,
+        node_name, desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id, body)
+        from stdin (format binary)";
+    let fill = |rows: &mut Rows, alloc: &AllocRef<'_>| {
+        let (common, job) = (alloc.common(), alloc.job_key());
+        rows.uuid(alloc.id().0).text(&job.namespace).text(&job.id).int(common.job.version);
+        rows.text(alloc.group_name()).text(&alloc.name()).uuid(alloc.eval_id().0);
+        rows.uuid_if_any(alloc.deployment_id().map(|id| id.0))
+            .uuid(alloc.node_id().0)
+            .text(alloc.node_name());
+        rows.text(alloc.desired_status().as_str()).text(alloc.client_status().as_str());
+        rows.int(alloc.create_index().0).int(alloc.modify_index().0);
+        rows.moment(alloc.create_time().0).moment(alloc.modify_time().0);
+        rows.uuid(shares.of(*alloc)).encoded(&Rest::of(*alloc));
+    };
+    let copied = copy(transaction, statement, 18, allocs, fill).await;
+    copied.map_err(database("write new allocations"))
 }
 
 /// Writes what changes of an allocation whose common share stays the same.

@@ -4,6 +4,7 @@
 //! what the database can hold; the exact ones are in the bodies.
 
 mod allocs;
+mod copy;
 mod deployments;
 mod evals;
 mod jobs;
@@ -26,9 +27,10 @@ use crate::touched::Touched;
 
 pub(crate) use shares::SLICES;
 
-/// The most rows, and about the most bytes of bodies, that one statement writes.
-const CHUNK_ROWS: usize = 8_192;
-const CHUNK_BYTES: usize = 4 << 20;
+/// The most rows, and about the most bytes of bodies, that one statement writes. With more of them it is no faster, and both
+/// sides go to the system for the memory that they take.
+const CHUNK_ROWS: usize = 2_048;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes what `touched` names as it is in `after`; the tables were at `before`.
 pub(crate) async fn project(

@@ -1,7 +1,6 @@
 //! The projection: the object tables follow the log, in bulk, the newest state of each object only.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use fail::fail_point;
@@ -42,13 +41,11 @@ const LIMITS: Limits = Limits {
 pub struct Projector {
     connections: Connections,
     epoch: Arc<AtomicEpoch>,
-    /// Which slice of the tables is looked through for garbage next.
-    slice: Arc<AtomicU8>,
 }
 
 impl Projector {
     pub(crate) fn new(server: &Arc<Server>, epoch: Arc<AtomicEpoch>) -> Self {
-        Self { connections: Connections::new(server, LIMITS), epoch, slice: Arc::default() }
+        Self { connections: Connections::new(server, LIMITS), epoch }
     }
 
     /// How far the object tables are, which from now on nobody writes with an older epoch.
@@ -81,10 +78,9 @@ impl Projector {
         let Some(last) = sets.last() else { return Ok(()) };
         assert_eq!(after.index(), last.index, "objects are written as they are at the last change set");
         let epoch = self.epoch.get()?;
-        let slice = self.slice.fetch_add(1, Ordering::Relaxed) % tables::SLICES;
         let (sets, after) = (sets.to_vec(), after.clone());
         let work = self.connections.run("write the object tables", move |connection| {
-            async move { project(connection, epoch, slice, &sets, &after).await }.boxed()
+            async move { project(connection, epoch, &sets, &after).await }.boxed()
         });
         work.await
     }
@@ -93,7 +89,6 @@ impl Projector {
 async fn project(
     connection: &mut PgConnection,
     epoch: Epoch,
-    slice: u8,
     sets: &[Arc<ChangeSet>],
     after: &State,
 ) -> Result<(), Error> {
@@ -113,8 +108,6 @@ async fn project(
         fail_point!("projection.written");
         projection::advance(&mut transaction, Projected { index: after.index(), at: after.at() }).await?;
     }
-    tables::collect(&mut transaction, slice).await?;
-    fail_point!("projection.collected");
     transaction.commit().await.map_err(commit("write the object tables"))?;
     fail_point!("projection.done");
     Ok(())

@@ -149,12 +149,6 @@ fn comparison(schema: &str, table: &str, key: &[String]) -> String {
     let row = all_keys(|key| format!("coalesce(own.{key}, rebuilt.{key})"), ", ");
     let is_same_row = all_keys(|key| format!("own.{key} = rebuilt.{key}"), " and ");
     let first_key = &key[0];
-    // Shares that nobody has any more are garbage, which is collected now or later.
-    let in_use = match table {
-        "alloc_shares" => |schema| format!(" where id in (select share_id from {schema}.allocs)"),
-        _ => |_: &str| String::new(),
-    };
-    let (own_in_use, rebuilt_in_use) = (in_use(schema), in_use(SCHEMA));
     format!(
         "select concat_ws(', ', {row}), case
             when own.{first_key} is null then 'missing'
@@ -165,8 +159,8 @@ fn comparison(schema: &str, table: &str, key: &[String]) -> String {
                 from jsonb_each_text(to_jsonb(own)) own full join jsonb_each_text(to_jsonb(rebuilt)) rebuilt using (key)
                 where own.value is distinct from rebuilt.value
             ) end
-        from (select * from {schema}.{table}{own_in_use}) own
-        full join (select * from {SCHEMA}.{table}{rebuilt_in_use}) rebuilt on {is_same_row}
+        from {schema}.{table} own
+        full join {SCHEMA}.{table} rebuilt on {is_same_row}
         where own::text is distinct from rebuilt::text
         order by 1 limit {DIFFERENCES_MAX}"
     )

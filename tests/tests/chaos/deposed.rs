@@ -42,7 +42,7 @@ enum Stop {
 }
 
 /// The first are those that are always looked at.
-const STOPS: [Stop; 21] = [
+const STOPS: [Stop; 20] = [
     Stop::Outside,
     Stop::Reading,
     Stop::At("commit.judged"),
@@ -58,7 +58,6 @@ const STOPS: [Stop; 21] = [
     Stop::At("renew.done"),
     Stop::At("feed.published"),
     Stop::At("projection.claimed"),
-    Stop::At("projection.collected"),
     Stop::At("projection.done"),
     Stop::At("take.raised"),
     Stop::At("take.done"),

@@ -81,7 +81,7 @@ pub(super) async fn project(
     after: &State,
 ) -> Result<(), Error> {
     // A row that is more than a little changed is taken away, and is new then.
-    delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
+    let left = delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
     let (present, _) = sort_out(&touched.allocs, |id: &AllocId| after.alloc(*id));
     let is_new = |alloc: &AllocRef<'_>| {
         alloc.create_index() > before || touched.allocs_replaced.binary_search(&alloc.id()).is_ok()
@@ -92,15 +92,24 @@ pub(super) async fn project(
     for (allocs, bodies) in chunks(&changed, |alloc| encode(&Rest::of(*alloc))) {
         update(transaction, allocs, &bodies).await?;
     }
-    Ok(())
+    shares::delete_unused(transaction, &left).await
 }
 
-async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Error> {
+/// Deletes allocations. Returns the shares that they had and that no other has.
+async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Uuid>, Error> {
     if ids.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let deleted = sqlx::query!("delete from allocs where id = any($1)", ids).execute(transaction).await;
-    deleted.map(drop).map_err(database("delete allocations"))
+    let counted = sqlx::query!(
+        "with gone as (delete from allocs where id = any($1) returning share_id),
+            gone_of as (select share_id, count(*) as allocs from gone group by share_id)
+        update alloc_shares set allocs = alloc_shares.allocs - gone_of.allocs
+        from gone_of where alloc_shares.id = gone_of.share_id
+        returning alloc_shares.id, alloc_shares.allocs",
+        ids,
+    );
+    let counted = counted.fetch_all(transaction).await.map_err(database("delete allocations"))?;
+    Ok(counted.into_iter().filter(|share| share.allocs == 0).map(|share| share.id).collect())
 }
 
 async fn insert(

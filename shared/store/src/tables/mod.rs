@@ -25,8 +25,6 @@ use crate::error::{Error, unreadable};
 use crate::load::Loading;
 use crate::touched::Touched;
 
-pub(crate) use shares::SLICES;
-
 /// The most rows, and about the most bytes of bodies, that one statement writes. With more of them it is no faster, and both
 /// sides go to the system for the memory that they take.
 const CHUNK_ROWS: usize = 2_048;
@@ -48,11 +46,6 @@ pub(crate) async fn project(
     allocs::project(transaction, touched, before, after).await?;
     volumes::project(transaction, touched, after).await?;
     unblocked::project(transaction, touched, after).await
-}
-
-/// Collects a part of the garbage that no single change shows: common shares without allocations.
-pub(crate) async fn collect(transaction: &mut PgConnection, slice: u8) -> Result<(), Error> {
-    shares::collect(transaction, slice).await
 }
 
 /// Reads everything that is wanted, in an order in which nothing refers to what comes later. Small tables are read in any

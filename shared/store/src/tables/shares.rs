@@ -1,9 +1,9 @@
 //! The table `alloc_shares`: what the allocations of one placement share, once.
 //!
-//! A share's id follows from its bytes, so that nobody has to remember under which one it was written. When its last
-//! allocation goes, no change says so; those without any are looked for, a slice of all ids at a time.
+//! A share's id follows from its bytes, so that nobody has to remember under which one it was written. Its row counts its
+//! allocations, and goes with the last one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
@@ -16,9 +16,6 @@ use uuid::Uuid;
 use super::{chunks, column, decode, encode, int, text};
 use crate::error::{Error, database};
 
-/// Into how many slices all ids are cut. A power of two: hashes fall into them evenly.
-pub(crate) const SLICES: u8 = 64;
-
 /// The ids of shares, by their place in memory: each is encoded once, however many allocations have it.
 #[derive(Default)]
 pub(super) struct ShareIds(HashMap<usize, Uuid>);
@@ -26,6 +23,8 @@ pub(super) struct ShareIds(HashMap<usize, Uuid>);
 struct Share<'a> {
     id: Uuid,
     common: &'a AllocCommon,
+    /// How many new allocations have it.
+    allocs: u64,
     body: Vec<u8>,
 }
 
@@ -40,22 +39,23 @@ fn address(alloc: AllocRef<'_>) -> usize {
     Arc::as_ptr(alloc.common()).addr()
 }
 
-/// Writes the shares of allocations.
-pub(super) async fn write(
-    transaction: &mut PgConnection,
-    allocs: &[AllocRef<'_>],
-) -> Result<ShareIds, Error> {
+/// Writes the shares of new allocations, and counts those.
+pub(super) async fn write(transaction: &mut PgConnection, new: &[AllocRef<'_>]) -> Result<ShareIds, Error> {
     let mut ids = ShareIds::default();
-    let mut shares = Vec::new();
-    for alloc in allocs {
-        ids.0.entry(address(*alloc)).or_insert_with(|| {
+    let mut shares: BTreeMap<Uuid, Share<'_>> = BTreeMap::new();
+    for alloc in new {
+        let id = *ids.0.entry(address(*alloc)).or_insert_with(|| {
             let common: &AllocCommon = alloc.common();
             let body = encode(common);
             let id = id(&body);
-            shares.push(Share { id, common, body });
+            shares.entry(id).or_insert(Share { id, common, allocs: 0, body });
             id
         });
+        if let Some(share) = shares.get_mut(&id) {
+            share.allocs += 1;
+        }
     }
+    let shares: Vec<Share<'_>> = shares.into_values().collect();
     for (shares, bodies) in chunks(&shares, |share| share.body.clone()) {
         insert(transaction, shares, &bodies).await?;
     }
@@ -75,10 +75,10 @@ async fn insert(
 ) -> Result<(), Error> {
     sqlx::query!(
         "insert into alloc_shares (id, namespace, job_id, job_create_index, job_version, task_group, eval_id,
-            deployment_id, body)
+            deployment_id, body, allocs)
         select * from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::uuid[],
-            $8::uuid[], $9::bytea[])
-        on conflict (id) do nothing",
+            $8::uuid[], $9::bytea[], $10::bigint[])
+        on conflict (id) do update set allocs = alloc_shares.allocs + excluded.allocs",
         &column(shares, |share| share.id),
         &column(shares, |share| text(&share.common.job.job.namespace)) as &[&str],
         &column(shares, |share| text(&share.common.job.job.id)) as &[&str],
@@ -88,6 +88,7 @@ async fn insert(
         &column(shares, |share| share.common.eval_id.0),
         &column(shares, |share| share.common.deployment_id.map(|id| id.0)) as &[Option<Uuid>],
         bodies,
+        &column(shares, |share| int(share.allocs)),
     )
     .execute(transaction)
     .await
@@ -95,22 +96,13 @@ async fn insert(
     .map_err(database("write common shares"))
 }
 
-/// Deletes the shares without allocations among a slice of them.
-pub(super) async fn collect(transaction: &mut PgConnection, slice: u8) -> Result<(), Error> {
-    const WIDTH: u8 = u8::MAX / SLICES + 1;
-    let (mut first, mut last) = ([0; 16], [u8::MAX; 16]);
-    first[0] = slice * WIDTH;
-    last[0] = first[0] + (WIDTH - 1);
-    sqlx::query!(
-        "delete from alloc_shares
-        where id between $1 and $2 and not exists (select from allocs where allocs.share_id = alloc_shares.id)",
-        Uuid::from_bytes(first),
-        Uuid::from_bytes(last),
-    )
-    .execute(transaction)
-    .await
-    .map(drop)
-    .map_err(database("collect common shares"))
+/// Deletes those of some shares that have no allocations any more.
+pub(super) async fn delete_unused(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Error> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let deleted = sqlx::query!("delete from alloc_shares where id = any($1) and allocs = 0", ids);
+    deleted.execute(transaction).await.map(drop).map_err(database("delete common shares"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection) -> Result<HashMap<Uuid, Arc<AllocCommon>>, Error> {

@@ -135,14 +135,15 @@ pub fn decode_answer<T: Wire>(
     }
 }
 
-/// Gives a module's bodies their names and, where it is not 1, their version.
+/// Gives a module's bodies their names and, where it is not 1, their version. Those with a parameter have it for all of which
+/// it can be read and written.
 macro_rules! kinds {
-    ($( $body:ty => $kind:literal $(v $version:literal)? ),+ $(,)?) => {
+    ($( $body:ident $(<$part:ident>)? => $kind:literal $(v $version:literal)? ),+ $(,)?) => {
         #[cfg(test)]
         pub(crate) const KINDS: &[&str] = &[$($kind),+];
 
         $(
-            impl $crate::Wire for $body {
+            impl $(<$part: serde::Serialize + serde::de::DeserializeOwned>)? $crate::Wire for $body $(<$part>)? {
                 const KIND: &'static str = $kind;
                 $( const VERSION: u16 = $version; )?
             }

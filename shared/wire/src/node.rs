@@ -95,16 +95,16 @@ pub struct AskWork {
     pub seen: WorkIndex,
 }
 
-/// A node's work.
+/// A node's work; `J` is as in [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct Work<J = Job> {
     /// How far this work is.
     pub index: WorkIndex,
     /// Every allocation that the node should know of, with the index at which the servers changed it last. What an
     /// agent has and does not find here is gone.
     pub allocs: Vec<(AllocId, Index)>,
     /// Those of them that changed since the index asked for.
-    pub changed: WorkAllocs,
+    pub changed: WorkAllocs<J>,
 }
 
 /// Asks for allocations of a node that an earlier answer had no room for, or that the agent lost. Answered by
@@ -124,12 +124,12 @@ pub struct AskAllocs {
 /// Allocations for an agent; what several of them share stands once.
 ///
 /// Filled up to [`WORK_BYTES_MAX`](crate::envelope::WORK_BYTES_MAX), but with one allocation at least, so that asking
-/// again always leads on.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct WorkAllocs {
+/// again always leads on. Who needs only a part of each job reads it as a `J` that has no more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "J: Deserialize<'de>"))]
+pub struct WorkAllocs<J = Job> {
     /// Versions of jobs, each once.
-    pub jobs: Vec<Arc<Job>>,
+    pub jobs: Vec<Arc<J>>,
     /// Shares of them, each once.
     pub commons: Vec<WorkCommon>,
     /// The allocations.
@@ -188,9 +188,15 @@ pub struct WorkAlloc {
     pub create_time: Timestamp,
 }
 
-impl WorkAllocs {
+impl<J> Default for WorkAllocs<J> {
+    fn default() -> Self {
+        Self { jobs: Vec::new(), commons: Vec::new(), allocs: Vec::new(), more: false }
+    }
+}
+
+impl<J> WorkAllocs<J> {
     /// What an allocation shares with others, and its job; `None` if it points at what is not there.
-    pub fn shared(&self, alloc: &WorkAlloc) -> Option<(&Arc<AllocCommon>, &Arc<Job>)> {
+    pub fn shared(&self, alloc: &WorkAlloc) -> Option<(&Arc<AllocCommon>, &Arc<J>)> {
         let WorkCommon { job, common } = self.commons.get(usize::from(alloc.common))?;
         Some((common, self.jobs.get(usize::from(*job))?))
     }
@@ -241,31 +247,32 @@ pub struct Reported {
     pub index: Index,
 }
 
-/// Tells an agent how far its work is.
+/// Tells an agent how far its work is; `J` is as in [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Wake {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+pub struct Wake<J = Job> {
     /// How far its work is.
     pub work_index: WorkIndex,
     /// What changed, where that is little: most agents need not ask then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub news: Option<Box<News>>,
+    pub news: Option<Box<News<J>>>,
 }
 
 /// What changed of a node's work, for an agent that knows it up to an index; one that knows less asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct News {
+pub struct News<J = Job> {
     /// What changed after this index is told.
     pub since: Index,
     /// The allocations that the servers have forgotten.
     #[serde(default, skip_serializing_if = "AllocIds::is_empty")]
     pub gone: AllocIds,
     /// All those that changed.
-    pub changed: WorkAllocs,
+    pub changed: WorkAllocs<J>,
 }
 
-impl Wake {
+impl<J> Wake<J> {
     /// What brings who knows the work up to `have` to this wake's index, with nothing missing in between.
-    pub fn news_after(self, have: WorkIndex) -> Option<News> {
+    pub fn news_after(self, have: WorkIndex) -> Option<News<J>> {
         let Self { work_index, news } = self;
         let is_further = work_index.history == have.history && work_index.index > have.index;
         news.map(|news| *news).filter(|news| is_further && news.since <= have.index && !news.changed.more)
@@ -277,12 +284,12 @@ kinds! {
     Heartbeat => "node.heartbeat",
     NodeAnswer => "node.answer",
     AskWork => "node.ask-work",
-    Work => "node.work",
+    Work<J> => "node.work",
     AskAllocs => "node.ask-allocs",
-    WorkAllocs => "node.work-allocs",
+    WorkAllocs<J> => "node.work-allocs",
     Report => "node.report",
     Reported => "node.reported",
-    Wake => "agent.wake",
+    Wake<J> => "agent.wake",
 }
 
 #[cfg(test)]
@@ -295,7 +302,8 @@ mod tests {
 
     #[test]
     fn news_follow_on_what_is_known() {
-        let news = News { since: Index(5), gone: AllocIds::default(), changed: WorkAllocs::default() };
+        let changed = WorkAllocs::<Job>::default();
+        let news = News { since: Index(5), gone: AllocIds::default(), changed };
         let wake = Wake { work_index: at(1, 9), news: Some(Box::new(news.clone())) };
         let after = |have| wake.clone().news_after(have);
         assert_eq!([5, 8].map(|have| after(at(1, have))), [Some(news.clone()), Some(news.clone())]);

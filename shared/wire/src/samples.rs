@@ -480,7 +480,7 @@ fn every_message_comes_back_as_it_went_out() {
         returns(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
         returns(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
         returns(work_allocs()),
-        returns(WorkAllocs::default()),
+        returns(WorkAllocs::<Job>::default()),
         returns(Report {
             id: NODE,
             secret: secret(),
@@ -489,7 +489,7 @@ fn every_message_comes_back_as_it_went_out() {
             allocs: vec![alloc_report()],
         }),
         returns(Reported { index: INDEX }),
-        returns(Wake { work_index: WORK_INDEX, news: None }),
+        returns(Wake::<Job> { work_index: WORK_INDEX, news: None }),
         returns(Wake {
             work_index: WORK_INDEX,
             news: Some(Box::new(News {

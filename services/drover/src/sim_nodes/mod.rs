@@ -3,6 +3,7 @@
 //! let shares of them fail, be cut off, flap and recover.
 
 mod fate;
+mod job;
 mod node;
 mod spec;
 
@@ -18,13 +19,11 @@ use telemetry::clock;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wire::node::{
-    AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work, WorkAllocs, WorkIndex,
-};
+use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use self::fate::{Fate, Fates};
-use self::node::{Asked, SimNode};
+use self::node::{Asked, SimNode, Wake, Work, WorkAllocs};
 use crate::process::Process;
 
 /// How long a request may take.

@@ -6,7 +6,14 @@ use model::alloc::{
     ClientStatus, DesiredStatus, PackedTaskStates, TaskEvent, TaskEventKind, TaskRunState, TaskState,
 };
 use model::{AllocId, DeploymentId, Nanos, Text, Timestamp};
-use wire::node::{AllocReport, News, Wake, Work, WorkAlloc, WorkAllocs, WorkIndex};
+use wire::node::{AllocReport, News, WorkAlloc, WorkIndex};
+
+use super::job::SimJob;
+
+/// What a node is told, with as much of each job as it looks at.
+pub(super) type Wake = wire::node::Wake<SimJob>;
+pub(super) type Work = wire::node::Work<SimJob>;
+pub(super) type WorkAllocs = wire::node::WorkAllocs<SimJob>;
 
 /// How often an agent looks whether there is something to tell.
 const TICK: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
@@ -289,12 +296,18 @@ mod tests {
             alloc_modify_index: Index(1),
             create_time: NOW,
         };
-        WorkAllocs {
+        as_read(&wire::node::WorkAllocs {
             allocs: allocs.iter().map(alloc).collect(),
             jobs: vec![Arc::new(job)],
             commons: vec![WorkCommon { job: 0, common: Arc::new(common) }],
             more,
-        }
+        })
+    }
+
+    /// What a node makes of what the tracker sends.
+    fn as_read(sent: &wire::node::WorkAllocs) -> WorkAllocs {
+        let kind = <WorkAllocs as wire::Wire>::KIND;
+        wire::envelope::decode(kind, 1, &wire::envelope::encode(sent)).unwrap()
     }
 
     /// The same as part of a deployment.

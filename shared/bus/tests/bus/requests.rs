@@ -142,7 +142,7 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
     let answering = answer_all(&bus).await;
-    let wake = Wake { work_index: at(1), news: None };
+    let wake: Wake = Wake { work_index: at(1), news: None };
     let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &wake, WITHIN);
     let Err(RequestError::Refused(refusal)) = soon(wrong).await else { panic!("another kind is refused") };
     assert_eq!(refusal.kind, RefusalKind::Invalid);

@@ -146,7 +146,7 @@ impl Cell {
             node_pool: "default".into(),
             constraints: vec![constraint("${meta.rack}", Operand::SetContainsAny, &racks.join(","))],
             spreads: has_spread.then_some(spread).into_iter().collect(),
-            task_groups: vec![group],
+            task_groups: vec![group].into(),
             ..JobSpec::default()
         };
         Job { spec: Arc::new(spec), ..Job::default() }

@@ -164,7 +164,7 @@ pub fn job(number: u64, count: u32) -> Job {
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
         priority: 50,
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     Job { spec: Arc::new(spec), ..Job::default() }

@@ -185,7 +185,7 @@ impl Follow {
 fn unpack(answer: WorkAllocs, history: HistoryId) -> Vec<AllocSpec> {
     let (specs, broken) = AllocSpec::unpack(answer, history);
     for id in broken {
-        tracing::error!(alloc.id = %id, "an allocation came without its job");
+        tracing::error!(alloc.id = %id, "an allocation came without its job, or with one that cannot be read");
     }
     specs
 }

@@ -65,7 +65,7 @@ pub(crate) fn with_group(kind: JobType, group: TaskGroup) -> AllocSpec {
         namespace: "default".into(),
         kind,
         priority: 50,
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     let common = AllocCommon {

@@ -291,7 +291,7 @@ fn new_alloc(id: AllocId) -> (WorkAlloc, Arc<AllocCommon>, Arc<Job>) {
         name: "site".into(),
         namespace: "default".into(),
         kind: JobType::Batch,
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     let common = AllocCommon {

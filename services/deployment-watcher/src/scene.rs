@@ -63,7 +63,7 @@ impl Scene {
             ..TaskGroup::default()
         };
         let JobKey { namespace, id } = key();
-        let spec = JobSpec { namespace, id, task_groups: vec![group], ..JobSpec::default() };
+        let spec = JobSpec { namespace, id, task_groups: vec![group].into(), ..JobSpec::default() };
         let job = Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() };
         let node = Node { id: NODE, spec: Arc::default(), server: Default::default() };
         let part = DeploymentGroup { progress_deadline, desired_total: 5, ..DeploymentGroup::default() };

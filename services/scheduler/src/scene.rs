@@ -61,7 +61,7 @@ pub(crate) fn job(number: u8) -> Job {
         priority: 50,
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() }

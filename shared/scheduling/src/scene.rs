@@ -60,7 +60,7 @@ impl Default for Scene {
             datacenters: vec!["dc*".into()],
             node_pool: "default".into(),
             priority: 50,
-            task_groups: vec![group],
+            task_groups: vec![group].into(),
             ..JobSpec::default()
         };
         let (id, job) = (EvalId::from_bytes([0xe; 16]), JobKey::new("default", "job"));

@@ -102,7 +102,7 @@ fn registration(id: &str, copies: u32, version: u32) -> RegisterJob {
         priority: 50,
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     RegisterJob {

@@ -306,7 +306,7 @@ fn register(id: &str) -> Command {
         datacenters: vec!["*".into()],
         node_pool: "default".into(),
         priority: 50,
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     };
     Command::RegisterJob(Box::new(RegisterJob {

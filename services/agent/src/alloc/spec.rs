@@ -5,7 +5,8 @@ use std::sync::Arc;
 use model::alloc::{AllocCommon, AllocatedResources, alloc_name};
 use model::job::{Job, Task, TaskGroup};
 use model::{AllocId, HistoryId, Text};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use wire::node::{WorkAlloc, WorkAllocs, WorkIndex};
 
 /// One allocation with all that it shares.
@@ -18,21 +19,23 @@ pub(crate) struct AllocSpec {
     pub(crate) work: WorkAlloc,
     /// What it shares with others of its placement.
     pub(crate) common: Arc<AllocCommon>,
-    /// The version of the job that it runs.
+    /// The version of the job that it runs; its groups can be read.
+    #[serde(deserialize_with = "readable")]
     pub(crate) job: Arc<Job>,
 }
 
 impl AllocSpec {
-    /// Takes the allocations out of an answer; those that point at what is not in it are left out and named.
+    /// Takes the allocations out of an answer; those that point at what is not in it, or at a job that cannot be read, are left
+    /// out and named.
     pub(crate) fn unpack(answer: WorkAllocs, history: HistoryId) -> (Vec<Self>, Vec<AllocId>) {
         let (mut specs, mut broken) = (Vec::new(), Vec::new());
         for work in &answer.allocs {
             match answer.shared(work) {
-                Some((common, job)) => {
+                Some((common, job)) if job.spec.task_groups.check().is_ok() => {
                     let (common, job) = (Arc::clone(common), Arc::clone(job));
                     specs.push(Self { history, work: work.clone(), common, job });
                 }
-                None => broken.push(work.id),
+                Some(_) | None => broken.push(work.id),
             }
         }
         (specs, broken)
@@ -77,4 +80,11 @@ impl AllocSpec {
     pub(crate) fn skips_shutdown_delay(&self) -> bool {
         self.work.desired_transition.no_shutdown_delay == Some(true)
     }
+}
+
+/// Reads a job of which every part can be read.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Job>, D::Error> {
+    let job = Arc::<Job>::deserialize(deserializer)?;
+    job.spec.task_groups.check().map_err(D::Error::custom)?;
+    Ok(job)
 }

@@ -101,7 +101,7 @@ async fn a_job_comes_with_its_allocations_and_newest_deployment() {
     let group = TaskGroup { name: "g".into(), count: 3, ..TaskGroup::default() };
     let Change::Job(fs) = &mut changes[0] else { unreachable!("it is a job") };
     let spec = Arc::make_mut(&mut Arc::make_mut(fs).spec);
-    spec.task_groups = vec![group];
+    spec.task_groups = vec![group].into();
     spec.meta.insert("pack.name".into(), "x".into());
     let key = fs.version_key();
     changes.push(Change::Deployment(Arc::new(Deployment {

@@ -12,6 +12,7 @@ pub(super) struct SimJob {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SimSpec {
+    #[serde(with = "packed")]
     pub(super) task_groups: Vec<SimGroup>,
 }
 
@@ -33,4 +34,22 @@ pub(super) struct SimUpdate {
 #[serde(default)]
 pub(super) struct SimTask {
     pub(super) name: Text,
+}
+
+/// A list that stands packed in one byte string ([`model::job::TaskGroups`]).
+mod packed {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&rmp_serde::to_vec_named(list).map_err(S::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<T>, D::Error> {
+        let bytes = <&[u8]>::deserialize(deserializer)?;
+        rmp_serde::from_slice(bytes).map_err(D::Error::custom)
+    }
 }

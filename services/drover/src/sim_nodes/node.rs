@@ -268,7 +268,7 @@ mod tests {
         let tasks = vec![task("web"), task("log")];
         let update = UpdateStrategy { min_healthy_time: Nanos::from_secs(5), ..UpdateStrategy::default() };
         let group = TaskGroup { name: "group".into(), update: Some(update), tasks, ..TaskGroup::default() };
-        let spec = Arc::new(JobSpec { task_groups: vec![group], ..JobSpec::default() });
+        let spec = Arc::new(JobSpec { task_groups: vec![group].into(), ..JobSpec::default() });
         let job = Job { spec, ..Job::default() };
         let common = AllocCommon {
             name_stem: "job.group".into(),

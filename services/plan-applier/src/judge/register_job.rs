@@ -13,6 +13,9 @@ use super::versions::job_modify_index;
 use super::work::{Work, refusal};
 
 pub(super) fn register_job(work: &mut Work<'_>, command: RegisterJob) -> Result<Done, Refusal> {
+    if let Err(error) = command.spec.task_groups.check() {
+        return Err(refusal(RefusalKind::Invalid, error.to_string()));
+    }
     let key = command.spec.key();
     let current = work.state().job(&key).cloned();
     check_surroundings(work, &command.spec)?;

@@ -11,6 +11,7 @@
 
 mod constraint;
 mod group;
+mod groups;
 mod network;
 mod policy;
 mod resources;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use constraint::{Affinity, Constraint, Operand, Spread, SpreadTarget};
 pub use group::TaskGroup;
+pub use groups::{TaskGroups, UnreadableGroups};
 pub use network::{NetworkResource, Port};
 pub use policy::{
     DelayFunction, DisconnectStrategy, HealthCheck, MigrateStrategy, Reconcile, ReschedulePolicy,
@@ -213,7 +215,7 @@ pub struct JobSpec {
     /// What allocations are spread over.
     pub spreads: Vec<Spread>,
     /// Its groups.
-    pub task_groups: Vec<TaskGroup>,
+    pub task_groups: TaskGroups,
     /// Pace and batch size that the groups were given; each group has all of it in its own.
     pub update: UpdateStrategy,
     /// The regions that it was registered for.
@@ -444,7 +446,7 @@ mod tests {
     #[test]
     fn a_group_is_found_with_its_place() {
         let group = |name: &str| TaskGroup { name: name.into(), ..TaskGroup::default() };
-        let spec = JobSpec { task_groups: vec![group("a"), group("b")], ..JobSpec::default() };
+        let spec = JobSpec { task_groups: vec![group("a"), group("b")].into(), ..JobSpec::default() };
         assert_eq!(spec.group("b").map(|(place, _)| place), Some(1));
         assert_eq!(spec.group("c"), None);
     }

@@ -84,7 +84,7 @@ fn another_specification_is_the_next_version_of_the_same_incarnation() {
     let key = scene.register(service("web"));
     let first = scene.job(&key).clone();
     let mut spec = counted(service("web"), 3);
-    spec.task_groups.push(TaskGroup { name: "db".into(), ..TaskGroup::default() });
+    spec.task_groups.to_mut().push(TaskGroup { name: "db".into(), ..TaskGroup::default() });
     scene.register(spec);
     let second = scene.job(&key);
     assert_eq!((second.version, second.create_index), (1, first.create_index));
@@ -174,7 +174,7 @@ fn counts_and_resources_stay_where_asked() {
     let key = scene.register(spec);
     let mut spec = counted(service("web"), 1);
     spec.task_groups[0].tasks[0].resources.cpu_mhz = 100;
-    spec.task_groups.push(TaskGroup { name: "db".into(), count: 2, ..TaskGroup::default() });
+    spec.task_groups.to_mut().push(TaskGroup { name: "db".into(), count: 2, ..TaskGroup::default() });
     let command =
         RegisterJob { preserve_counts: true, preserve_resources: true, ..registration(spec.clone()) };
     scene.done(register(command));

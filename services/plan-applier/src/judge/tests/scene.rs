@@ -371,7 +371,7 @@ pub(super) fn job_spec(id: &str, kind: JobType) -> JobSpec {
         priority: 60,
         datacenters: vec!["dc*".into()],
         node_pool: "default".into(),
-        task_groups: vec![group],
+        task_groups: vec![group].into(),
         ..JobSpec::default()
     }
 }

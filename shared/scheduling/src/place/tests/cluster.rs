@@ -418,7 +418,7 @@ impl Cluster {
             datacenters: vec!["*".into()],
             node_pool: "default".into(),
             priority: self.priority,
-            task_groups: groups.collect(),
+            task_groups: groups.collect::<Vec<_>>().into(),
             ..JobSpec::default()
         };
         Job { spec: Arc::new(spec), create_index: Index(10), modify_index: Index(10), ..Job::default() }
@@ -439,7 +439,7 @@ impl Cluster {
             // Some allocations are of the same job.
             id: format!("other-{priority}-{cpu_mhz}-{memory_mb}").into(),
             priority,
-            task_groups: vec![group],
+            task_groups: vec![group].into(),
             ..JobSpec::default()
         };
         Some(Job { spec: Arc::new(spec), create_index: Index(5), ..Job::default() })

@@ -42,7 +42,10 @@ mod packed {
     use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<T: Serialize, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        list: &[T],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(&rmp_serde::to_vec_named(list).map_err(S::Error::custom)?)
     }
 

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 /// How far apart commits are under load.
-const APART: Duration = Duration::from_millis(4);
+const APART: Duration = Duration::from_millis(6);
 /// How many may come as fast as they can after a quiet time, so that what a user does on a quiet cluster never waits.
 const AT_ONCE: u32 = 8;
 

@@ -36,6 +36,8 @@ const LOADS_APART: Duration = Duration::from_secs(2);
 /// How long a replica must have been ahead of every head heard since to be taken for ahead of the log: change sets may
 /// overtake the announcement of those before them.
 const AHEAD_MIN: Duration = Duration::from_millis(2500);
+/// How long after an announcement the change sets may come that it speaks of: they are sent apart, and overtake each other.
+const ARRIVES_WITHIN: Duration = Duration::from_millis(50);
 /// How long a history that the log did not have is taken for that of a mistaken applier.
 const HISTORY_REFUTED_FOR: Duration = Duration::from_secs(5);
 
@@ -82,8 +84,17 @@ pub async fn follow(
     contact: Contact,
     stop: CancellationToken,
 ) {
-    let feed =
-        Feed { replica, log, contact, history: None, refuted: None, ahead: None, loaded: None, failures: 0 };
+    let feed = Feed {
+        replica,
+        log,
+        contact,
+        history: None,
+        refuted: None,
+        ahead: None,
+        behind: None,
+        loaded: None,
+        failures: 0,
+    };
     tokio::select! {
         () = stop.cancelled() => {}
         ended = feed.run(bus) => {
@@ -104,6 +115,8 @@ struct Feed<L> {
     refuted: Option<(HistoryId, Instant)>,
     /// An index of the replica's that no head heard since has reached, and since when.
     ahead: Option<(Index, Instant)>,
+    /// A head that the replica had not reached when it was announced, and by when it should have.
+    behind: Option<(Index, Instant)>,
     /// When the state was loaded last.
     loaded: Option<Instant>,
     /// How often in a row the log could not be read.
@@ -134,6 +147,13 @@ enum Unfit {
     Inconsistent(#[from] Inconsistent),
 }
 
+/// Waits until the time for a head to be reached is over.
+async fn overdue(behind: Option<(Index, Instant)>) -> Index {
+    let Some((target, at)) = behind else { return std::future::pending().await };
+    tokio::time::sleep_until(at.into()).await;
+    target
+}
+
 impl<L: Log> Feed<L> {
     async fn run(mut self, bus: Bus) -> Result<(), Error> {
         // Listening begins before loading, so that nothing is missed in between.
@@ -147,6 +167,7 @@ impl<L: Log> Feed<L> {
         self.load(Why::First).await;
         self.contact.set_loaded();
         loop {
+            let behind = self.behind;
             tokio::select! {
                 // A head is looked at only when nothing that it might speak of waits to be applied.
                 biased;
@@ -164,6 +185,13 @@ impl<L: Log> Feed<L> {
                     let heard = *head.borrow_and_update();
                     if let Some(heard) = heard {
                         self.compare(heard).await;
+                    }
+                }
+                target = overdue(behind) => {
+                    self.behind = None;
+                    if self.index() < target {
+                        GAPS.add(1);
+                        self.catch_up(Some(target)).await;
                     }
                 }
             }
@@ -210,9 +238,9 @@ impl<L: Log> Feed<L> {
             }
             Some(_) | None => self.ahead = (index > head.index).then_some((index, clock::monotonic())),
         }
-        if index < head.index {
-            GAPS.add(1);
-            self.catch_up(Some(head.index)).await;
+        let is_awaited = self.behind.is_some_and(|(target, _)| index < target);
+        if !is_awaited {
+            self.behind = (index < head.index).then(|| (head.index, clock::monotonic() + ARRIVES_WITHIN));
         }
     }
 
@@ -281,7 +309,7 @@ impl<L: Log> Feed<L> {
         let state = self.loaded().await;
         fail_point!("feed.loaded");
         self.loaded = Some(clock::monotonic());
-        self.ahead = None;
+        (self.ahead, self.behind) = (None, None);
         LOADS.add(1);
         let (index, history) = (state.index(), state.history());
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);

@@ -104,6 +104,9 @@ impl Server {
             ("idle_in_transaction_session_timeout", millis(limits.idle_in_transaction)),
             // That something is there already is what `if not exists` is for.
             ("client_min_messages", "warning".to_owned()),
+            // Of a table that grows the planner knows too little, and would spend a tenth of a second on machine code for a
+            // page that is read in one millisecond.
+            ("jit", "off".to_owned()),
         ]);
         let options = options.options(limits.settings.iter().copied());
         PgConnection::connect_with(&options).await.map_err(database("connect to the database"))

@@ -320,11 +320,12 @@ impl Benched {
         let (registrar, job) = (self.registrar(), idle(id, version));
         let asking = tokio::spawn(async move { registrar.try_register(&job).await });
         let is_there = |state: &State| state.job(&key).is_some_and(|job| job.version == version);
-        let changed = self.observer.until("the job has changed", is_there).await;
+        let observed = async { Ok(self.observer.until("the job has changed", is_there).await) };
+        let answered = async { asking.await.expect("it does not panic") };
+        let (changed, ()) = tokio::try_join!(observed, answered)
+            .unwrap_or_else(|refused: String| panic!("the job is refused: {refused}"));
         let is_done = |state: &State| state.evals_of_job(&key).all(|eval| eval.status.is_terminal());
         self.observer.until("it is at rest", is_done).await;
-        let refused = asking.await.expect("it does not panic");
-        assert_eq!(refused, Ok(()), "the job is refused");
         changed
     }
 

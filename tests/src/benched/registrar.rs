@@ -96,7 +96,8 @@ pub(super) fn service(id: &str, count: u64, kind: Kind) -> Value {
 
 /// A version of a batch job that runs nothing, and differs from every other version.
 pub(super) fn idle(id: &str, version: u64) -> Value {
-    let mut job = service(id, 0, Kind::Plain);
+    // Batch jobs may say nothing of updates.
+    let mut job = service(id, 0, Kind::Deployed);
     (job["Job"]["Type"], job["Job"]["Meta"]) = (json!("batch"), json!({ "version": version.to_string() }));
     job
 }

@@ -137,11 +137,15 @@ fn run(command: Command) -> ExitCode {
         Command::Scheduler(args) => process::run("scheduler", args.infra.telemetry.clone(), |process| {
             services::scheduler(process, args)
         }),
-        Command::PlanApplier(args) => process::run("plan-applier", args.infra.telemetry.clone(), |process| {
-            services::plan_applier(process, args)
-        }),
+        Command::PlanApplier(args) => {
+            process::run_on_all_cores("plan-applier", args.infra.telemetry.clone(), |process| {
+                services::plan_applier(process, args)
+            })
+        }
         Command::Agent(args) => agent_command::main(*args),
-        Command::Dev(args) => process::run("dev", args.telemetry.clone(), |process| dev::run(process, args)),
+        Command::Dev(args) => {
+            process::run_on_all_cores("dev", args.telemetry.clone(), |process| dev::run(process, args))
+        }
         Command::Executor(args) => agent::executor::main(&args),
         Command::SimNodes(args) => {
             process::run("sim-nodes", args.telemetry.clone(), |process| sim_nodes::run(process, args))

@@ -10,6 +10,7 @@ use bus::Bus;
 use model::{HistoryId, ProcessId};
 use state::{Replica, Scope, State};
 use store::Database;
+use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -119,18 +120,32 @@ fn outcome(ended: Result<(&'static str, anyhow::Result<()>), tokio::task::JoinEr
     result.with_context(|| format!("{name} failed"))
 }
 
-/// Runs a process that calls itself `name`: sets up logs and the runtime, and sees to it that signals end it.
+/// Runs a process that calls itself `name`: sets up logs and the runtime, and sees to it that signals end it. All of its tasks
+/// share one thread, between which nobody has to be woken; whatever computes for long has threads of its own.
 pub(crate) fn run<F: Future<Output = anyhow::Result<()>>>(
     name: &'static str,
     telemetry: telemetry::Args,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    let runtime = || {
-        tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .expect("the system has threads to give")
-    };
+    run_on(runtime::Builder::new_current_thread(), name, telemetry, main)
+}
+
+/// The same where tasks compute for long, or there are those of many services: as many threads as there are cores.
+pub(crate) fn run_on_all_cores<F: Future<Output = anyhow::Result<()>>>(
+    name: &'static str,
+    telemetry: telemetry::Args,
+    main: impl FnOnce(Process) -> F,
+) -> ExitCode {
+    run_on(runtime::Builder::new_multi_thread(), name, telemetry, main)
+}
+
+fn run_on<F: Future<Output = anyhow::Result<()>>>(
+    mut runtime: runtime::Builder,
+    name: &'static str,
+    telemetry: telemetry::Args,
+    main: impl FnOnce(Process) -> F,
+) -> ExitCode {
+    let runtime = move || runtime.enable_all().build().expect("the system has threads to give");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
         let _telemetry = match telemetry::init(&telemetry, name) {

@@ -27,8 +27,9 @@ use crate::remembered::{Known, Remembered};
 
 /// How long the applier waits after a failed write before it tries the next.
 const RETRY: Duration = Duration::from_millis(200);
-/// Commands of more bytes than these together may take milliseconds to judge.
-const SHORT_BYTES_MAX: usize = 32 << 10;
+/// Commands of more bytes than these together may take some milliseconds to judge. What comes together under load is a third
+/// of them.
+const SHORT_BYTES_MAX: usize = 128 << 10;
 /// The most senders of the same command that are answered; more of them repeat it anyway.
 const JOINED_MAX: usize = 16;
 
@@ -136,6 +137,7 @@ struct Asker<A> {
 #[derive(Debug)]
 struct Writing<A> {
     batch: Batch,
+    begun: Instant,
     /// The state once it is durable.
     after: Snapshot,
     questions: Vec<(Question, Asker<A>)>,
@@ -296,7 +298,7 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, after, questions, is_under_way: true });
+        self.writing = Some(Writing { batch, begun: now, after, questions, is_under_way: true });
         Some(write)
     }
 
@@ -354,6 +356,9 @@ impl<A> Applier<A> {
     fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Ended<A> {
         let Batch { rows, sets, replies, .. } = writing.batch;
         let after = writing.after;
+        if !rows.is_empty() {
+            self.pace.took(now.saturating_duration_since(writing.begun), now);
+        }
         for row in &rows {
             self.remembered.note(row.request_id, row.index, row.at);
         }

@@ -27,8 +27,9 @@ use crate::serve::{Request, Requests};
 /// How many change sets are applied at once, and make one step for those who follow the replica: what a long page brings
 /// they take in piece by piece.
 const APPLIED_AT_ONCE: usize = 256;
-/// Change sets of more bytes than these together take milliseconds, and are not decoded on a thread that others wait for.
-const DECODED_INLINE_BYTES_MAX: usize = 32 << 10;
+/// Change sets of more bytes than these together take some milliseconds, and are not decoded on a thread that others wait for.
+/// What is committed together under load takes a third of them: to hand that over costs more than others wait.
+const DECODED_INLINE_BYTES_MAX: usize = 128 << 10;
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// A state is loaded no more often than this.

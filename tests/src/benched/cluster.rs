@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 use model::JobKey;
 use model::alloc::GroupSummary;
 use model::job::JobStatus;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 use private_servers::{Nats, Postgres, PostgresOptions};
 use state::State;
 use telemetry::clock;
@@ -18,9 +21,10 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::http::Pool;
 use super::observer::Observer;
 use super::registrar::{Kind, Registrar, idle, service};
-use super::{PATIENCE, Placed, Streamed, Way, costs};
+use super::{PATIENCE, Placed, Rival, Streamed, Way, costs};
 use crate::harness;
 
 /// How long to wait before something that failed is tried again.
@@ -33,6 +37,21 @@ const SERVER: &str = "server";
 /// The services, each a process of its own.
 const SERVICES: [&str; 6] =
     ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
+
+impl Way {
+    /// The processes that the services are.
+    fn processes(self) -> &'static [&'static str] {
+        match self {
+            Self::OneProcess => &[SERVER],
+            Self::Many => &SERVICES,
+        }
+    }
+}
+
+/// The program that is measured: that which `BINARY` in the environment names, or this one.
+fn binary_of(usual: &str) -> String {
+    std::env::var("BINARY").unwrap_or_else(|_| usual.to_owned())
+}
 /// How many jobs are registered at once.
 const REGISTERING: usize = 32;
 
@@ -55,6 +74,8 @@ pub struct Benched {
     /// By the names of their processes.
     apis: BTreeMap<String, String>,
     client: reqwest::Client,
+    /// Connections to the APIs, over which jobs are registered.
+    pool: Pool,
     /// What processes that are started from now on find in their environment.
     settings: BTreeMap<String, String>,
     /// What each process says, since it was started last.
@@ -67,18 +88,28 @@ impl Benched {
     /// # Panics
     /// If they do not come up.
     pub async fn start_in(binary: &str, way: Way) -> Self {
-        match way {
-            Way::OneProcess => Self::start(binary, &[SERVER]).await,
-            Way::Many => Self::start(binary, &SERVICES).await,
-        }
+        Self::start(binary, way.processes()).await
     }
 
-    /// Starts a process of `binary` for each name ([`Self::spawn`]), the plan applier's first, and waits for the first API.
-    /// There are no nodes yet.
+    /// The same of whom this build is measured against.
+    ///
+    /// # Panics
+    /// If they do not come up.
+    pub async fn start_rival(rival: &Rival, binary: &str, way: Way) -> Self {
+        let binary = rival.binary.clone().unwrap_or_else(|| binary_of(binary));
+        Self::start_set(binary, &rival.settings, way.processes()).await
+    }
+
+    /// Starts a process of `binary`, or of that which `BINARY` in the environment names, for each name ([`Self::spawn`]), the
+    /// plan applier's first, and waits for the first API. There are no nodes yet.
     ///
     /// # Panics
     /// If it does not come up.
     pub async fn start(binary: &str, names: &[&str]) -> Self {
+        Self::start_set(binary_of(binary), &BTreeMap::new(), names).await
+    }
+
+    async fn start_set(binary: String, settings: &BTreeMap<String, String>, names: &[&str]) -> Self {
         let (postgres, nats) =
             tokio::try_join!(Postgres::temporary_with(PostgresOptions::default()), Nats::temporary())
                 .expect("the servers start");
@@ -88,11 +119,12 @@ impl Benched {
             postgres,
             observer,
             kind: Kind::default(),
-            binary: std::env::var("BINARY").unwrap_or_else(|_| binary.to_owned()),
+            binary,
             processes: BTreeMap::new(),
             apis: BTreeMap::new(),
             client: reqwest::Client::new(),
-            settings: BTreeMap::new(),
+            pool: Pool::default(),
+            settings: settings.clone(),
             logs: tempfile::tempdir().expect("there is room for temporary files"),
         };
         names.iter().for_each(|name| cluster.spawn(name));
@@ -234,6 +266,8 @@ impl Benched {
         command.stderr(File::create(self.log(name)).expect("there is room for logs"));
         command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
         command.envs(&self.settings);
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
         let child = command.stdin(Stdio::piped()).spawn().expect("the binary is there");
         self.processes.insert(name.to_owned(), child);
     }
@@ -256,7 +290,7 @@ impl Benched {
 
     /// Somebody who registers jobs, also beside others.
     pub fn registrar(&self) -> Registrar {
-        Registrar::new(self.client.clone(), self.apis.values().cloned().collect()).of(self.kind)
+        Registrar::new(self.pool.clone(), self.apis.values().cloned().collect()).of(self.kind)
     }
 
     /// Stops a job, and waits until all of it has ended.

@@ -2,6 +2,7 @@
 //! an answer than it must.
 
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -59,18 +60,26 @@ impl Connection {
     /// # Errors
     /// If nobody listens there.
     pub async fn open(url: &str) -> io::Result<Self> {
-        let host = url.trim_start_matches("http://").to_owned();
         let mut tried = 0;
-        let stream = loop {
+        loop {
             tried += 1;
-            match TcpStream::connect(&host).await {
-                Ok(stream) => break stream,
-                Err(error) if tried == TIMES => return Err(error),
-                Err(_) => tokio::time::sleep(AGAIN).await,
+            match Self::open_at_once(url).await {
+                Err(_) if tried < TIMES => tokio::time::sleep(AGAIN).await,
+                opened => return opened,
             }
-        };
+        }
+    }
+
+    async fn open_at_once(url: &str) -> io::Result<Self> {
+        let host = url.trim_start_matches("http://").to_owned();
+        let stream = TcpStream::connect(&host).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, host, accept: "", read: Vec::new() })
+    }
+
+    /// Whether the other side has closed it, or said something that nobody asked for.
+    fn is_over(&self) -> bool {
+        !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Takes compressed answers from now on, as browsers and clients in Go do unless they are told otherwise.
@@ -95,6 +104,17 @@ impl Connection {
     pub async fn send(&mut self, path: &str) -> io::Result<()> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{}\r\n", self.host, self.accept);
         self.stream.write_all(request.as_bytes()).await
+    }
+
+    /// Has something done, which is said in JSON.
+    async fn tell(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<Answer> {
+        let (host, length) = (&self.host, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n"
+        );
+        self.stream.write_all(&[head.as_bytes(), body].concat()).await?;
+        self.answer().await
     }
 
     /// Waits for an answer.
@@ -133,6 +153,48 @@ impl Connection {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(()),
         }
+    }
+}
+
+/// Connections that are kept for the next who has something to say. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pool(Arc<Mutex<Vec<(String, Connection)>>>);
+
+impl Pool {
+    /// Has something done at `http://host:port`, which is said in JSON.
+    ///
+    /// # Errors
+    /// If nobody is there, or the connection breaks; or `Ok(Err)`, the status and the reason why it is refused.
+    pub(super) async fn tell(
+        &self,
+        url: &str,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> io::Result<Result<(), (u16, String)>> {
+        let mut connection = match self.take(url) {
+            Some(connection) => connection,
+            None => Connection::open_at_once(url).await?,
+        };
+        let answer = connection.tell(method, path, body).await?;
+        let refused = (!(200..300).contains(&answer.status)).then(|| {
+            let text = &connection.read[connection.read.len() - answer.bytes..];
+            (answer.status, String::from_utf8_lossy(text).into_owned())
+        });
+        self.kept().push((url.to_owned(), connection));
+        Ok(refused.map_or(Ok(()), Err))
+    }
+
+    fn take(&self, url: &str) -> Option<Connection> {
+        let mut kept = self.kept();
+        kept.retain(|(to, connection)| to != url || !connection.is_over());
+        let newest = kept.iter().rposition(|(to, _)| to == url)?;
+        Some(kept.swap_remove(newest).1)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<(String, Connection)>> {
+        // Nothing is half done in there when somebody panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,10 @@
 //! What benchmarks share: a cluster of real processes that is measured (`cluster`) and who sees what becomes of it
 //! (`observer`), or somebody else's by its address (`remote`); jobs to register (`registrar`), readers (`http`, `waiting`),
-//! what processes cost (`costs`), and the tables in which all of it is printed (`table`).
+//! what processes cost (`costs`), how fast the machine is meanwhile (`cores`), and the tables in which all of it is printed
+//! (`table`).
 
 mod cluster;
+pub mod cores;
 pub mod costs;
 pub mod http;
 mod observer;
@@ -12,6 +14,7 @@ pub mod table;
 mod target;
 pub mod waiting;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,6 +57,29 @@ impl fmt::Display for Way {
         f.write_str(match self {
             Self::OneProcess => "all services in one process",
             Self::Many => "each service a process of its own",
+        })
+    }
+}
+
+/// Whom this build is measured against, in turns: machines are not the same from one minute to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rival {
+    /// Another program than this one.
+    pub binary: Option<String>,
+    /// What it finds in its environment besides.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Rival {
+    /// What `AGAINST` in the environment says: a program, settings as `NAME=value`, or both, parted by spaces.
+    pub fn wanted() -> Option<Self> {
+        let text = std::env::var("AGAINST").ok().filter(|text| !text.trim().is_empty())?;
+        let (settings, binaries): (Vec<_>, Vec<_>) =
+            text.split_whitespace().partition(|word| word.contains('='));
+        let settings = settings.into_iter().filter_map(|word| word.split_once('='));
+        Some(Self {
+            binary: binaries.first().map(|binary| (*binary).to_owned()),
+            settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         })
     }
 }

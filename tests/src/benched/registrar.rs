@@ -5,13 +5,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use super::http::Pool;
+
 /// How long to wait before something that failed is tried again.
 const RETRY: Duration = Duration::from_millis(10);
+/// Statuses from here on speak of the server and not of what it was asked.
+const SERVER_ERRORS: u16 = 500;
 
 /// Somebody who registers jobs, also beside others.
 #[derive(Debug, Clone)]
 pub struct Registrar {
-    client: reqwest::Client,
+    pool: Pool,
     apis: Vec<String>,
     kind: Kind,
 }
@@ -27,9 +31,9 @@ pub enum Kind {
 }
 
 impl Registrar {
-    /// Asks these APIs, each a URL, one after the other.
-    pub fn new(client: reqwest::Client, apis: Vec<String>) -> Self {
-        Self { client, apis, kind: Kind::default() }
+    /// Asks these APIs, each as `http://host:port`, one after the other.
+    pub(super) fn new(pool: Pool, apis: Vec<String>) -> Self {
+        Self { pool, apis, kind: Kind::default() }
     }
 
     /// The same, who registers jobs of a kind.
@@ -51,13 +55,12 @@ impl Registrar {
     /// # Errors
     /// Why one of them refuses it.
     pub async fn try_register(&self, job: &Value) -> Result<(), String> {
+        let body = job.to_string();
         for api in self.apis.iter().cycle() {
-            match self.client.put(format!("{api}/v1/jobs")).json(job).send().await {
-                Ok(answer) if answer.status().is_success() => break,
-                Ok(answer) if !answer.status().is_server_error() => {
-                    return Err(answer.text().await.unwrap_or_default());
-                }
-                Ok(_) | Err(_) => sleep(RETRY).await,
+            match self.pool.tell(api, "PUT", "/v1/jobs", body.as_bytes()).await {
+                Ok(Ok(())) => break,
+                Ok(Err((status, why))) if status < SERVER_ERRORS => return Err(why),
+                Ok(Err(_)) | Err(_) => sleep(RETRY).await,
             }
         }
         Ok(())
@@ -68,8 +71,9 @@ impl Registrar {
     /// # Panics
     /// If it is refused.
     pub async fn stop(&self, id: &str) {
-        let stopped = self.client.delete(format!("{}/v1/job/{id}", self.apis[0])).send().await;
-        stopped.and_then(reqwest::Response::error_for_status).expect("the job is stopped");
+        let stopped = self.pool.tell(&self.apis[0], "DELETE", &format!("/v1/job/{id}"), &[]).await;
+        let refused = stopped.expect("the API is there").err();
+        assert_eq!(refused, None, "the job is stopped");
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use telemetry::clock;
 use tokio::task::JoinSet;
 
+use super::http::Pool;
 use super::registrar::{Kind, Registrar, idle};
 use super::{PATIENCE, Placed, Streamed};
 
@@ -34,7 +35,7 @@ impl Remote {
         let api = std::env::var("ADDR").ok().filter(|address| !address.is_empty())?;
         let api = api.trim_end_matches('/').to_owned();
         let client = reqwest::Client::new();
-        let registrar = Registrar::new(client.clone(), vec![api.clone()]);
+        let registrar = Registrar::new(Pool::default(), vec![api.clone()]);
         let run = clock::now().0.unsigned_abs() / 1_000_000;
         Some(Self { api, client, registrar, run, begun: Arc::default() })
     }

@@ -114,7 +114,7 @@ pub fn percentile(mut times: Vec<Duration>, percent: usize) -> Vec<Duration> {
 }
 
 /// With as many digits as are of use.
-fn number(it: f64) -> String {
+pub(super) fn number(it: f64) -> String {
     match it.abs() {
         it if it >= 1_000.0 || it == it.trunc() => grouped(it),
         it if it >= 10.0 => format!("{it:.1}"),

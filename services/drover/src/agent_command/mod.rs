@@ -57,7 +57,7 @@ pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(),
 /// Runs it until it is to stop.
 pub(crate) fn main(mut args: Args) -> ExitCode {
     if args.config.is_empty() && !args.dev {
-        return process::run("agent", args.telemetry.clone(), |process| {
+        return process::run_on_all_cores("agent", args.telemetry.clone(), |process| {
             services::agent(process, args.bus, args.own)
         });
     }
@@ -74,7 +74,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         Ok((setup(&settings, dir, args.dev)?, temporary))
     });
     match setup.context("Error loading configuration") {
-        Ok((setup, temporary)) => process::run("agent", args.telemetry, async move |process| {
+        Ok((setup, temporary)) => process::run_on_all_cores("agent", args.telemetry, async move |process| {
             let ended = cluster::run(process, setup).await;
             drop(temporary);
             ended

@@ -37,6 +37,12 @@ const SERVER: &str = "server";
 /// The services, each a process of its own.
 const SERVICES: [&str; 6] =
     ["plan-applier", "eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
+/// How many jobs are registered at once.
+const REGISTERING: usize = 32;
+
+/// What processes log: faults, and when the state is loaded, in which words.
+const LOGS: &str = "warn,bus::feed=info";
+const LOADED: &str = "loaded the state";
 
 impl Way {
     /// The processes that the services are.
@@ -52,12 +58,6 @@ impl Way {
 fn binary_of(usual: &str) -> String {
     std::env::var("BINARY").unwrap_or_else(|_| usual.to_owned())
 }
-/// How many jobs are registered at once.
-const REGISTERING: usize = 32;
-
-/// What processes log: faults, and when the state is loaded, in which words.
-const LOGS: &str = "warn,bus::feed=info";
-const LOADED: &str = "loaded the state";
 
 /// A running cluster.
 pub struct Benched {
@@ -91,7 +91,7 @@ impl Benched {
         Self::start(binary, way.processes()).await
     }
 
-    /// The same of whom this build is measured against.
+    /// The same of a build or settings that these are measured against.
     ///
     /// # Panics
     /// If they do not come up.

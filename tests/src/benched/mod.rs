@@ -72,10 +72,14 @@ pub struct Rival {
 
 impl Rival {
     /// What `AGAINST` in the environment says: a program, settings as `NAME=value`, or both, parted by spaces.
+    ///
+    /// # Panics
+    /// If it names several programs.
     pub fn wanted() -> Option<Self> {
         let text = std::env::var("AGAINST").ok().filter(|text| !text.trim().is_empty())?;
         let (settings, binaries): (Vec<_>, Vec<_>) =
             text.split_whitespace().partition(|word| word.contains('='));
+        assert!(binaries.len() < 2, "AGAINST names one program, not {binaries:?}");
         let settings = settings.into_iter().filter_map(|word| word.split_once('='));
         Some(Self {
             binary: binaries.first().map(|binary| (*binary).to_owned()),

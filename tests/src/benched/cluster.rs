@@ -266,6 +266,7 @@ impl Benched {
         command.stderr(File::create(self.log(name)).expect("there is room for logs"));
         command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
         command.envs(&self.settings);
+        // It dies with the thread that spawns it, which for a benchmark is the main one.
         // SAFETY: between fork and exec only a system call is made.
         unsafe { command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGKILL)?)) };
         let child = command.stdin(Stdio::piped()).spawn().expect("the binary is there");

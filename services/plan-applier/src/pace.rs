@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-/// How far apart commits are under load, at least: at four milliseconds many small jobs took an eighth more processor time,
-/// and at eight they waited for commits while processors were idle.
-const APART_MIN: Duration = Duration::from_millis(6);
+/// How far apart commits are under load, at least: at three milliseconds many small jobs took more processor time, and at six
+/// they waited for commits while a tenth of it was idle.
+const APART_MIN: Duration = Duration::from_millis(4);
 /// How far apart at most.
 const APART_MAX: Duration = Duration::from_millis(12);
 /// In between, so many times as far apart as a commit takes. One that takes long says that processors or the disk have more to
 /// do than they can, and then gathering gains the most.
-const TIMES: f64 = 2.5;
+const TIMES: f64 = 2.0;
 /// The share of the last commit in how long one takes.
 const NEWEST: f64 = 0.125;
 /// How many may come as fast as they can after a quiet time, so that what a user does on a quiet cluster never waits.
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(pace.apart, APART_MIN, "one is not many");
         (0..100).for_each(|_| pace.took(Duration::from_millis(4), start));
         let apart = |pace: &Pace| pace.apart.as_micros().div_ceil(100);
-        assert_eq!(apart(&pace), 100);
+        assert_eq!(apart(&pace), 80);
         (0..100).for_each(|_| pace.took(Duration::from_secs(1), start));
         assert_eq!(pace.apart, APART_MAX, "however long");
 

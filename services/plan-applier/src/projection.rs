@@ -20,10 +20,12 @@ const RETRY: Duration = Duration::from_millis(500);
 /// How long change sets are gathered: what changes again meanwhile is written once, and what a job that was registered
 /// on a quiet cluster waits for is committed before its tables are written.
 const GATHER_MIN: Duration = Duration::from_millis(100);
-/// Under load nothing is written before so many times as long have passed as the last took to write…
+/// Under load so many times as long as the last took to write lie between the beginnings of two…
 const GATHER_TIMES: u32 = 8;
 /// …but no longer than this.
-const GATHER_MAX: Duration = Duration::from_secs(2);
+const GATHER_MAX: Duration = Duration::from_secs(3);
+/// What was gathered for a while is written over this share of that time, so that there is a rest for what takes longer.
+const WRITTEN_OVER: f64 = 0.75;
 /// Bytes of the log read at once by an applier that finds the tables behind.
 const PAGE_BYTES: usize = 8 << 20;
 /// How often it looks, without new change sets, whether the tables are still where it brought them: a database that
@@ -36,6 +38,17 @@ struct Backlog {
     sets: Vec<Arc<ChangeSet>>,
     /// The state at the last of them.
     after: Option<State>,
+    /// When the first of them came.
+    since: Option<Instant>,
+}
+
+/// What is to be written next.
+struct Taken {
+    sets: Vec<Arc<ChangeSet>>,
+    /// The state at the last of them.
+    after: State,
+    /// Over what time it is to be written.
+    over: Duration,
 }
 
 /// Where committed change sets are handed over.
@@ -60,6 +73,7 @@ impl Projection {
         let mut backlog = self.backlog();
         backlog.sets.extend(sets.iter().cloned());
         backlog.after = Some(State::clone(after));
+        backlog.since.get_or_insert_with(clock::monotonic);
         drop(backlog);
         self.grown.notify_one();
     }
@@ -79,14 +93,17 @@ impl Projection {
     }
 
     /// Waits for change sets, gathers what comes right after and until a moment, and takes all that there are.
-    async fn take(&self, earliest: Instant) -> (Vec<Arc<ChangeSet>>, State) {
+    async fn take(&self, earliest: Instant) -> Taken {
         loop {
             let grown = self.grown.notified();
             if self.backlog().after.is_some() {
                 tokio::time::sleep_until(earliest.max(clock::monotonic() + GATHER_MIN).into()).await;
-                let backlog = std::mem::take(&mut *self.backlog());
-                if let Some(after) = backlog.after {
-                    return (backlog.sets, after);
+                let Backlog { sets, after, since } = std::mem::take(&mut *self.backlog());
+                if let Some(after) = after {
+                    let gathered =
+                        since.map_or(Duration::ZERO, |since| clock::monotonic().duration_since(since));
+                    let over = gathered.min(GATHER_MAX).mul_f64(WRITTEN_OVER);
+                    return Taken { sets, after, over };
                 }
             }
             grown.await;
@@ -103,18 +120,19 @@ async fn run(projection: Arc<Projection>, database: Database, projector: Project
     let end = projection.end.clone();
     let tables = Tables { projection, database, projector };
     let work = async {
-        let mut at = State::clone(&at);
-        let mut sets = loop {
+        let sets = loop {
             match tables.behind(at.index()).await {
                 Ok(sets) => break sets,
                 Err(error) => wait_after(error).await?,
             }
         };
+        let mut taken = Taken { sets, after: State::clone(&at), over: Duration::ZERO };
         loop {
-            let (after, took) = tables.bring_to(sets, at).await?;
-            measure::projected(after.index(), after.at());
-            let earliest = clock::monotonic() + (took * GATHER_TIMES).min(GATHER_MAX);
-            (sets, at) = tables.next(after, earliest).await?;
+            let begun = clock::monotonic();
+            let at = tables.bring_to(taken).await?;
+            measure::projected(at.index(), at.at());
+            let took = clock::monotonic().duration_since(begun);
+            taken = tables.next(at, begun + (took * GATHER_TIMES).min(GATHER_MAX)).await?;
         }
     };
     tokio::select! {
@@ -135,17 +153,12 @@ struct Tables {
 }
 
 impl Tables {
-    /// Brings the tables to the last of `sets`, at which the state is `after`, or to a later one. Returns the state that
-    /// they are at, and how long it took to write it.
-    async fn bring_to(
-        &self,
-        mut sets: Vec<Arc<ChangeSet>>,
-        mut after: State,
-    ) -> Result<(State, Duration), Error> {
+    /// Brings the tables to what was taken, or to a later state. Returns the state that they are at.
+    async fn bring_to(&self, taken: Taken) -> Result<State, Error> {
+        let Taken { mut sets, mut after, over } = taken;
         loop {
-            let begun = clock::monotonic();
-            let Err(error) = self.projector.project(&sets, &after).await else {
-                return Ok((after, clock::monotonic().duration_since(begun)));
+            let Err(error) = self.projector.project(&sets, &after, over).await else {
+                return Ok(after);
             };
             let is_gap = matches!(error, Error::Gap { .. });
             wait_after(error).await?;
@@ -161,9 +174,8 @@ impl Tables {
         }
     }
 
-    /// Waits for something to bring to the tables, which are at `reached`, and takes it with what comes until a moment: change
-    /// sets, and the state after them.
-    async fn next(&self, reached: State, earliest: Instant) -> Result<(Vec<Arc<ChangeSet>>, State), Error> {
+    /// Waits for something to bring to the tables, which are at `reached`, and takes it with what comes until a moment.
+    async fn next(&self, reached: State, earliest: Instant) -> Result<Taken, Error> {
         loop {
             if let Ok(taken) = timeout(LOOK_EVERY, self.projection.take(earliest)).await {
                 return Ok(taken);
@@ -176,7 +188,7 @@ impl Tables {
                         lost = lost.len(),
                         "the database lost what was in the tables; filling them again from the log"
                     );
-                    return Ok((lost, reached));
+                    return Ok(Taken { sets: lost, after: reached, over: Duration::ZERO });
                 }
                 Err(error) => wait_after(error).await?,
             }

@@ -14,7 +14,7 @@ use state::State;
 use crate::error::{Error, commit, database};
 use crate::projection::{self, Projected};
 use crate::server::{Connections, Limits, Server};
-use crate::tables;
+use crate::tables::{self, Spread};
 use crate::touched::Touched;
 use crate::writer::AtomicEpoch;
 
@@ -66,7 +66,8 @@ impl Projector {
     }
 
     /// Brings the object tables to the last of `sets`, which follow on where they are; older ones are passed over.
-    /// `after` is the state at the last of them, and only the newest state of what they touch is written.
+    /// `after` is the state at the last of them, and only the newest state of what they touch is written, if it is much evenly
+    /// over that time.
     ///
     /// # Errors
     /// On [`Error::Deposed`] it is the next applier's business. On [`Error::Gap`] change sets are missing, which the log
@@ -74,13 +75,13 @@ impl Projector {
     ///
     /// # Panics
     /// If `after` is at another index than the last of `sets`.
-    pub async fn project(&self, sets: &[Arc<ChangeSet>], after: &State) -> Result<(), Error> {
+    pub async fn project(&self, sets: &[Arc<ChangeSet>], after: &State, over: Duration) -> Result<(), Error> {
         let Some(last) = sets.last() else { return Ok(()) };
         assert_eq!(after.index(), last.index, "objects are written as they are at the last change set");
         let epoch = self.epoch.get()?;
         let (sets, after) = (sets.to_vec(), after.clone());
         let work = self.connections.run("write the object tables", move |connection| {
-            async move { project(connection, epoch, &sets, &after).await }.boxed()
+            async move { project(connection, epoch, &sets, &after, over).await }.boxed()
         });
         work.await
     }
@@ -91,6 +92,7 @@ async fn project(
     epoch: Epoch,
     sets: &[Arc<ChangeSet>],
     after: &State,
+    over: Duration,
 ) -> Result<(), Error> {
     let mut transaction = connection.begin().await.map_err(database("begin a projection"))?;
     let before = projection::claim(&mut transaction, epoch).await?;
@@ -104,7 +106,8 @@ async fn project(
     }
     if !newer.is_empty() {
         let touched = Touched::by(newer.iter().copied());
-        tables::project(&mut transaction, &touched, before.index, after).await?;
+        let mut spread = Spread::over(over, &touched);
+        tables::project(&mut transaction, &touched, before.index, after, &mut spread).await?;
         fail_point!("projection.written");
         projection::advance(&mut transaction, Projected { index: after.index(), at: after.at() }).await?;
     }

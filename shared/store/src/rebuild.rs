@@ -16,7 +16,7 @@ use crate::log::{self, Tail};
 use crate::projection::{self, Projected};
 use crate::schema;
 use crate::server::{Limits, Server};
-use crate::tables;
+use crate::tables::{self, Spread};
 use crate::touched::Touched;
 
 /// Where the tables are built; whatever is in there goes.
@@ -104,7 +104,7 @@ async fn build(real: &mut PgConnection, scratch: &mut PgConnection, state: &mut 
         }
         let mut transaction = scratch.begin().await.map_err(database("begin to build tables"))?;
         let touched = Touched::by(sets.iter().map(|set| &**set));
-        tables::project(&mut transaction, &touched, before, state).await?;
+        tables::project(&mut transaction, &touched, before, state, &mut Spread::none()).await?;
         projection::advance(&mut transaction, Projected { index: state.index(), at: state.at() }).await?;
         transaction.commit().await.map_err(commit("build tables"))?;
     }

@@ -56,6 +56,11 @@ impl Touched {
         touched
     }
 
+    /// How many rows of the tables that grow with load are to be written.
+    pub(crate) fn rows(&self) -> usize {
+        self.job_versions.len() + self.summaries.len() + self.evals.len() + self.allocs.len()
+    }
+
     fn add(&mut self, change: &Change) {
         match change {
             Change::Job(job) => {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::copy::{Rows, copy};
 use super::shares::{self, ShareIds};
-use super::{chunks, column, decode, encode, int, sort_out};
+use super::{Spread, chunks, column, decode, encode, int, sort_out};
 use crate::error::{Error, database, unreadable};
 use crate::head;
 use crate::load::Loading;
@@ -79,6 +79,7 @@ pub(super) async fn project(
     touched: &Touched,
     before: Index,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     // A row that is more than a little changed is taken away, and is new then.
     let left = delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
@@ -88,9 +89,10 @@ pub(super) async fn project(
     };
     let (new, changed): (Vec<_>, Vec<_>) = present.into_iter().partition(is_new);
     let shares = shares::write(transaction, &new).await?;
-    insert(transaction, &new, &shares).await?;
+    insert(transaction, &new, &shares, spread).await?;
     for (allocs, bodies) in chunks(&changed, |alloc| encode(&Rest::of(*alloc))) {
         update(transaction, allocs, &bodies).await?;
+        spread.wrote(allocs.len()).await;
     }
     shares::delete_unused(transaction, &left).await
 }
@@ -116,6 +118,7 @@ async fn insert(
     transaction: &mut PgConnection,
     allocs: &[AllocRef<'_>],
     shares: &ShareIds,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     let statement = "copy allocs (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id,
         node_name, desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id, body)
@@ -132,7 +135,7 @@ async fn insert(
         rows.moment(alloc.create_time().0).moment(alloc.modify_time().0);
         rows.uuid(shares.of(*alloc)).encoded(&Rest::of(*alloc));
     };
-    let copied = copy(transaction, statement, 18, allocs, fill).await;
+    let copied = copy(transaction, statement, 18, allocs, fill, spread).await;
     copied.map_err(database("write new allocations"))
 }
 

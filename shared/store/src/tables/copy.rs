@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-use super::{CHUNK_BYTES, CHUNK_ROWS, text};
+use super::{CHUNK_BYTES, CHUNK_ROWS, Spread, text};
 
 /// What every COPY in binary form begins with: a signature, no flags, nothing further.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -31,19 +31,22 @@ pub(super) async fn copy<T>(
     columns: i16,
     items: &[T],
     fill: impl Fn(&mut Rows, &T),
+    spread: &mut Spread,
 ) -> Result<(), sqlx::Error> {
     let mut items = items.iter().peekable();
     while items.peek().is_some() {
         let mut copying = transaction.copy_in_raw(statement).await?;
         let mut rows = Rows { bytes: HEADER.to_vec() };
-        let mut sent = 0;
+        let (mut sent, mut waiting) = (0, 0);
         for item in items.by_ref().take(CHUNK_ROWS) {
             rows.bytes.extend(columns.to_be_bytes());
             fill(&mut rows, item);
+            waiting += 1;
             if rows.bytes.len() >= PIECE_BYTES {
                 sent += rows.bytes.len();
                 copying.send(&*rows.bytes).await?;
                 rows.bytes.clear();
+                spread.wrote(std::mem::take(&mut waiting)).await;
                 if sent >= CHUNK_BYTES {
                     break;
                 }
@@ -52,6 +55,7 @@ pub(super) async fn copy<T>(
         rows.bytes.extend(TRAILER.to_be_bytes());
         copying.send(&*rows.bytes).await?;
         copying.finish().await?;
+        spread.wrote(waiting).await;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnection;
 use state::State;
 use uuid::Uuid;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{Spread, chunks, column, decode, encode, int, sort_out, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -16,11 +16,13 @@ pub(super) async fn project(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     let (present, gone) = sort_out(&touched.evals, |id| after.eval(*id));
     let present: Vec<&Evaluation> = present.into_iter().map(AsRef::as_ref).collect();
     for (evals, bodies) in chunks(&present, encode) {
         upsert(transaction, evals, &bodies).await?;
+        spread.wrote(evals.len()).await;
     }
     if gone.is_empty() {
         return Ok(());

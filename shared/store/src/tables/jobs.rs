@@ -11,7 +11,7 @@ use model::{EvalId, Index, JobKey, JobVersionKey};
 use sqlx::postgres::PgConnection;
 use state::State;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{Spread, chunks, column, decode, encode, int, sort_out, text};
 use crate::error::{Error, database};
 use crate::head;
 use crate::load::Loading;
@@ -21,9 +21,10 @@ pub(super) async fn project(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
-    project_versions(transaction, touched, after).await?;
-    project_summaries(transaction, &touched.summaries, after).await?;
+    project_versions(transaction, touched, after, spread).await?;
+    project_summaries(transaction, &touched.summaries, after, spread).await?;
     project_plans(transaction, &touched.plans, after).await
 }
 
@@ -37,6 +38,7 @@ async fn project_versions(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     // A deletion takes versions that it does not name; what is there again is written below.
     delete_jobs(transaction, &touched.jobs_deleted.iter().collect::<Vec<_>>()).await?;
@@ -45,6 +47,7 @@ async fn project_versions(
     let present: Vec<&Job> = present.into_iter().map(AsRef::as_ref).collect();
     for (jobs, bodies) in chunks(&present, encode) {
         upsert_versions(transaction, jobs, &bodies).await?;
+        spread.wrote(jobs.len()).await;
     }
     Ok(())
 }
@@ -143,11 +146,13 @@ async fn project_summaries(
     transaction: &mut PgConnection,
     touched: &BTreeSet<JobKey>,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     let (present, gone) = sort_out(touched, |key| after.job_summary(key));
     let present: Vec<&JobSummary> = present.into_iter().map(AsRef::as_ref).collect();
     for (summaries, bodies) in chunks(&present, encode) {
         upsert_summaries(transaction, summaries, &bodies).await?;
+        spread.wrote(summaries.len()).await;
     }
     if gone.is_empty() {
         return Ok(());

@@ -11,6 +11,7 @@ mod jobs;
 mod nodes;
 mod settings;
 mod shares;
+mod spread;
 mod submissions;
 mod unblocked;
 mod volumes;
@@ -25,6 +26,8 @@ use crate::error::{Error, unreadable};
 use crate::load::Loading;
 use crate::touched::Touched;
 
+pub(crate) use spread::Spread;
+
 /// The most rows, and about the most bytes of bodies, that one statement writes. With more of them it is no faster, and both
 /// sides go to the system for the memory that they take.
 const CHUNK_ROWS: usize = 2_048;
@@ -36,14 +39,15 @@ pub(crate) async fn project(
     touched: &Touched,
     before: Index,
     after: &State,
+    spread: &mut Spread,
 ) -> Result<(), Error> {
     settings::project(transaction, touched, after).await?;
-    jobs::project(transaction, touched, after).await?;
+    jobs::project(transaction, touched, after, spread).await?;
     submissions::project(transaction, touched, after).await?;
     nodes::project(transaction, touched, after).await?;
-    evals::project(transaction, touched, after).await?;
+    evals::project(transaction, touched, after, spread).await?;
     deployments::project(transaction, touched, after).await?;
-    allocs::project(transaction, touched, before, after).await?;
+    allocs::project(transaction, touched, before, after, spread).await?;
     volumes::project(transaction, touched, after).await?;
     unblocked::project(transaction, touched, after).await
 }

@@ -81,12 +81,12 @@ async fn what_cannot_be_projected_is_done_again() {
     let sets = crate::history::history();
     let state = crate::scene::applied(&sets);
     break_table(&mut hands, "allocs", "53100").await;
-    let error = scene.projector.project(&sets, &state).await.unwrap_err();
+    let error = scene.projector.project(&sets, &state, Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, Error::Database { .. }), "{error:?}");
     nothing_is_left_open(&mut hands).await;
     assert_eq!(hands.ask("select count(*) from jobs").await, 0, "all or nothing");
     mend_table(&mut hands, "allocs").await;
-    scene.projector.project(&sets, &state).await.unwrap();
+    scene.projector.project(&sets, &state, Duration::ZERO).await.unwrap();
     assert_eq!(scene.projector.projected().await.unwrap(), state.index());
 }
 

@@ -1,6 +1,7 @@
 //! Transactions that somebody forgot, or that a long dump needs: they delay trimming, and nothing else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{Index, Nanos};
 use state::{Scope, State};
@@ -31,7 +32,7 @@ async fn goes_on(scene: &Scene, state: &mut State) {
     let set = placements_of(state.index().0 + 1);
     state.apply(&set).unwrap();
     scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(&set)]).await.unwrap();
-    scene.projector.project(&[Arc::clone(&set)], state).await.unwrap();
+    scene.projector.project(&[Arc::clone(&set)], state, Duration::ZERO).await.unwrap();
     if let Err(error) = scene.writer.look_after_log(set.at + Nanos::from_hours(1)).await {
         assert!(error.is_busy(), "{error}");
     }
@@ -112,7 +113,7 @@ async fn a_load_whose_log_is_trimmed_meanwhile_begins_again() {
     let database = scene.database.clone();
     let load = tokio::spawn(async move { database.load(Scope::ALL).await });
     hands.waiting("drover load", "relation").await;
-    scene.projector.project(&sets, &state).await.unwrap();
+    scene.projector.project(&sets, &state, Duration::ZERO).await.unwrap();
     scene.writer.look_after_log(sets[1].at + Nanos::from_hours(1)).await.unwrap();
     assert_eq!(hands.ask("select count(*) from changes").await, 0);
     other.run("commit").await;

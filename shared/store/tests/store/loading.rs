@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::Index;
 use model::change::ChangeSet;
@@ -37,7 +38,7 @@ async fn a_load_during_commits_and_projections_is_the_state_of_one_moment() {
                 writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
                 pending.push(Arc::clone(set));
                 if pending.len() == 3 {
-                    projector.project(&pending, after).await.unwrap();
+                    projector.project(&pending, after, Duration::ZERO).await.unwrap();
                     pending.clear();
                 }
             }

@@ -1,6 +1,7 @@
 //! The log: reading on from an index, what was trimmed, and the parts that it consists of.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::change::ChangeSet;
 use model::{Index, Nanos, Timestamp};
@@ -52,7 +53,11 @@ async fn three_parts() -> Scene {
         let last = *sets.end();
         let sets = empty_sets(sets);
         commit(&scene, &sets).await;
-        scene.projector.project(&sets, &crate::scene::applied(&empty_sets(1..=last))).await.unwrap();
+        scene
+            .projector
+            .project(&sets, &crate::scene::applied(&empty_sets(1..=last)), Duration::ZERO)
+            .await
+            .unwrap();
         let mut hands = scene.hands().await;
         assert_eq!(hands.ask(&format!("select count(*) from changes_{part}")).await, sets.len() as i64);
         if part < 2 {
@@ -120,7 +125,7 @@ async fn a_log_that_is_too_large_goes_back_ten_minutes_and_then_is_full() {
     // The tables do not have them yet.
     assert!(look_after(&scene, 3, 10).await.is_full);
     let sets = empty_sets(1..=3);
-    scene.projector.project(&sets, &crate::scene::applied(&sets)).await.unwrap();
+    scene.projector.project(&sets, &crate::scene::applied(&sets), Duration::ZERO).await.unwrap();
     assert!(look_after(&scene, 1, 9).await.is_full);
     assert!(!look_after(&scene, 3, 10).await.is_full);
     assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await && !is_trimmed(&scene, 3).await);
@@ -169,7 +174,7 @@ async fn parts_go_while_commits_and_reads_go_on() {
             let set = empty(index);
             state.apply(&set).unwrap();
             writer.commit(Index(index - 1), vec![LogRow::new(&set)]).await.unwrap();
-            projector.project(&[set], &state).await.unwrap();
+            projector.project(&[set], &state, Duration::ZERO).await.unwrap();
         }
     });
     let database = scene.database.clone();

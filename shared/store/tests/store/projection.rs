@@ -1,6 +1,7 @@
 //! The projection: the object tables say what the log says, whenever it ran and however often.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::Index;
 use model::change::ChangeSet;
@@ -21,7 +22,7 @@ async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
         pending.push(Arc::clone(set));
         let state = applied(&sets[..=place]);
         if projects_at(place) {
-            scene.projector.project(&pending, &state).await.unwrap();
+            scene.projector.project(&pending, &state, Duration::ZERO).await.unwrap();
             pending.clear();
         }
         let loaded = scene.database.load(Scope::ALL).await.unwrap();
@@ -55,11 +56,11 @@ async fn what_was_projected_is_passed_over_and_what_is_missing_is_noticed() {
     let scene = Scene::new().await;
     let sets = history();
     let (some, all) = (applied(&sets[..5]), applied(&sets));
-    scene.projector.project(&sets[..5], &some).await.unwrap();
-    let error = scene.projector.project(&sets[6..], &all).await.unwrap_err();
+    scene.projector.project(&sets[..5], &some, Duration::ZERO).await.unwrap();
+    let error = scene.projector.project(&sets[6..], &all, Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, Error::Gap { after: Index(5) }), "{error}");
-    scene.projector.project(&sets[..5], &some).await.unwrap();
-    scene.projector.project(&sets, &all).await.unwrap();
+    scene.projector.project(&sets[..5], &some, Duration::ZERO).await.unwrap();
+    scene.projector.project(&sets, &all, Duration::ZERO).await.unwrap();
     assert_eq!(scene.projector.projected().await.unwrap(), all.index());
 }
 
@@ -71,14 +72,14 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     for set in &sets {
         scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
     }
-    scene.projector.project(&sets[..9], &applied(&sets[..9])).await.unwrap();
+    scene.projector.project(&sets[..9], &applied(&sets[..9]), Duration::ZERO).await.unwrap();
 
     // Stopped in the middle: some rows are written already, but not the allocations.
     let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
     other.run("begin; lock table allocs in exclusive mode").await;
     let projection = tokio::spawn({
         let (projector, sets, state) = (scene.projector.clone(), sets.clone(), state.clone());
-        async move { projector.project(&sets, &state).await }
+        async move { projector.project(&sets, &state, Duration::ZERO).await }
     });
     let pid = hands.waiting("drover projection", "relation").await;
     hands.end_session(pid).await;
@@ -90,8 +91,8 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     taken(next.take(SECOND, true).await.unwrap());
     let projector = next.projector();
     assert_eq!(projector.projected().await.unwrap(), Index(9));
-    projector.project(&sets[9..], &state).await.unwrap();
-    let error = scene.projector.project(&sets[9..], &state).await.unwrap_err();
+    projector.project(&sets[9..], &state, Duration::ZERO).await.unwrap();
+    let error = scene.projector.project(&sets[9..], &state, Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, Error::Deposed { .. }), "{error}");
     let loaded = scene.database.load(Scope::ALL).await.unwrap();
     assert_eq!((loaded.projected, loaded.head.index), (state.index(), state.index()));
@@ -148,10 +149,10 @@ async fn a_share_goes_with_its_last_allocation() {
     let mut hands = scene.hands().await;
     let miscounted = "select count(*) from alloc_shares
         where allocs = 0 or allocs <> (select count(*) from allocs where share_id = alloc_shares.id)";
-    scene.projector.project(&sets[..10], &applied(&sets[..10])).await.unwrap();
+    scene.projector.project(&sets[..10], &applied(&sets[..10]), Duration::ZERO).await.unwrap();
     assert_eq!(hands.ask(miscounted).await, 0);
     hands.run("create table before as select id from alloc_shares").await;
-    scene.projector.project(&sets[10..], &applied(&sets)).await.unwrap();
+    scene.projector.project(&sets[10..], &applied(&sets), Duration::ZERO).await.unwrap();
     assert_eq!(hands.ask(miscounted).await, 0);
     let gone = "select count(*) from before where id not in (select id from alloc_shares)";
     assert!(hands.ask(gone).await > 0, "some shares lose their allocations in this history");

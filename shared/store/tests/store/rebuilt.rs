@@ -1,6 +1,7 @@
 //! The object tables are what the log says, to the last row: built anew, they are the same.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::Index;
 use model::change::ChangeSet;
@@ -25,7 +26,7 @@ async fn project_by_chance(scene: &Scene, sets: &[Arc<ChangeSet>], seed: usize) 
         state.apply(set).unwrap();
         pending.push(Arc::clone(set));
         if (place * place + seed).is_multiple_of(5) || place + 1 == sets.len() {
-            scene.projector.project(&pending, &state).await.unwrap();
+            scene.projector.project(&pending, &state, Duration::ZERO).await.unwrap();
             pending.clear();
         }
     }
@@ -69,7 +70,7 @@ async fn only_what_is_projected_is_compared() {
     let rows = sets[9..].iter().map(|set| LogRow::new(set)).collect();
     scene.writer.commit(Index(9), rows).await.unwrap();
     assert_eq!(differences(&scene).await, [""; 0]);
-    scene.projector.project(&sets[9..], &applied(&sets)).await.unwrap();
+    scene.projector.project(&sets[9..], &applied(&sets), Duration::ZERO).await.unwrap();
     scene.hands().await.run("delete from changes where index < 3").await;
     let error = store::compare_with_log(&scene.args).await.unwrap_err();
     assert!(matches!(error, Error::Gap { after: Index::ZERO }), "{error}");

@@ -66,7 +66,7 @@ impl Scene {
         for set in sets {
             self.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
         }
-        self.projector.project(sets, &after).await.unwrap();
+        self.projector.project(sets, &after, Duration::ZERO).await.unwrap();
         after
     }
 }

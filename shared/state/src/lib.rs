@@ -10,6 +10,7 @@ mod apply;
 pub mod btree;
 pub mod chunked;
 mod error;
+mod filed;
 mod follow;
 mod jobs;
 mod names;

@@ -17,6 +17,7 @@ use model::{
 
 use crate::allocs::{AllocRef, AllocTable};
 use crate::btree::BTree;
+use crate::filed::Filed;
 use crate::jobs::JobTable;
 use crate::names::Names;
 use crate::nodes::{Expected, NodePage, NodeRef, NodeTable};
@@ -96,11 +97,11 @@ pub struct State {
     pub(crate) jobs: JobTable,
     pub(crate) allocs: AllocTable,
     pub(crate) nodes: NodeTable,
-    pub(crate) evals: BTree<EvalId, Arc<Evaluation>>,
+    pub(crate) evals: Filed<EvalId, Arc<Evaluation>>,
     pub(crate) evals_by_job: BTree<(JobKey, EvalId), ()>,
     pub(crate) live_evals_by_job: BTree<(JobKey, EvalId), ()>,
     pub(crate) evals_by_creation: BTree<(Index, EvalId), ()>,
-    pub(crate) deployments: BTree<DeploymentId, Arc<Deployment>>,
+    pub(crate) deployments: Filed<DeploymentId, Arc<Deployment>>,
     pub(crate) deployments_by_job: BTree<(JobKey, DeploymentId), ()>,
     pub(crate) deployments_by_creation: BTree<(Index, DeploymentId), ()>,
     /// The last indexes at which each job's versions, evaluations and deployments changed.
@@ -304,7 +305,7 @@ impl State {
         range: impl RangeBounds<EvalId>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Evaluation>> {
         self.reads(Table::Evals);
-        self.evals.range(range).map(|(_, eval)| eval)
+        self.evals.range(range)
     }
 
     /// A job's evaluations by id.
@@ -425,7 +426,7 @@ impl State {
         range: impl RangeBounds<DeploymentId>,
     ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
         self.reads(Table::Deployments);
-        self.deployments.range(range).map(|(_, deployment)| deployment)
+        self.deployments.range(range)
     }
 
     /// Deployments in the order of their creation, and by id where that is the same.

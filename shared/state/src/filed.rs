@@ -7,13 +7,13 @@
 
 use std::ops::RangeBounds;
 
-use crate::btree::BTree;
 use crate::chunked::Chunked;
+use crate::layered::Layered;
 
 /// A map whose clones cost a few reference counts and keep what they saw.
 #[derive(Debug, Clone)]
 pub(crate) struct Filed<K: Ord + Clone, V: Clone> {
-    places: BTree<K, u32>,
+    places: Layered<K, u32>,
     entries: Chunked<Place<V>>,
     /// The first free place.
     free: Option<u32>,
@@ -77,7 +77,7 @@ impl<K: Ord + Clone, V: Clone> Filed<K, V> {
 
     /// The values with keys in `range`, in order.
     pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl DoubleEndedIterator<Item = &V> {
-        self.places.range(range).map(|(_, place)| self.at(*place))
+        self.places.range(range).map(|place| self.at(*place))
     }
 
     fn at(&self, place: u32) -> &V {
@@ -95,7 +95,7 @@ impl<K: Ord + Clone, V: Clone> Filed<K, V> {
 
 impl<K: Ord + Clone, V: Clone> Default for Filed<K, V> {
     fn default() -> Self {
-        Self { places: BTree::default(), entries: Chunked::default(), free: None }
+        Self { places: Layered::default(), entries: Chunked::default(), free: None }
     }
 }
 

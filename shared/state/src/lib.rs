@@ -13,6 +13,7 @@ mod error;
 mod filed;
 mod follow;
 mod jobs;
+mod layered;
 mod names;
 mod nodes;
 mod replica;

@@ -6,11 +6,12 @@ use std::ops::RangeBounds;
 use model::{AllocId, Index};
 
 use crate::btree::BTree;
+use crate::layered::Layered;
 
 /// Rows by id, and for those who list them in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AllocIndex {
-    by_plan: BTree<InPlanOrder, u32>,
+    by_plan: Layered<InPlanOrder, u32>,
     /// `None` where nobody asks for lists.
     lists: Option<Lists>,
 }
@@ -37,13 +38,13 @@ impl PartialOrd for InPlanOrder {
 /// The orders in which the API gives lists.
 #[derive(Debug, Clone, Default)]
 struct Lists {
-    by_id: BTree<AllocId, u32>,
+    by_id: Layered<AllocId, u32>,
     by_creation: BTree<(Index, AllocId), u32>,
 }
 
 impl AllocIndex {
     pub(super) fn new(with_lists: bool) -> Self {
-        Self { by_plan: BTree::new(), lists: with_lists.then(Lists::default) }
+        Self { by_plan: Layered::default(), lists: with_lists.then(Lists::default) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -61,9 +62,8 @@ impl AllocIndex {
 
     /// Those whose ids lie in a range, by id; none without lists.
     pub(super) fn range(&self, range: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = u32> {
-        self.lists.iter().flat_map(move |lists| {
-            lists.by_id.range((range.start_bound(), range.end_bound())).map(|(_, slot)| *slot)
-        })
+        let range = (range.start_bound().cloned(), range.end_bound().cloned());
+        self.lists.iter().flat_map(move |lists| lists.by_id.range(range).copied())
     }
 
     /// In the order of their creation, and by id where that is the same; none without lists.

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How far apart commits are under load, at least: at three milliseconds many small jobs took more processor time, and at six
-/// they waited for commits while a tenth of it was idle.
+/// How far apart commits are under load, at least: at three milliseconds no more small jobs were placed, and at six they waited
+/// for commits while a tenth of the processors was idle.
 const APART_MIN: Duration = Duration::from_millis(4);
 /// How far apart at most.
 const APART_MAX: Duration = Duration::from_millis(12);

@@ -105,7 +105,22 @@ async fn until_in_tables(cluster: &Benched, allocs: u64) {
     while cluster.sql(&has) != ["t"] {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    assert_eq!(cluster.sql("select count(*) from allocs"), [allocs.to_string()], "all are in the tables");
+    let found = cluster.sql("select count(*) from allocs");
+    if found != [allocs.to_string()] {
+        // Nodes that were taken for dead have their work replaced.
+        let allocs_by = cluster.sql(
+            "select concat_ws(' ', desired_status, client_status, count(*)) from allocs
+            group by desired_status, client_status",
+        );
+        let nodes_by = cluster.sql("select concat_ws(' ', status, count(*)) from nodes group by status");
+        let evals_by = cluster.sql(
+            "select concat_ws(' ', triggered_by, status, count(*)) from evals group by triggered_by, status",
+        );
+        panic!(
+            "{allocs} allocations should be in the tables, there are {found:?}: {allocs_by:?}; nodes {nodes_by:?}; \
+            evaluations {evals_by:?}"
+        );
+    }
 }
 
 fn runs(state: &State, job: &model::JobKey) -> u64 {

@@ -16,6 +16,7 @@ mod jobs;
 mod layered;
 mod names;
 mod nodes;
+mod places;
 mod replica;
 mod rollout;
 mod scope;

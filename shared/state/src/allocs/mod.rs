@@ -20,26 +20,17 @@ pub(crate) use row::{AllocRow, Shared};
 pub use view::AllocRef;
 
 use crate::btree::BTree;
-use crate::chunked::Chunked;
 use crate::error::Inconsistent;
 use crate::nodes::{Footprint, NodeTable, Special};
+use crate::places::Places;
 use crate::stamp::Stamp;
 
 use index::AllocIndex;
 use of_job::OfJob;
 
-/// A row of the table.
-#[derive(Debug, Clone)]
-enum Slot {
-    Used(AllocRow),
-    /// Nothing; the number of the next such row.
-    Free(Option<u32>),
-}
-
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AllocTable {
-    slots: Chunked<Slot>,
-    free: Option<u32>,
+    slots: Places<AllocRow>,
     index: AllocIndex,
     by_job: BTree<JobKey, OfJob>,
 }
@@ -72,10 +63,7 @@ impl AllocTable {
     }
 
     pub(crate) fn row(&self, slot: u32) -> &AllocRow {
-        match &self.slots[slot as usize] {
-            Slot::Used(row) => row,
-            Slot::Free(_) => unreachable!("an index leads to a row in use"),
-        }
+        &self.slots[slot]
     }
 
     /// Rows of a job's allocations, in no order that means anything.
@@ -185,9 +173,7 @@ impl AllocTable {
         let mut tally = Tally::default();
         for (place, id) in change.ids.0.iter().enumerate() {
             let slot = self.slot(*id).ok_or(Inconsistent::NoAlloc(*id))?;
-            let Some(Slot::Used(row)) = self.slots.get_mut(slot as usize) else {
-                unreachable!("an index leads to a row in use")
-            };
+            let row = self.slots.get_mut(slot);
             if let Some(shared) = &shared
                 && shared.common.job.job != row.shared.common.job.job
             {
@@ -228,11 +214,7 @@ impl AllocTable {
         let mut by_job: BTreeMap<JobKey, Vec<(u32, AllocRow)>> = BTreeMap::new();
         let mut by_node: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for slot in slots {
-            let freed = Slot::Free(self.free.replace(slot));
-            let place = self.slots.get_mut(slot as usize).expect("an index leads to a row");
-            let Slot::Used(row) = std::mem::replace(place, freed) else {
-                unreachable!("an index leads to a row in use")
-            };
+            let row = self.slots.take(slot);
             nodes.recount(row.node, row.footprint(), Footprint::default());
             created.push((row.create_index, row.id));
             by_node.entry(row.node).or_default().push(slot);
@@ -255,10 +237,7 @@ impl AllocTable {
 
     /// What the table has on the heap, in bytes, less what its rows share and the lists that rare parts hold.
     pub(crate) fn heap_bytes(&self) -> usize {
-        let rows = self.slots.iter().map(|slot| match slot {
-            Slot::Used(row) => row.heap_bytes(),
-            Slot::Free(_) => 0,
-        });
+        let rows = self.slots.iter().map(AllocRow::heap_bytes);
         let by_job: usize = self.by_job.values().map(|of_job| of_job.slots.heap_bytes()).sum();
         self.slots.heap_bytes()
             + rows.sum::<usize>()
@@ -269,20 +248,9 @@ impl AllocTable {
 
     /// Puts a row on its node; how it is found is [`Self::enlist`]'s business.
     fn insert(&mut self, row: AllocRow, nodes: &mut NodeTable) -> u32 {
-        let slot = self.free.unwrap_or_else(|| self.slots.len() as u32);
+        let slot = self.slots.insert(row);
+        let row = &self.slots[slot];
         nodes.attach(row.node, slot, row.footprint());
-        match self.free {
-            Some(_) => {
-                let place = self.slots.get_mut(slot as usize).expect("the list holds rows");
-                let Slot::Free(next) = std::mem::replace(place, Slot::Used(row)) else {
-                    unreachable!("the list holds free rows")
-                };
-                self.free = next;
-            }
-            None => {
-                self.slots.push(Slot::Used(row));
-            }
-        }
         slot
     }
 
@@ -300,9 +268,7 @@ impl AllocTable {
 
     fn succeed(&mut self, previous: AllocId, next: AllocId, stamp: Stamp) {
         let Some(slot) = self.slot(previous) else { return };
-        if let Some(Slot::Used(row)) = self.slots.get_mut(slot as usize) {
-            row.succeed(next, stamp);
-        }
+        self.slots.get_mut(slot).succeed(next, stamp);
     }
 
     fn join_job(&mut self, shared: &Shared, slots: Vec<u32>, live: u32, stamp: Stamp) {

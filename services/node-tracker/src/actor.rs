@@ -184,8 +184,9 @@ impl NodeTracker {
     fn look(&mut self) {
         let now = clock::now();
         // The lease may be had again before heartbeats are heard again: they come over another connection.
-        let unheard = i64::try_from(self.hearing.deaf_for().as_nanos()).unwrap_or(i64::MAX);
-        self.heartbeats.look(now, Nanos(unheard));
+        let unheard = self.hearing.deaf_for();
+        measure::unheard(unheard);
+        self.heartbeats.look(now, Nanos(i64::try_from(unheard.as_nanos()).unwrap_or(i64::MAX)));
         let Some(missed) = &self.missed else { return };
         measure::timers(self.heartbeats.len());
         // While the applier is told of others, these wait for the next look.

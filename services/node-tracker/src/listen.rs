@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::Addr;
-use bus::{Request, Requests};
+use bus::{GatheredRequests, Request};
 use model::NodeId;
 use state::{Replica, Snapshot};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use crate::serve::Server;
 
 /// Passes heartbeats on to the server, which there is while this process is the active one.
 pub(crate) async fn hear(
-    mut heartbeats: Requests,
+    mut heartbeats: GatheredRequests,
     active: watch::Receiver<Option<Server>>,
     standby: Standby,
 ) {

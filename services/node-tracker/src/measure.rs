@@ -1,8 +1,11 @@
 //! What the tracker counts.
 
+use std::time::Duration;
+
 use telemetry::metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 static TIMERS: Gauge = gauge("drover.tracker.heartbeat.timers");
+static UNHEARD: Gauge = gauge("drover.tracker.heartbeats.unheard");
 static BEATS: Counter = counter("drover.tracker.heartbeats");
 static OVERHEARD: Counter = counter("drover.tracker.heartbeats.overheard");
 static MISSED: Counter = counter("drover.tracker.nodes.missed");
@@ -13,6 +16,11 @@ static WAKES: Counter = counter("drover.tracker.wakes");
 /// How many nodes have a timer (N-4.5).
 pub(crate) fn timers(count: usize) {
     TIMERS.set(count as f64);
+}
+
+/// For how many seconds heartbeats may wait that are not dealt with yet.
+pub(crate) fn unheard(length: Duration) {
+    UNHEARD.set(length.as_secs_f64());
 }
 
 /// Nodes were heard of.

@@ -74,6 +74,8 @@ impl Server {
     }
 
     /// Nodes are there, and those that are not ready ask to be (N-3). Only these take a command, and wait for it.
+    ///
+    /// A node is there also if this process was too late to answer it: it was not the node that was silent.
     pub(crate) async fn heartbeats(&self, requests: Vec<Request>) {
         let snapshot = self.replica.snapshot();
         let (mut ready, mut nodes) = (Vec::new(), Vec::new());
@@ -84,6 +86,8 @@ impl Server {
                     ready.push(request);
                     nodes.push(beat.id);
                 }
+                // It asks again.
+                Ok(_) if !request.is_waited_for() => {}
                 Ok(NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected) => {
                     let permit = Arc::clone(&self.asking_to_be_ready).acquire_owned().await;
                     let server = self.clone();

@@ -8,6 +8,7 @@ use bus::Bus;
 use model::change::Change;
 use model::{AllocId, NodeId};
 use state::{Followed, Follower, NodeRef, State, Step};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
@@ -18,32 +19,41 @@ use crate::work::{Shares, news};
 
 /// After agents were woken, what changes for so long is told together: the fullest nodes get allocations with every plan.
 const PACE: Duration = Duration::from_millis(20);
+/// How many agents are woken before others on this thread have their turn: heartbeats are not to wait for all of them.
+const TURN: usize = 64;
 
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
-        let woken: Vec<(NodeId, Wake)> = match follower.next_all().await {
+        let followed = follower.next_all().await;
+        let wakes: Box<dyn Iterator<Item = (NodeId, Wake)> + Send> = match &followed {
             // Nobody knows what changed, or whom the tracker before this one did not reach.
             Followed::Reset(state) => {
-                let work_index =
-                    |node: NodeRef<'_>| WorkIndex { history: state.history(), index: node.work_index() };
-                let wake = |node: NodeRef<'_>| (node.id(), Wake { work_index: work_index(node), news: None });
-                state.nodes().map(wake).collect()
+                let history = state.history();
+                let wake = move |node: NodeRef<'_>| {
+                    let work_index = WorkIndex { history, index: node.work_index() };
+                    (node.id(), Wake { work_index, news: None })
+                };
+                Box::new(state.nodes().map(wake))
             }
-            Followed::Step(step) => wakes(&step),
+            Followed::Step(step) => Box::new(wakes(step)),
         };
-        if woken.is_empty() {
-            continue;
-        }
-        measure::woken(woken.len());
-        for (node, mut wake) in woken {
+        let mut woken = 0;
+        for (node, mut wake) in wakes {
             if let Some(news) = &mut wake.news {
                 hand_out::trace(&mut news.changed, node);
             }
             // Not sent is as good as lost.
             let _ = bus.publish(Subject::AgentWake(node), &wake).await;
+            woken += 1;
+            if woken % TURN == 0 {
+                yield_now().await;
+            }
         }
-        sleep(PACE).await;
+        if woken > 0 {
+            measure::woken(woken);
+            sleep(PACE).await;
+        }
     }
 }
 
@@ -54,11 +64,11 @@ struct Changed {
     gone: BTreeSet<AllocId>,
 }
 
-/// Whom a step wakes, and what each is told.
-fn wakes(step: &Step) -> Vec<(NodeId, Wake)> {
+/// Whom a step wakes, and what each is told; that is worked out when its turn comes.
+fn wakes(step: &Step) -> impl Iterator<Item = (NodeId, Wake)> {
     let mut shares = Shares::default();
-    let wake = |(node, changed)| (node, told(step, node, changed, &mut shares));
-    nodes_with_news(step).into_iter().map(wake).collect()
+    let wake = move |(node, changed)| (node, told(step, node, changed, &mut shares));
+    nodes_with_news(step).into_iter().map(wake)
 }
 
 /// What a node is told of what has changed.
@@ -149,7 +159,7 @@ mod tests {
             let changed = news.changed.allocs.iter().map(|alloc| number(alloc.id)).collect();
             (node, work_index.index.0, changed, news.gone.0.into_iter().map(number).collect())
         };
-        wakes(&step).into_iter().map(told).collect()
+        wakes(&step).map(told).collect()
     }
 
     fn woken(before: State, changes: Vec<Change>) -> Vec<(NodeId, u64, Vec<u8>, Vec<u8>)> {
@@ -216,8 +226,8 @@ mod tests {
     #[test]
     fn a_node_that_was_not_known_is_woken_without_news() {
         let placed = placed(&job(1, 0), [(4, 4), (5, 1)]);
-        let woken = wakes(&step(scene(), vec![vec![ready(4)], vec![placed]]));
-        let told: Vec<_> = woken.iter().map(|(id, wake)| (*id, wake.news.is_some())).collect();
+        let step = step(scene(), vec![vec![ready(4)], vec![placed]]);
+        let told: Vec<_> = wakes(&step).map(|(id, wake)| (id, wake.news.is_some())).collect();
         assert_eq!(told, [(node(1), true), (node(4), false)]);
     }
 

@@ -23,17 +23,17 @@ const STEP_NEWS_BYTES_MAX: usize = 8 << 20;
 /// it comes from is held.
 #[derive(Default)]
 pub(crate) struct Shares {
-    /// Common shares as agents are told them, with how many bytes they take.
-    commons: HashMap<*const AllocCommon, (Arc<AllocCommon>, usize)>,
-    /// How many bytes jobs take.
-    jobs: HashMap<*const Job, usize>,
+    /// Common shares as agents are told them, with how many bytes they take; by address.
+    commons: HashMap<usize, (Arc<AllocCommon>, usize)>,
+    /// How many bytes jobs take; by address.
+    jobs: HashMap<usize, usize>,
     /// How many bytes were told in all.
     told: usize,
 }
 
 impl Shares {
     fn common(&mut self, common: &Arc<AllocCommon>) -> (&Arc<AllocCommon>, usize) {
-        let (told, bytes) = self.commons.entry(Arc::as_ptr(common)).or_insert_with(|| {
+        let (told, bytes) = self.commons.entry(Arc::as_ptr(common).addr()).or_insert_with(|| {
             let told = without_metrics(common);
             let bytes = encoded_len(&told);
             (told, bytes)
@@ -42,7 +42,7 @@ impl Shares {
     }
 
     fn job_bytes(&mut self, job: &Arc<Job>) -> usize {
-        *self.jobs.entry(Arc::as_ptr(job)).or_insert_with(|| encoded_len(job))
+        *self.jobs.entry(Arc::as_ptr(job).addr()).or_insert_with(|| encoded_len(job))
     }
 }
 

@@ -5,7 +5,8 @@
 //! that stands still between two looks, while NATS and the kernel keep what comes: one read then brings it all.
 //!
 //! Whoever concludes something from silence must know that it could have heard. So this connection also speaks to itself:
-//! what it said comes back the way that everything comes ([`Hearing`]).
+//! what it said comes back the way that everything comes, and waits as everything does until it is dealt with
+//! ([`Hearing`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::{unconstrained, yield_now};
 
 use crate::connection::{Bus, Error, Reconnections};
-use crate::serve::{Queue, Requests};
+use crate::serve::{Queue, Request, Requests};
 
 /// How many steps the connection is driven at each look. The first finds that there is something, the second reads it, and
 /// the third is for what that led to.
@@ -32,15 +33,49 @@ const ECHO_EVERY: Duration = Duration::from_millis(500);
 /// A subject that is served by looking at it every so often.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What was sent to it; [`Requests::next_many`] has all that came since the last look.
-    pub requests: Requests,
+    /// What was sent to it.
+    pub requests: GatheredRequests,
     /// Each time that something may have been missed, because the connection was lost and made again.
     pub reconnections: Reconnections,
     /// Whether anything could be heard.
     pub hearing: Hearing,
 }
 
-/// Until when all that was sent has been heard. Clones share it.
+/// Messages that were gathered, in the order in which they came. Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct GatheredRequests {
+    requests: Requests,
+    /// Where the connection's words to itself come from.
+    echo_subject: String,
+    hearing: Hearing,
+    /// The last word among the requests that are being dealt with.
+    word: Option<Request>,
+}
+
+impl GatheredRequests {
+    /// All that came since they were asked for last, at least one; none when the connection has ended for good. May be
+    /// cancelled without losing anything.
+    ///
+    /// Also those whose senders do not wait for an answer any more: that they were sent says something, however long
+    /// they waited here. Whoever asks for more has dealt with those before ([`Hearing`]).
+    pub async fn next_many(&mut self) -> Vec<Request> {
+        loop {
+            if let Some(word) = self.word.take() {
+                self.hearing.hear(word.payload());
+            }
+            let mut requests = self.requests.all().await;
+            if requests.is_empty() {
+                return requests;
+            }
+            self.word = requests.extract_if(.., |request| request.subject() == self.echo_subject).last();
+            if !requests.is_empty() {
+                return requests;
+            }
+        }
+    }
+}
+
+/// Until when all that was sent has been heard and dealt with. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Hearing(Arc<Heard>);
 
@@ -56,8 +91,8 @@ impl Hearing {
         Self(Arc::new(Heard { began: clock::monotonic(), said: AtomicU64::new(0) }))
     }
 
-    /// For how long messages may have been sent that are not heard yet, be it because NATS or this process stands still,
-    /// or the connection is lost. About half a second where all is well.
+    /// For how long messages may have been sent that are not heard and dealt with yet, be it because NATS or this process
+    /// stands still or is late, or the connection is lost. About half a second where all is well.
     pub fn deaf_for(&self) -> Duration {
         self.0.began.elapsed().saturating_sub(Duration::from_millis(self.0.said.load(Ordering::Relaxed)))
     }
@@ -103,13 +138,16 @@ impl Bus {
                 // Neither can be told to somebody who does not wait any more; then the queue is closed, too.
                 Err(error) => drop(ready.send(Err(error))),
                 Ok((listener, runtime)) => {
-                    drop(ready.send(Ok((listener.bus.reconnections(), listener.hearing.clone()))));
+                    let Listener { bus, hearing, echo_subject, .. } = &listener;
+                    drop(ready.send(Ok((bus.reconnections(), hearing.clone(), echo_subject.clone()))));
                     listener.run(&runtime, &queue, every);
                 }
             }
         };
         thread::Builder::new().name("bus-gathered".to_owned()).spawn(gather).map_err(Error::Thread)?;
-        let (reconnections, hearing) = is_ready.await.map_err(|_| Error::Disconnected)??;
+        let begun = is_ready.await.map_err(|_| Error::Disconnected)??;
+        let (reconnections, hearing, echo_subject) = begun;
+        let requests = GatheredRequests { requests, echo_subject, hearing: hearing.clone(), word: None };
         Ok(Gathered { requests, reconnections, hearing })
     }
 }
@@ -175,7 +213,7 @@ impl Listener {
         }
         // What was sent before these words has been put into the queue.
         while let Some(Some(message)) = self.echo.next().now_or_never() {
-            self.hearing.hear(&message.payload);
+            queue.put(message);
         }
         true
     }

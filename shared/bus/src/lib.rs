@@ -25,7 +25,7 @@ pub use call::RequestError;
 pub use command::CommandError;
 pub use connection::{Bus, Error, Reconnections};
 pub use contact::Contact;
-pub use gathered::{Gathered, Hearing};
+pub use gathered::{Gathered, GatheredRequests, Hearing};
 pub use publisher::Publisher;
 pub use returned::{Answers, Returned};
 pub use serve::{Request, Requests};

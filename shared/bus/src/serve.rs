@@ -124,17 +124,22 @@ impl Requests {
         }
     }
 
-    /// All messages that have come and whose senders still wait, at least one; none when the connection has ended for
-    /// good. May be cancelled without losing anything.
-    pub async fn next_many(&mut self) -> Vec<Request> {
+    /// The next message whose sender still waits, if one has come.
+    pub(crate) fn next_now(&mut self) -> Option<Request> {
         loop {
-            let mut requests = Vec::new();
-            let came = self.queue.recv_many(&mut requests, QUEUE_MAX).await;
-            requests.retain(|request| self.is_waited_for(request));
-            if came == 0 || !requests.is_empty() {
-                return requests;
+            let request = self.queue.try_recv().ok()?;
+            if self.is_waited_for(&request) {
+                return Some(request);
             }
         }
+    }
+
+    /// All messages that have come, at least one, also those whose senders do not wait any more; none when the connection
+    /// has ended for good. May be cancelled without losing anything.
+    pub(crate) async fn all(&mut self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        self.queue.recv_many(&mut requests, QUEUE_MAX).await;
+        requests
     }
 
     /// Answers each of them in a task of its own, at most so many at once, until the connection has ended for good.
@@ -155,11 +160,11 @@ impl Requests {
     }
 
     fn is_waited_for(&self, request: &Request) -> bool {
-        let is_expired = request.remaining().is_zero();
-        if is_expired {
+        let is_waited_for = request.is_waited_for();
+        if !is_waited_for {
             EXPIRED.add_with(1, &[("subject", &self.served.subject)]);
         }
-        !is_expired
+        is_waited_for
     }
 }
 
@@ -188,6 +193,11 @@ impl Request {
     /// How long the sender still waits; ten minutes at most.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(clock::monotonic())
+    }
+
+    /// Whether the sender still waits.
+    pub fn is_waited_for(&self) -> bool {
+        !self.remaining().is_zero()
     }
 
     /// The trace that it is part of.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus::{Bus, Error, Gathered, RequestError};
+use bus::{Bus, Error, Gathered, Request, RequestError};
 use futures::StreamExt;
 use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};
@@ -266,7 +266,7 @@ async fn whoever_gathers_is_told_that_something_may_be_missed() {
     soon(reconnections.next()).await;
 
     let asking = tokio::spawn(async move { ask_until_served(&bus).await });
-    next(&mut requests).await.answer(&ready()).await;
+    soon(requests.next_many()).await.remove(0).answer(&ready()).await;
     assert_eq!(soon(asking).await.unwrap(), ready());
 }
 
@@ -275,14 +275,17 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
     let mut scene = Scene::new().await;
     let server = scene.bus().await;
     let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let Gathered { mut requests, hearing, .. } = gathered;
     let until = async |is_deaf: bool| {
         soon(async {
-            while (gathered.hearing.deaf_for() > DEAF) != is_deaf {
+            while (hearing.deaf_for() > DEAF) != is_deaf {
                 tokio::task::yield_now().await;
             }
         })
         .await;
     };
+    // The words to itself are dealt with as all that comes.
+    let _dealing = tokio::spawn(async move { while !requests.next_many().await.is_empty() {} });
     until(false).await;
     let paused = scene.nats.pause();
     until(true).await;
@@ -293,4 +296,30 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
     until(true).await;
     scene.nats.restart().await.unwrap();
     until(false).await;
+}
+
+#[tokio::test]
+async fn what_waits_for_whoever_gathers_is_not_lost_and_not_heard_yet() {
+    let scene = Scene::new().await;
+    let (server, bus) = (scene.bus().await, scene.bus().await);
+    let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
+    let Gathered { mut requests, hearing, .. } = gathered;
+    while !matches!(ask(&bus, Duration::from_millis(50)).await, Err(RequestError::TimedOut)) {}
+    soon(async {
+        while hearing.deaf_for() < DEAF {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+
+    let late = soon(requests.next_many()).await;
+    assert_eq!(late.iter().map(Request::is_waited_for).collect::<Vec<_>>(), [false]);
+    assert!(hearing.deaf_for() > DEAF, "it is being dealt with");
+    let _more = tokio::spawn(async move { requests.next_many().await });
+    soon(async {
+        while hearing.deaf_for() > DEAF {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -263,7 +263,7 @@ pub fn running(ids: &[AllocId]) -> AllocsChanged {
             started_at: at(900),
             events: vec![
                 event(0, TaskEventKind::Received),
-                event(5, TaskEventKind::TaskSetup { message: "Building Task Directory".into() }),
+                event(5, TaskEventKind::TaskSetup { message: Text::default() }),
                 event(900, TaskEventKind::Started),
             ],
             ..TaskState::pending("web".into())

@@ -65,7 +65,7 @@ pub(crate) fn trace(message: &Message) -> Option<TraceContext> {
 }
 
 pub(crate) fn body<T: Wire>(message: &Message) -> Result<T, DecodeError> {
-    wire::decode(kind(message), version(message), &message.payload)
+    wire::decode_message(kind(message), version(message), &message.payload)
 }
 
 pub(crate) fn answer<T: Wire>(message: &Message) -> Result<Result<T, Refusal>, DecodeError> {

@@ -35,7 +35,7 @@ impl<K: Ord + Clone, V: Clone> Filed<K, V> {
             Some(old) => *old = value,
             None => {
                 let number = self.values.insert(value);
-                self.numbers.insert(key, number);
+                self.numbers.insert_new(key, number);
             }
         }
     }

@@ -34,6 +34,12 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
         if self.settled.contains_key(&key) {
             return self.settled.insert(key, value);
         }
+        self.insert_new(key, value)
+    }
+
+    /// The same where `key` is known not to have settled, which need not be looked up then: that is the larger part of it.
+    pub(crate) fn insert_new(&mut self, key: K, value: V) -> Option<V> {
+        debug_assert!(!self.settled.contains_key(&key), "a key is in one of the layers");
         let replaced = self.new.insert(key, value);
         if self.new.len() >= NEW_MAX {
             let new = std::mem::take(&mut self.new);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -49,6 +50,14 @@ pub trait Wire: Serialize + DeserializeOwned {
     const KIND: &'static str;
     /// Rises when the meaning of a field changes; a field that is only added needs no new version.
     const VERSION: u16 = 1;
+
+    /// Reads a body of this version, which may share bytes with the message instead of copying them.
+    ///
+    /// # Errors
+    /// If the body is not what it should be.
+    fn read(body: &Bytes) -> Result<Self, rmp_serde::decode::Error> {
+        rmp_serde::from_slice(body)
+    }
 
     /// Reads a body of an older version.
     ///
@@ -102,7 +111,19 @@ pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
     })
 }
 
-/// Reads a body whose header names its kind and version.
+/// Reads the body of a message, whose header names its kind and version.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_message<T: Wire>(kind: &str, version: u16, body: &Bytes) -> Result<T, DecodeError> {
+    if kind == T::KIND && version == T::VERSION {
+        T::read(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
+    } else {
+        decode(kind, version, body)
+    }
+}
+
+/// Reads a body whose kind and version are known.
 ///
 /// # Errors
 /// If it is another kind, a version that is not read, or no such message at all.
@@ -135,10 +156,10 @@ pub fn decode_answer<T: Wire>(
     }
 }
 
-/// Gives a module's bodies their names and, where it is not 1, their version. Those with a parameter have it for all of which
-/// it can be read and written.
+/// Gives a module's bodies their names and, where it is not 1, their version, and how they are read where it is not as usual.
+/// Those with a parameter have it for all of which it can be read and written.
 macro_rules! kinds {
-    ($( $body:ident $(<$part:ident>)? => $kind:literal $(v $version:literal)? ),+ $(,)?) => {
+    ($( $body:ident $(<$part:ident>)? => $kind:literal $(v $version:literal)? $(reads $read:ident)? ),+ $(,)?) => {
         #[cfg(test)]
         pub(crate) const KINDS: &[&str] = &[$($kind),+];
 
@@ -146,6 +167,11 @@ macro_rules! kinds {
             impl $(<$part: serde::Serialize + serde::de::DeserializeOwned>)? $crate::Wire for $body $(<$part>)? {
                 const KIND: &'static str = $kind;
                 $( const VERSION: u16 = $version; )?
+                $(
+                    fn read(body: &bytes::Bytes) -> Result<Self, rmp_serde::decode::Error> {
+                        $read(body)
+                    }
+                )?
             }
         )+
     };

@@ -20,6 +20,20 @@ pub struct Changes {
     pub sets: Vec<Option<Bytes>>,
 }
 
+/// Reads them, and leaves the sets where they are: in the message that came.
+fn read_changes(body: &Bytes) -> Result<Changes, rmp_serde::decode::Error> {
+    #[derive(Deserialize)]
+    struct Borrowed<'a> {
+        history: HistoryId,
+        first: Index,
+        #[serde(borrow)]
+        sets: Vec<Option<&'a [u8]>>,
+    }
+    let Borrowed { history, first, sets } = rmp_serde::from_slice(body)?;
+    let sets = sets.into_iter().map(|set| set.map(|set| body.slice_ref(set))).collect();
+    Ok(Changes { history, first, sets })
+}
+
 /// How far the log is, and who writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
@@ -40,7 +54,7 @@ pub struct Head {
 pub struct AskHead {}
 
 kinds! {
-    Changes => "feed.changes",
+    Changes => "feed.changes" reads read_changes,
     Head => "feed.head",
     AskHead => "applier.head",
     ChangeSet => "change-set",

@@ -16,7 +16,7 @@ pub mod stats;
 pub mod subject;
 pub mod tasks;
 
-pub use envelope::{DecodeError, Wire, decode, decode_answer, encode};
+pub use envelope::{DecodeError, Wire, decode, decode_answer, decode_message, encode};
 pub use refusal::{Refusal, RefusalKind};
 pub use subject::Subject;
 

@@ -45,7 +45,7 @@ use crate::stats::{
     DiskStats, HostFacts, HostStats, MemoryStats, TaskStats, Usage,
 };
 use crate::tasks::{RestartTasks, SignalTasks, TasksDone};
-use crate::{Refusal, RefusalKind, Wire, decode, encode};
+use crate::{Refusal, RefusalKind, Wire, decode, decode_message, encode};
 use crate::{refusal, tasks};
 
 const ALLOC: AllocId = AllocId::from_bytes([1; 16]);
@@ -414,6 +414,7 @@ fn returns<T: Wire + PartialEq + Debug>(message: T) -> &'static str {
     let bytes = encode(&message);
     for bytes in [with_a_field_more(&bytes), bytes] {
         assert_eq!(decode::<T>(T::KIND, T::VERSION, &bytes).unwrap(), message);
+        assert_eq!(decode_message::<T>(T::KIND, T::VERSION, &bytes.into()).unwrap(), message);
     }
     T::KIND
 }

@@ -293,8 +293,7 @@ impl TaskRunner {
             }
         };
         if !dirs.task.exists() {
-            let message = "Building Task Directory".into();
-            self.tell(Happening::event(Event::TaskSetup { message })).await;
+            self.tell(Happening::event(Event::TaskSetup { message: Text::default() })).await;
         }
         dirs.build().map_err(hook("task_dir"))?;
         if let (Some(target), Some(payload)) = (&task.dispatch_payload, &spec.job.spec.payload) {

@@ -213,7 +213,7 @@ impl SimAlloc {
             finished_at: if running { Timestamp::UNSET } else { now },
             events: vec![
                 event(self.known_at, TaskEventKind::Received),
-                event(self.known_at, TaskEventKind::TaskSetup { message: "Building Task Directory".into() }),
+                event(self.known_at, TaskEventKind::TaskSetup { message: Text::default() }),
                 event(self.known_at + start, TaskEventKind::Started),
             ],
             ..TaskState::pending(task.clone())

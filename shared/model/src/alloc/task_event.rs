@@ -143,8 +143,8 @@ impl TaskEventKind {
             |text: &Text, default: &str| if text.is_empty() { default.to_owned() } else { text.to_string() };
         match self {
             Kind::Received => "Task received by client".into(),
-            Kind::TaskSetup { message }
-            | Kind::Driver { message }
+            Kind::TaskSetup { message } => or(message, "Building Task Directory"),
+            Kind::Driver { message }
             | Kind::HookMessage { message }
             | Kind::Template { message }
             | Kind::AllocUnhealthy { message } => message.to_string(),
@@ -215,10 +215,9 @@ impl TaskEvent {
             }
         };
         match &self.kind {
-            Kind::TaskSetup { message }
-            | Kind::HookMessage { message }
-            | Kind::Template { message }
-            | Kind::AllocUnhealthy { message } => text("message", message),
+            Kind::HookMessage { message } | Kind::Template { message } | Kind::AllocUnhealthy { message } => {
+                text("message", message)
+            }
             Kind::SetupFailure { error } => text("setup_error", error),
             Kind::FailedValidation { error } => text("validation_error", error),
             Kind::DriverFailure { error } => text("driver_error", error),
@@ -249,7 +248,10 @@ impl TaskEvent {
             }
             Kind::Killed { error } => text("kill_error", error),
             Kind::SiblingFailed { sibling } => text("failed_sibling", sibling),
-            Kind::HookFailed { .. } | Kind::PluginHealthy { .. } | Kind::PluginUnhealthy { .. } => {
+            Kind::TaskSetup { .. }
+            | Kind::HookFailed { .. }
+            | Kind::PluginHealthy { .. }
+            | Kind::PluginUnhealthy { .. } => {
                 details.insert("message", self.kind.display());
             }
             Kind::DiskExceeded { message } => text("disk_limit", message),

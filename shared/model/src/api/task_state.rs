@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(restarting.start_delay, Some(9));
         assert_eq!(restarting.restart_reason.as_deref(), Some("Restart within policy"));
 
-        let setup = shown(TaskEventKind::TaskSetup { message: "Building Task Directory".into() });
+        let setup = shown(TaskEventKind::TaskSetup { message: Text::default() });
+        assert_eq!(setup.message.as_deref(), Some("Building Task Directory"));
         assert_eq!(setup.message, setup.display_message);
     }
 

@@ -76,13 +76,16 @@ impl AllocIndex {
         })
     }
 
-    /// Adds the row of an allocation, and returns the one that it had.
+    /// Adds the row of an allocation, or returns the one that it has.
     pub(super) fn insert(&mut self, id: AllocId, created: Index, slot: u32) -> Option<u32> {
-        if let Some(lists) = &mut self.lists {
-            lists.by_id.insert(id, slot);
+        let replaced = self.by_plan.insert(InPlanOrder(id), slot);
+        if replaced.is_none()
+            && let Some(lists) = &mut self.lists
+        {
+            lists.by_id.insert_new(id, slot);
             lists.by_creation.insert((created, id), slot);
         }
-        self.by_plan.insert(InPlanOrder(id), slot)
+        replaced
     }
 
     /// Takes an allocation out; it is still listed until [`Self::unlist`].

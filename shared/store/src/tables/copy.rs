@@ -5,7 +5,7 @@ use serde::Serialize;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-use super::{CHUNK_BYTES, CHUNK_ROWS, Spread, text};
+use super::{CHUNK_ROWS, Spread, text};
 
 /// What every COPY in binary form begins with: a signature, no flags, nothing further.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -15,6 +15,8 @@ const TRAILER: i16 = -1;
 const NULL: i32 = -1;
 /// Bytes that are sent at once: rows are made while the server reads those before.
 const PIECE_BYTES: usize = 128 << 10;
+/// Bytes after which a statement ends.
+const COPIED_BYTES: usize = 1 << 20;
 /// Seconds between the epochs of Unix and of PostgreSQL, 2000-01-01.
 const EPOCH_SECS: f64 = 946_684_800.0;
 
@@ -47,7 +49,7 @@ pub(super) async fn copy<T>(
                 copying.send(&*rows.bytes).await?;
                 rows.bytes.clear();
                 spread.wrote(std::mem::take(&mut waiting)).await;
-                if sent >= CHUNK_BYTES {
+                if sent >= COPIED_BYTES {
                     break;
                 }
             }

@@ -29,9 +29,9 @@ use crate::touched::Touched;
 pub(crate) use spread::Spread;
 
 /// The most rows, and about the most bytes of bodies, that one statement writes. With more of them it is no faster, and both
-/// sides go to the system for the memory that they take.
+/// sides go to the system for the memory that they take; a buffer that grows does so each time that it doubles.
 const CHUNK_ROWS: usize = 2_048;
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 128 << 10;
 
 /// Writes what `touched` names as it is in `after`; the tables were at `before`.
 pub(crate) async fn project(

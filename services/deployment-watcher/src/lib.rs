@@ -16,6 +16,7 @@ mod tests;
 mod watcher;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::Actor;
 use bus::Bus;
@@ -34,6 +35,9 @@ use crate::watcher::{Settings, Watcher};
 /// What the watcher reads of the state.
 pub const SCOPE: Scope =
     Scope::of(&[Table::Jobs, Table::Evals, Table::Allocs, Table::Deployments, Table::Nodes, Table::Leases]);
+
+/// How long it gathers changes under load: a part of the time for which what happens to a deployment is gathered anyway.
+pub const GATHERED: Duration = Duration::from_millis(50);
 
 /// Settings of the watcher.
 #[derive(Debug, Clone, clap::Args)]

@@ -115,7 +115,7 @@ async fn everything(
     let applier =
         plan_applier::run(servers.plan_applier, database.clone(), bus(), replica(), id, end.clone());
     process.start("plan-applier", applier);
-    process.follow(&cluster, &database).await?;
+    process.follow(&cluster, &database, Duration::ZERO).await?;
 
     let broker = eval_broker::run(servers.eval_broker, bus(), replica(), id, end.clone());
     process.start("eval-broker", broker);

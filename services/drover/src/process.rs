@@ -59,8 +59,14 @@ impl Process {
         Ok(Cluster { bus, replica: Arc::new(Replica::new(State::new(HistoryId::default(), scope))) })
     }
 
-    /// Keeps the replica up to date from here on; waits until it is loaded.
-    pub(crate) async fn follow(&mut self, cluster: &Cluster, args: &store::Args) -> anyhow::Result<()> {
+    /// Keeps the replica up to date from here on, with what comes under load within `gathered` at once; waits until it is
+    /// loaded.
+    pub(crate) async fn follow(
+        &mut self,
+        cluster: &Cluster,
+        args: &store::Args,
+        gathered: Duration,
+    ) -> anyhow::Result<()> {
         let database = tokio::select! {
             database = Database::connect(args) => database.context("cannot use the database")?,
             ended = self.ended() => return ended.and(Err(StoppedEarly.into())),
@@ -68,7 +74,7 @@ impl Process {
         let Cluster { bus, replica } = cluster.clone();
         let contact = bus.contact();
         let log = DatabaseLog { database, scope: replica.scope() };
-        let follow = bus::feed::follow(bus, replica, log, contact.clone(), self.stop.clone());
+        let follow = bus::feed::follow(bus, replica, log, contact.clone(), gathered, self.stop.clone());
         self.start("feed", async {
             follow.await;
             Ok(())

@@ -1,5 +1,7 @@
 //! One service in a process of its own.
 
+use std::time::Duration;
+
 use bus::Bus;
 use state::Scope;
 
@@ -16,18 +18,18 @@ pub(crate) async fn plan_applier(
     let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
     let run = plan_applier::run(own, infra.store.clone(), bus, replica, process.id, process.stop.clone());
     process.start("plan-applier", run);
-    process.follow(&cluster, &infra.store).await?;
+    process.follow(&cluster, &infra.store, Duration::ZERO).await?;
     process.wait().await
 }
 
 macro_rules! followers {
-    ($($service:ident, $name:literal;)+) => {$(
+    ($($service:ident, $name:literal, $gathered:expr;)+) => {$(
         pub(crate) async fn $service(
             mut process: Process,
             args: Service<$service::Args>,
         ) -> anyhow::Result<()> {
             let cluster = process.connect(&args.infra.bus, $name, $service::SCOPE).await?;
-            process.follow(&cluster, &args.infra.store).await?;
+            process.follow(&cluster, &args.infra.store, $gathered).await?;
             let run = $service::run(args.own, cluster.bus, cluster.replica, process.id, process.stop.clone());
             process.start($name, run);
             process.wait().await
@@ -36,17 +38,17 @@ macro_rules! followers {
 }
 
 followers! {
-    eval_broker, "eval-broker";
-    scheduler, "scheduler";
-    node_tracker, "node-tracker";
-    deployment_watcher, "deployment-watcher";
+    eval_broker, "eval-broker", Duration::ZERO;
+    scheduler, "scheduler", Duration::ZERO;
+    node_tracker, "node-tracker", node_tracker::GATHERED;
+    deployment_watcher, "deployment-watcher", deployment_watcher::GATHERED;
 }
 
 /// The HTTP API; it listens before anything else, so that an address in use is said at once.
 pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyhow::Result<()> {
     let server = api::Server::bind(args.own)?;
     let cluster = process.connect(&args.infra.bus, "api", Scope::ALL).await?;
-    process.follow(&cluster, &args.infra.store).await?;
+    process.follow(&cluster, &args.infra.store, Duration::ZERO).await?;
     let contact = cluster.bus.contact();
     let run = server.run(cluster.bus, cluster.replica, contact, process.id, process.stop.clone());
     process.start("api", run);

@@ -48,6 +48,9 @@ pub const SCOPE: Scope = Scope::ALL
     ])
     .without_lists();
 
+/// How long it gathers changes under load: agents are not woken more often than that either.
+pub const GATHERED: Duration = Duration::from_millis(20);
+
 /// Settings of the node-tracker.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "node-tracker")]

@@ -30,6 +30,10 @@ const APPLIED_AT_ONCE: usize = 256;
 /// Change sets of more bytes than these together take some milliseconds, and are not decoded on a thread that others wait for.
 /// What is committed together under load takes a third of them: to hand that over costs more than others wait.
 const DECODED_INLINE_BYTES_MAX: usize = 128 << 10;
+/// Messages that came together are taken in together up to so many bytes.
+const TAKEN_BYTES_MAX: usize = 1 << 20;
+/// So many change sets at once are load: then those that follow may be gathered before they are taken in.
+const LOAD: u64 = 16;
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// A state is loaded no more often than this.
@@ -77,18 +81,23 @@ pub enum LogPage {
 
 /// Keeps `replica` up to date, and `contact` with the applier, until `stop`. Loads the state first.
 ///
+/// Under load what comes within `gathered` is taken in at once, which costs a part of what it costs piece by piece: each
+/// time the process has to be woken, and what it then looks at comes back into the caches of its core.
+///
 /// One for each process, on a task of its own.
 pub async fn follow(
     bus: Bus,
     replica: Arc<Replica>,
     log: impl Log,
     contact: Contact,
+    gathered: Duration,
     stop: CancellationToken,
 ) {
     let feed = Feed {
         replica,
         log,
         contact,
+        gathered,
         history: None,
         refuted: None,
         ahead: None,
@@ -110,6 +119,8 @@ struct Feed<L> {
     replica: Arc<Replica>,
     log: L,
     contact: Contact,
+    /// How long change sets are gathered under load.
+    gathered: Duration,
     /// The history that the replica belongs to; `None` before the first load.
     history: Option<HistoryId>,
     /// A history that was announced but is not the log's, and when that was found.
@@ -173,7 +184,16 @@ impl<L: Log> Feed<L> {
                 // A head is looked at only when nothing that it might speak of waits to be applied.
                 biased;
                 request = changes.next() => match request {
-                    Some(request) => self.take(request).await,
+                    Some(request) => {
+                        let before = self.index();
+                        let mut next = Some(request);
+                        while let Some(request) = next {
+                            next = self.take(request, &mut changes).await;
+                        }
+                        if self.index().0.saturating_sub(before.0) >= LOAD {
+                            tokio::time::sleep(self.gathered).await;
+                        }
+                    }
                     // The connection was closed for good, which is how the process ends.
                     None => return Ok(()),
                 },
@@ -199,14 +219,14 @@ impl<L: Log> Feed<L> {
         }
     }
 
-    /// Takes in a message of the feed.
-    async fn take(&mut self, request: Request) {
-        let Some((_, changes)) = request.read::<Changes>().await else { return };
+    /// Takes in a message of the feed, and those that have come since and follow on it. Returns the first that does not.
+    async fn take(&mut self, request: Request, more: &mut Requests) -> Option<Request> {
+        let (_, changes) = request.read::<Changes>().await?;
         if self.history != Some(changes.history) {
-            return self.doubt(changes.history).await;
+            self.doubt(changes.history).await;
+            return None;
         }
-        let Some(last) = changes.first.0.checked_add(changes.sets.len() as u64) else { return };
-        let last = Index(last.saturating_sub(1));
+        let mut last = Index(changes.first.0.checked_add(changes.sets.len() as u64)?.saturating_sub(1));
         if changes.first > self.index().next() {
             GAPS.add(1);
             self.catch_up(Some(Index(changes.first.0 - 1))).await;
@@ -214,14 +234,34 @@ impl<L: Log> Feed<L> {
         let next = self.index().next();
         if !(changes.first..=last).contains(&next) {
             // Repeats, or the log is not as far as it should be; the next head will tell.
-            return;
+            return None;
         }
         fail_point!("feed.taken");
         let from = (next.0 - changes.first.0) as usize;
-        let carried = changes.sets.into_iter().skip(from).map_while(|set| set).collect();
+        let mut carried: Vec<Bytes> = changes.sets.into_iter().skip(from).map_while(|set| set).collect();
+        let mut another = None;
+        let mut bytes: usize = carried.iter().map(Bytes::len).sum();
+        while another.is_none()
+            && bytes < TAKEN_BYTES_MAX
+            && next.0 + carried.len() as u64 > last.0
+            && let Some(request) = more.next_now()
+        {
+            match request.body::<Changes>() {
+                Ok(Changes { history, first, sets })
+                    if Some(history) == self.history && first == last.next() && !sets.is_empty() =>
+                {
+                    last = Index(last.0.saturating_add(sets.len() as u64));
+                    let before = carried.len();
+                    carried.extend(sets.into_iter().map_while(|set| set));
+                    bytes += carried[before..].iter().map(Bytes::len).sum::<usize>();
+                }
+                Ok(_) | Err(_) => another = Some(request),
+            }
+        }
         self.apply(carried).await;
-        // What the message was too small for.
+        // What the messages were too small for.
         self.catch_up(Some(last)).await;
+        another
     }
 
     /// Compares the replica with an announced head.

@@ -91,7 +91,14 @@ impl Witness {
         let bus = cluster.bus().await;
         let (replica, log) = (Arc::new(Replica::new(State::default())), Loads(cluster.database().await));
         // Whoever hears of a new applier asks it at once.
-        tokio::spawn(bus::feed::follow(bus.clone(), replica, log, bus.contact(), end.clone()));
+        tokio::spawn(bus::feed::follow(
+            bus.clone(),
+            replica,
+            log,
+            bus.contact(),
+            Duration::ZERO,
+            end.clone(),
+        ));
         for number in 0..ASKERS {
             let asker = Asker { bus: bus.clone(), book: Arc::clone(&book), number };
             asking.spawn(asker.ask());

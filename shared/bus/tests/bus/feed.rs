@@ -10,7 +10,7 @@ use model::change::{Cause, Change, ChangeSet};
 use model::cluster::Namespace;
 use model::node::NodeServerSide;
 use model::{Epoch, HistoryId, Index, NodeId, ProcessId, RequestId, Text, Timestamp};
-use state::{Replica, Scope, State, Table, WatchKey};
+use state::{Followed, Replica, Scope, State, Table, WatchKey};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use wire::envelope::CHANGE_SET_BYTES_MAX;
@@ -154,12 +154,16 @@ impl Feed {
     }
 
     async fn with(log: MemoryLog) -> Self {
+        Self::gathering(log, Duration::ZERO).await
+    }
+
+    async fn gathering(log: MemoryLog, gathered: Duration) -> Self {
         let scene = Scene::new().await;
         let bus = scene.bus().await;
         let replica = Arc::new(Replica::new(State::default()));
         let (contact, stop) = (bus.contact(), CancellationToken::new());
-        let following =
-            feed::follow(bus.clone(), replica.clone(), log.clone(), contact.clone(), stop.clone());
+        let (follower, known) = (bus.clone(), contact.clone());
+        let following = feed::follow(follower, replica.clone(), log.clone(), known, gathered, stop.clone());
         let following = tokio::spawn(following);
         if !log.kept().fails {
             soon(contact.loaded()).await;
@@ -252,6 +256,32 @@ async fn gaps_are_read_from_the_log() {
     feed.publish_from(8).await;
     feed.is_followed().await;
     assert_eq!((feed.log.loads(), feed.log.reads()), (1, 3), "in pages");
+}
+
+#[tokio::test]
+async fn under_load_what_comes_within_a_while_is_one_step() {
+    let feed = Feed::gathering(MemoryLog::new(), Duration::from_secs(2)).await;
+    let mut follower = feed.replica.follow();
+    let mut reached = async || match soon(follower.next()).await {
+        Followed::Step(step) => step.after.index(),
+        Followed::Reset(state) => state.index(),
+    };
+    assert_eq!(reached().await, Index(0));
+    feed.commit_many(20);
+    feed.publish_from(1).await;
+    assert_eq!(reached().await, Index(20));
+    for next in 21..=40 {
+        feed.commit_many(1);
+        feed.publish_from(next).await;
+    }
+    assert_eq!(reached().await, Index(40));
+    // What does not follow on what came before is looked at by itself: something comes twice, and something is lost.
+    for (committed, from) in [(1, 41), (1, 41), (2, 44)] {
+        feed.commit_many(committed);
+        feed.publish_from(from).await;
+    }
+    assert_eq!((reached().await, reached().await, reached().await), (Index(41), Index(42), Index(44)));
+    assert_eq!((feed.log.loads(), feed.log.reads()), (1, 1));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! let shares of them fail, be cut off, flap and recover.
 
 mod fate;
+mod heart;
 mod job;
 mod node;
 mod spec;
@@ -23,6 +24,7 @@ use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Re
 use wire::{RefusalKind, Subject};
 
 use self::fate::{Fate, Fates};
+use self::heart::Heart;
 use self::node::{Asked, SimNode, Wake, Work, WorkAllocs};
 use crate::process::Process;
 
@@ -82,6 +84,7 @@ pub(crate) struct Args {
 /// Simulates nodes until the process is to stop.
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let bus = Bus::connect(&args.bus, "sim-nodes").await.context("cannot connect to NATS")?;
+    let heart = Heart::start(&args.bus).await?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();
     let mut fates = Fates::default();
@@ -89,7 +92,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let first_beat = Instant::now();
     for number in 0..args.count {
         let (wake, woken) = Wakes::new();
-        let agent = Agent::new(&bus, &args, number, first_beat, woken);
+        let agent = Agent::new((&bus, &heart), &args, number, first_beat, woken);
         let fate = fates.add();
         wakes.insert(agent.id, wake);
         nodes.spawn(agent.live(fate, Arc::clone(&registering)));
@@ -144,6 +147,7 @@ impl Wakes {
 /// One simulated agent.
 struct Agent {
     bus: Bus,
+    heart: Heart,
     id: NodeId,
     secret: Secret,
     register: Register,
@@ -160,11 +164,18 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(bus: &Bus, args: &Args, number: u32, first_beat: Instant, woken: Woken) -> Self {
+    fn new(
+        (bus, heart): (&Bus, &Heart),
+        args: &Args,
+        number: u32,
+        first_beat: Instant,
+        woken: Woken,
+    ) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {
             bus: bus.clone(),
+            heart: heart.clone(),
             id: register.id,
             secret: register.spec.secret_id.clone(),
             register,
@@ -221,10 +232,11 @@ impl Agent {
             self.is_registered = true;
         }
         let (answers, answered) = watch::channel(None);
-        let all_reported = Notify::new();
-        let beats = self.beats(answers, &all_reported);
+        let all_reported = Arc::new(Notify::new());
+        // Ends when it is dropped.
+        let mut beating = self.heart.beat(self.beats(answers, Arc::clone(&all_reported)));
         tokio::select! {
-            () = beats => self.is_registered = false,
+            _ = beating.join_next() => self.is_registered = false,
             () = self.work(answered, &all_reported) => {}
         }
     }
@@ -264,13 +276,13 @@ impl Agent {
     }
 
     /// Beats, whatever else it does, until it has to register again. The first one makes it ready, and is due at once.
-    fn beats<'a>(
+    fn beats(
         &self,
         answers: watch::Sender<Option<NodeAnswer>>,
-        hurry: &'a Notify,
-    ) -> impl Future<Output = ()> + use<'a> {
+        hurry: Arc<Notify>,
+    ) -> impl Future<Output = ()> + use<> {
         let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
-        let (bus, first_beat) = (self.bus.clone(), self.first_beat);
+        let (bus, first_beat) = (self.heart.bus().clone(), self.first_beat);
         async move {
             loop {
                 let answer: Result<NodeAnswer, _> =

@@ -190,7 +190,9 @@ impl<L: Log> Feed<L> {
                         while let Some(request) = next {
                             next = self.take(request, &mut changes).await;
                         }
-                        if self.index().0.saturating_sub(before.0) >= LOAD {
+                        let taken = self.index().0.saturating_sub(before.0);
+                        // To sleep for no time takes up to a millisecond.
+                        if taken >= LOAD && !self.gathered.is_zero() {
                             tokio::time::sleep(self.gathered).await;
                         }
                     }

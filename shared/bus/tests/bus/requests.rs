@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use bus::{Bus, Error, Gathered, Request, RequestError};
+use bus::{Bus, Error, Gathered, Hearing, Request, RequestError};
 use futures::StreamExt;
 use model::node::{NodeStatus, Secret};
 use model::{Index, NodeId};
@@ -50,6 +50,16 @@ async fn ask_until_served(bus: &Bus) -> NodeAnswer {
             answered => return answered.unwrap(),
         }
     }
+}
+
+/// Waits until nothing can be heard, or something again.
+async fn until(hearing: &Hearing, is_deaf: bool) {
+    soon(async {
+        while (hearing.deaf_for() > DEAF) != is_deaf {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Answers every heartbeat.
@@ -276,14 +286,7 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
     let server = scene.bus().await;
     let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
     let Gathered { mut requests, hearing, .. } = gathered;
-    let until = async |is_deaf: bool| {
-        soon(async {
-            while (hearing.deaf_for() > DEAF) != is_deaf {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
-    };
+    let until = async |is_deaf| until(&hearing, is_deaf).await;
     // The words to itself are dealt with as all that comes.
     let _dealing = tokio::spawn(async move { while !requests.next_many().await.is_empty() {} });
     until(false).await;
@@ -305,21 +308,11 @@ async fn what_waits_for_whoever_gathers_is_not_lost_and_not_heard_yet() {
     let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
     let Gathered { mut requests, hearing, .. } = gathered;
     while !matches!(ask(&bus, Duration::from_millis(50)).await, Err(RequestError::TimedOut)) {}
-    soon(async {
-        while hearing.deaf_for() < DEAF {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(&hearing, true).await;
 
     let late = soon(requests.next_many()).await;
     assert_eq!(late.iter().map(Request::is_waited_for).collect::<Vec<_>>(), [false]);
     assert!(hearing.deaf_for() > DEAF, "it is being dealt with");
     let _more = tokio::spawn(async move { requests.next_many().await });
-    soon(async {
-        while hearing.deaf_for() > DEAF {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(&hearing, false).await;
 }

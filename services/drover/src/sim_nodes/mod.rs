@@ -92,7 +92,7 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let first_beat = Instant::now();
     for number in 0..args.count {
         let (wake, woken) = Wakes::new();
-        let agent = Agent::new((&bus, &heart), &args, number, first_beat, woken);
+        let agent = Agent::new(&bus, &heart, &args, number, first_beat, woken);
         let fate = fates.add();
         wakes.insert(agent.id, wake);
         nodes.spawn(agent.live(fate, Arc::clone(&registering)));
@@ -164,13 +164,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(
-        (bus, heart): (&Bus, &Heart),
-        args: &Args,
-        number: u32,
-        first_beat: Instant,
-        woken: Woken,
-    ) -> Self {
+    fn new(bus: &Bus, heart: &Heart, args: &Args, number: u32, first_beat: Instant, woken: Woken) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {

@@ -13,7 +13,7 @@ use model::{NodeId, RequestId};
 use telemetry::metrics::{self, Counter};
 use tokio::sync::watch;
 use wire::envelope::COMMAND_BYTES_MAX;
-use wire::{Subject, Wire};
+use wire::{Inbox, Subject, Wire};
 
 use crate::args::{Address, Args};
 use crate::backoff::backoff;
@@ -183,7 +183,7 @@ impl Bus {
             options = options.credentials_file(path).await.map_err(unusable)?;
         }
         if let Some(node) = agent_of {
-            options = options.custom_inbox_prefix(Subject::NodeInbox(node));
+            options = options.custom_inbox_prefix(Inbox::Node(node));
         }
         let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
         let client = options.connect(servers).await?;

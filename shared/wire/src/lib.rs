@@ -10,14 +10,19 @@ pub mod command;
 pub mod envelope;
 pub mod feed;
 pub mod files;
+pub mod inbox;
 pub mod node;
+pub mod permissions;
 pub mod refusal;
+pub mod role;
 pub mod stats;
 pub mod subject;
 pub mod tasks;
 
 pub use envelope::{DecodeError, Wire, decode, decode_answer, decode_message, encode};
+pub use inbox::Inbox;
 pub use refusal::{Refusal, RefusalKind};
+pub use role::Role;
 pub use subject::Subject;
 
 #[cfg(test)]

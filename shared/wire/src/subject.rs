@@ -6,8 +6,9 @@ use model::cluster::Singleton;
 /// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
 /// same request id, and whoever follows the feed repairs gaps from the log.
 ///
-/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own. That limits nothing
-/// unless whoever serves such a subject compares its node with the one in the body ([`Subject::node_of`]).
+/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own. Whoever serves such a
+/// subject compares its node with the one in the body ([`Subject::node_of`]). Who may publish and subscribe where is
+/// in [`permissions`](crate::permissions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
     /// Commands to the active applier, as requests; the header says which. In no order; a repeat with the same request
@@ -56,9 +57,6 @@ pub enum Subject {
     /// A node reports how its allocations fare. May arrive twice or late: boot and sequence numbers tell.
     #[display("node.{_0}.report")]
     NodeReport(NodeId),
-    /// Where answers to one agent go, so that no agent can read another's: the prefix of its clients' reply subjects.
-    #[display("inbox.{_0}")]
-    NodeInbox(NodeId),
     /// Tells an agent that its work has changed, and what of it where that is little. A lost one costs one heartbeat, whose
     /// answer says the same. Agents act on what it brings: only servers may publish it, and only this agent may read it.
     #[display("agent.{_0}.wake")]
@@ -93,9 +91,28 @@ impl Subject {
     /// Wakes of all agents, for subscribing; only simulations of many agents do.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
 
-    /// All answers to one agent, for subscribing.
-    pub fn every_answer_to(node: NodeId) -> String {
-        format!("{}.>", Self::NodeInbox(node))
+    /// The node whose agent answers on this subject; `None` where a service does.
+    pub const fn asked_node(&self) -> Option<NodeId> {
+        match self {
+            Self::AgentWake(node)
+            | Self::AgentFiles(node)
+            | Self::AgentTasks(node)
+            | Self::AgentStats(node) => Some(*node),
+            Self::Command
+            | Self::AskHead
+            | Self::Probe
+            | Self::RenewLease
+            | Self::ForceGarbage
+            | Self::LeaseHolder(_)
+            | Self::Changes
+            | Self::Head
+            | Self::Dequeue
+            | Self::HandOut
+            | Self::NodeRegister(_)
+            | Self::NodeHeartbeat(_)
+            | Self::NodeWork(_)
+            | Self::NodeReport(_) => None,
+        }
     }
 
     /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
@@ -133,7 +150,6 @@ mod tests {
         let wake = Subject::AgentWake(NODE).to_string();
         assert_eq!(wake, Subject::EVERY_AGENT_WAKE.replace('*', &NODE.to_string()));
         assert_eq!(Subject::agent_of(&wake), Some(NODE));
-        assert_eq!(Subject::every_answer_to(NODE), "inbox.07070707-0707-0707-0707-070707070707.>");
     }
 
     #[test]
@@ -141,7 +157,7 @@ mod tests {
         for (subject, _) in OF_NODES {
             assert_eq!(Subject::node_of(&subject.to_string()), Some(NODE));
         }
-        let others = [Subject::Command, Subject::NodeInbox(NODE), Subject::AgentWake(NODE)];
+        let others = [Subject::Command, Subject::AskHead, Subject::AgentWake(NODE)];
         let others = others.map(|subject| subject.to_string());
         let broken =
             ["node", "node.", "node.7.report", &format!("node.{NODE}"), &format!("xnode.{NODE}.report")]

@@ -16,9 +16,10 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("state", &[MODEL_AND_BELOW]),
     ("wire", &[MODEL_AND_BELOW]),
     ("planted-bugs", &[]),
-    ("private-servers", &[]),
+    ("nats-auth", &[&["wire"], MODEL_AND_BELOW]),
+    ("private-servers", &[&["nats-auth", "wire"], MODEL_AND_BELOW]),
     ("telemetry", &[WIRE_STATE_AND_BELOW]),
-    ("bus", &[WIRE_STATE_AND_BELOW, &["telemetry", "private-servers"]]),
+    ("bus", &[WIRE_STATE_AND_BELOW, &["nats-auth", "telemetry", "private-servers"]]),
     // Its tests canonicalise what it read, as the recorded answers are.
     ("jobspec", &[MODEL_AND_BELOW]),
     ("scheduling", &[&["state", "model"]]),
@@ -38,6 +39,7 @@ const MODEL_AND_BELOW: &[&str] = &["model", "api-types"];
 const WIRE_STATE_AND_BELOW: &[&str] = &["wire", "state", "model", "api-types"];
 const SHARED: &[&str] = &[
     "bus",
+    "nats-auth",
     "store",
     "telemetry",
     "scheduling",
@@ -50,7 +52,7 @@ const SHARED: &[&str] = &[
     "api-types",
 ];
 
-const PURE: &[&str] = &["api-types", "jobspec", "model", "scheduling"];
+const PURE: &[&str] = &["api-types", "jobspec", "model", "nats-auth", "scheduling"];
 
 /// Named like a family of [`OUTSIDE_WORLD`], and not of it.
 const NAMESAKES: &[&str] = &["smol_str"];

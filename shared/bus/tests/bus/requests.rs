@@ -222,7 +222,7 @@ async fn answers_to_an_agent_go_to_its_own_inbox() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
     let agent = Bus::connect_agent(&scene.args(), "agent", NODE).await.unwrap();
-    let mut answers = client.subscribe(Subject::every_answer_to(NODE)).await.unwrap();
+    let mut answers = client.subscribe(wire::Inbox::Node(NODE).every()).await.unwrap();
     client.flush().await.unwrap();
     let answering = answer_all(&bus).await;
     while ask(&agent, WITHIN).await.is_err() {}

@@ -1,0 +1,122 @@
+//! Keys: Ed25519 pairs in the text form of NATS, which says what a key belongs to.
+
+use std::fmt;
+
+use nkeys::{KeyPair, KeyPairType};
+
+use crate::error::Error;
+
+/// A source of random bytes for new keys; what it gives must not be predictable.
+pub type Random<'a> = &'a mut dyn FnMut() -> [u8; 32];
+
+/// What a key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    /// The operator, whom servers trust.
+    Operator,
+    /// An account, or a key that signs for one.
+    Account,
+    /// A user.
+    User,
+}
+
+impl KeyKind {
+    pub(crate) const fn described(self) -> &'static str {
+        match self {
+            Self::Operator => "an operator",
+            Self::Account => "an account",
+            Self::User => "a user",
+        }
+    }
+
+    const fn kind(self) -> KeyPairType {
+        match self {
+            Self::Operator => KeyPairType::Operator,
+            Self::Account => KeyPairType::Account,
+            Self::User => KeyPairType::User,
+        }
+    }
+}
+
+/// A key with its secret half.
+#[derive(Clone)]
+pub struct Key(KeyPair);
+
+impl Key {
+    /// A new key.
+    pub fn new(kind: KeyKind, random: Random<'_>) -> Self {
+        Self(KeyPair::new_from_raw(kind.kind(), random()).expect("any 32 bytes are an Ed25519 seed"))
+    }
+
+    /// Reads a key from its seed.
+    ///
+    /// # Errors
+    /// If it is no seed of such a key. The error does not contain the text.
+    pub fn from_seed(kind: KeyKind, seed: &str) -> Result<Self, Error> {
+        let problem = |problem: &str| Error::Seed { expected: kind, problem: problem.to_owned() };
+        let pair = KeyPair::from_seed(seed.trim()).map_err(|_| problem("its text is damaged"))?;
+        if pair.key_pair_type() == kind.kind() {
+            Ok(Self(pair))
+        } else {
+            Err(problem(&format!("it belongs to another kind of key ({:?})", pair.key_pair_type())))
+        }
+    }
+
+    /// The secret half. To be kept where only its owner reads it.
+    pub fn seed(&self) -> String {
+        self.0.seed().expect("a key has its secret half")
+    }
+
+    /// The public half, which is its name as well.
+    pub fn public(&self) -> String {
+        self.0.public_key()
+    }
+
+    /// Signs a message.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.0.sign(message).expect("a key has its secret half")
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.public())
+    }
+}
+
+/// Checks that a text is the public key of this kind.
+pub(crate) fn check_public(kind: KeyKind, text: &str) -> Result<(), Error> {
+    let unusable = || Error::PublicKey { expected: kind, text: text.to_owned() };
+    let pair = KeyPair::from_public_key(text).map_err(|_| unusable())?;
+    if pair.key_pair_type() == kind.kind() { Ok(()) } else { Err(unusable()) }
+}
+
+/// Whether `signature` is that of the owner of the public key for `message`.
+pub(crate) fn verifies(public: &str, message: &[u8], signature: &[u8]) -> bool {
+    KeyPair::from_public_key(public).is_ok_and(|pair| pair.verify(message, signature).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_key_again() {
+        let key = Key::new(KeyKind::Account, &mut || [7; 32]);
+        assert!(key.seed().starts_with("SA") && key.public().starts_with('A'));
+        let again = Key::from_seed(KeyKind::Account, &format!(" {}\n", key.seed())).unwrap();
+        assert_eq!(again.public(), key.public());
+        assert!(verifies(&key.public(), b"text", &again.sign(b"text")));
+        assert!(!verifies(&key.public(), b"other", &again.sign(b"text")));
+        assert!(!format!("{key:?}").contains(&key.seed()));
+    }
+
+    #[test]
+    fn another_kind_of_seed_is_refused_without_showing_it() {
+        let user = Key::new(KeyKind::User, &mut || [7; 32]).seed();
+        let error = Key::from_seed(KeyKind::Account, &user).unwrap_err().to_string();
+        assert_eq!(error, "this is no seed of an account: it belongs to another kind of key (User)");
+        let error = Key::from_seed(KeyKind::User, &user[..20]).unwrap_err().to_string();
+        assert_eq!(error, "this is no seed of a user: its text is damaged");
+    }
+}

@@ -1,0 +1,278 @@
+//! The table of permissions: which role publishes and subscribes where. Credentials for NATS are made from it.
+//!
+//! The table has one line for each variant of [`Subject`]; a variant without a line does not compile. Inboxes follow from
+//! it: who subscribes to a subject that is answered may publish in the inboxes of those who publish there.
+
+use std::collections::BTreeSet;
+
+use model::NodeId;
+use model::cluster::Singleton;
+
+use crate::inbox::Inbox;
+use crate::role::Role;
+use crate::subject::Subject;
+
+/// Where a role may publish and subscribe; patterns with the wildcards of NATS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Subjects to publish on.
+    pub publish: BTreeSet<String>,
+    /// Subjects to subscribe to.
+    pub subscribe: BTreeSet<String>,
+}
+
+/// What credentials are issued for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A cluster.
+    Cluster,
+    /// A private server for tests and simulations, where nodes may be simulated as well.
+    Simulation,
+}
+
+/// Who publishes and who subscribes.
+struct Access {
+    publish: Vec<Role>,
+    subscribe: Vec<Role>,
+    /// Whether subscribers answer.
+    is_answered: bool,
+}
+
+/// Messages that are answered, from `publish` to `subscribe`.
+fn asked(publish: &[Role], subscribe: &[Role]) -> Access {
+    Access { publish: publish.to_vec(), subscribe: subscribe.to_vec(), is_answered: true }
+}
+
+/// Messages without an answer, from `publish` to `subscribe`.
+fn told(publish: &[Role], subscribe: &[Role]) -> Access {
+    Access { publish: publish.to_vec(), subscribe: subscribe.to_vec(), is_answered: false }
+}
+
+/// Defines the table: which variants there are, for which parameters, and what goes for each.
+macro_rules! table {
+    ($( $variant:ident $( ($parameter:ident in $every:expr) )? => $access:expr; )+) => {
+        /// What the table says of a subject.
+        fn access(subject: Subject) -> Access {
+            match subject {
+                $( Subject::$variant $( ($parameter) )? => $access, )+
+            }
+        }
+
+        /// Every subject; those of nodes for [`ANY_NODE`].
+        fn every() -> Vec<Subject> {
+            let mut subjects = Vec::new();
+            $( $( for $parameter in $every )? {
+                subjects.push(Subject::$variant $( ($parameter) )?);
+            } )+
+            subjects
+        }
+    };
+}
+
+table! {
+    Command => asked(&Role::SERVICES, &[Role::PlanApplier]);
+    AskHead => asked(&[Role::Api], &[Role::PlanApplier]);
+    Probe => asked(&[Role::PlanApplier], &[Role::PlanApplier]);
+    RenewLease => {
+        let holders: Vec<Role> = Singleton::ALL.iter().copied().map(Role::of_singleton).collect();
+        asked(&holders, &[Role::PlanApplier])
+    };
+    ForceGarbage => asked(&[Role::Api], &[Role::PlanApplier]);
+    LeaseHolder(service in Singleton::ALL.iter().copied()) => {
+        let role = Role::of_singleton(service);
+        asked(&[role], &[role])
+    };
+    Changes => told(&[Role::PlanApplier], &Role::SERVICES);
+    Head => told(&[Role::PlanApplier], &Role::SERVICES);
+    Dequeue => asked(&[Role::Scheduler], &[Role::EvalBroker]);
+    HandOut => asked(&[Role::Scheduler], &[Role::EvalBroker]);
+    NodeRegister(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
+    NodeHeartbeat(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
+    NodeWork(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
+    NodeReport(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
+    AgentWake(_node in [ANY_NODE]) => told(&[Role::NodeTracker], &[Role::Agent]);
+    AgentFiles(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
+    AgentTasks(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
+    AgentStats(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
+}
+
+/// Stands for a node until its place in a subject is filled with an id, a wildcard or a template.
+const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
+/// One token, whatever it is.
+const WILDCARD: &str = "*";
+/// Everything.
+const EVERYTHING: &str = ">";
+
+/// What credentials of a role permit. `node` stands where an agent's subjects have its node's id: that id, or a template
+/// that NATS fills in. Other roles do not have it in their subjects.
+pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
+    match role {
+        Role::Observer => {
+            let everything = BTreeSet::from([EVERYTHING.to_owned()]);
+            return Permissions { publish: everything.clone(), subscribe: everything };
+        }
+        Role::Api
+        | Role::EvalBroker
+        | Role::Scheduler
+        | Role::PlanApplier
+        | Role::NodeTracker
+        | Role::DeploymentWatcher
+        | Role::Agent
+        | Role::Servers
+        | Role::SimNodes => {}
+    }
+    let node = if role == Role::Agent { node } else { WILDCARD };
+    let fill = |subject: String| subject.replace(&ANY_NODE.to_string(), node);
+    let mut permissions = Permissions::default();
+    for subject in every() {
+        let Access { publish, subscribe, is_answered } = access(subject);
+        let (publish, subscribe) = (with_unions(&publish), with_unions(&subscribe));
+        if publish.contains(&role) {
+            permissions.publish.insert(fill(subject.to_string()));
+        }
+        if subscribe.contains(&role) {
+            permissions.subscribe.insert(fill(subject.to_string()));
+            for asking in publish.iter().filter(|_| is_answered) {
+                permissions.publish.extend(inbox(*asking, &subject, purpose).map(&fill));
+            }
+        }
+    }
+    permissions.subscribe.insert(fill(own_inbox(role).every()));
+    permissions
+}
+
+/// The roles, and those that may do what they may.
+fn with_unions(roles: &[Role]) -> Vec<Role> {
+    let mut with_unions = roles.to_vec();
+    if roles.iter().any(|role| Role::SERVICES.contains(role)) {
+        with_unions.push(Role::Servers);
+    }
+    if roles.contains(&Role::Agent) {
+        with_unions.push(Role::SimNodes);
+    }
+    with_unions
+}
+
+/// Where the answers go to what `asking` sends on a subject.
+fn inbox(asking: Role, subject: &Subject, purpose: Purpose) -> Option<String> {
+    match (asking, purpose) {
+        (Role::SimNodes, Purpose::Cluster) => None,
+        (Role::Agent, _) => Some(own_inbox(Role::Agent).every()),
+        (_, _) => Some(Inbox::of(asking, subject).every()),
+    }
+}
+
+/// Where a role's answers go.
+fn own_inbox(role: Role) -> Inbox {
+    if role == Role::Agent { Inbox::Node(ANY_NODE) } else { Inbox::Service(role) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str = "07070707-0707-0707-0707-070707070707";
+
+    fn of(role: Role) -> Permissions {
+        permissions(role, NODE, Purpose::Cluster)
+    }
+
+    fn set<const N: usize>(subjects: [&str; N]) -> BTreeSet<String> {
+        subjects.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn a_node_speaks_as_itself_and_hears_its_own() {
+        let Permissions { publish, subscribe } = of(Role::Agent);
+        let own = |subjects: &[&str]| -> BTreeSet<String> {
+            subjects.iter().map(|subject| subject.replace("ID", NODE)).collect()
+        };
+        let sent = ["node.ID.register", "node.ID.heartbeat", "node.ID.work", "node.ID.report"];
+        let answers = ["inbox.api.node.ID.>", "inbox.servers.node.ID.>"];
+        assert_eq!(publish, own(&[&sent[..], &answers].concat()));
+        let heard = ["agent.ID.wake", "agent.ID.files", "agent.ID.tasks", "agent.ID.stats"];
+        assert_eq!(subscribe, own(&[&heard[..], &["inbox.node.ID.>"]].concat()));
+    }
+
+    #[test]
+    fn a_scheduler_asks_the_broker_and_sends_commands() {
+        let Permissions { publish, subscribe } = of(Role::Scheduler);
+        assert_eq!(publish, set(["applier.command", "broker.dequeue", "broker.hand-out"]));
+        assert_eq!(subscribe, set(["feed.changes", "feed.head", "inbox.scheduler.>"]));
+    }
+
+    #[test]
+    fn only_the_applier_publishes_the_feed() {
+        for subject in ["feed.changes", "feed.head"] {
+            let publishers = Role::ALL.map(|role| (role, of(role).publish));
+            let publishers = publishers.iter().filter(|(_, publish)| publish.contains(subject));
+            let publishers: Vec<_> = publishers.map(|(role, _)| *role).collect();
+            assert_eq!(publishers, [Role::PlanApplier, Role::Servers]);
+        }
+    }
+
+    #[test]
+    fn an_answer_goes_to_who_asked_only() {
+        let answers = |role| -> BTreeSet<String> {
+            of(role).publish.into_iter().filter(|subject| subject.starts_with("inbox.")).collect()
+        };
+        assert_eq!(
+            answers(Role::EvalBroker),
+            set(["inbox.eval-broker.>", "inbox.scheduler.>", "inbox.servers.>"])
+        );
+        assert_eq!(
+            answers(Role::NodeTracker),
+            set(["inbox.node-tracker.>", "inbox.node.*.>", "inbox.servers.>"])
+        );
+        assert_eq!(answers(Role::Api), set([]), "nobody asks an API process");
+        assert_eq!(answers(Role::Scheduler), set([]));
+    }
+
+    #[test]
+    fn simulated_nodes_are_answered_on_private_servers_only() {
+        let tracker = |purpose| permissions(Role::NodeTracker, "", purpose).publish;
+        let answers = "inbox.sim-nodes.>";
+        assert!(
+            tracker(Purpose::Simulation).contains(answers) && !tracker(Purpose::Cluster).contains(answers)
+        );
+        let simulated = permissions(Role::SimNodes, "", Purpose::Simulation);
+        assert!(
+            simulated.publish.contains("node.*.register") && simulated.subscribe.contains("agent.*.wake")
+        );
+    }
+
+    #[test]
+    fn all_services_in_one_process_may_do_what_each_of_them_may() {
+        let together = of(Role::Servers);
+        for role in Role::SERVICES {
+            let own = Inbox::Service(role).every();
+            let Permissions { publish, mut subscribe } = of(role);
+            subscribe.remove(&own);
+            assert!(
+                publish.is_subset(&together.publish) && subscribe.is_subset(&together.subscribe),
+                "{role}"
+            );
+        }
+        assert!(!together.publish.contains("node.*.register"), "it is no node");
+    }
+
+    #[test]
+    fn every_subject_has_somebody_at_both_ends() {
+        for subject in every() {
+            let Access { publish, subscribe, .. } = access(subject);
+            assert!(!publish.is_empty() && !subscribe.is_empty(), "{subject}");
+        }
+    }
+
+    #[test]
+    fn what_a_role_may_hear_covers_what_services_subscribe_to() {
+        let tracker = of(Role::NodeTracker).subscribe;
+        let served = [
+            Subject::EVERY_NODE_REGISTER,
+            Subject::EVERY_NODE_HEARTBEAT,
+            Subject::EVERY_NODE_WORK,
+            Subject::EVERY_NODE_REPORT,
+        ];
+        assert!(served.iter().all(|subject| tracker.contains(*subject)));
+    }
+}

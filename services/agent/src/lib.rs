@@ -24,6 +24,7 @@ mod heartbeats;
 mod identity;
 mod logs;
 mod orders;
+mod presence;
 mod reporter;
 mod reports;
 mod run;
@@ -37,4 +38,5 @@ mod work;
 
 pub use config::{Args, Pair, PortRange};
 pub use fingerprint::LOOPBACK;
+pub use presence::{Presence, Registration};
 pub use run::{node_id, run, run_connecting};

@@ -17,7 +17,7 @@ use wire::Subject;
 
 use crate::allocs::{Allocs, Order};
 use crate::config::{Args, Config, state_dir};
-use crate::contact::{Contact, Standing};
+use crate::contact::Contact;
 use crate::context::{Context, host_env};
 use crate::driver::Drivers;
 use crate::driver::mock::{self, Mock};
@@ -26,6 +26,7 @@ use crate::files;
 use crate::fingerprint::{Machine, is_same, node_spec};
 use crate::follow::Follow;
 use crate::identity::Identity;
+use crate::presence::Presence;
 use crate::reporter::Reporter;
 use crate::stats::Stats;
 use crate::store::Store;
@@ -62,10 +63,10 @@ fn open_store(args: &Args) -> anyhow::Result<Store> {
 /// # Errors
 /// If its settings or its data directory cannot be used.
 pub async fn run(args: Args, bus: Bus, stop: CancellationToken) -> anyhow::Result<()> {
-    run_connecting(args, std::future::ready(Ok(bus)), stop).await
+    run_connecting(args, std::future::ready(Ok(bus)), Presence::default(), stop).await
 }
 
-/// Runs the agent. What an earlier run left goes on while it connects.
+/// Runs the agent. What an earlier run left goes on while it connects. How it stands with the servers shows in `presence`.
 ///
 /// Tasks run on when it stops, unless the settings say that they end with it.
 ///
@@ -74,14 +75,16 @@ pub async fn run(args: Args, bus: Bus, stop: CancellationToken) -> anyhow::Resul
 pub async fn run_connecting(
     args: Args,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
+    presence: Presence,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    Box::pin(work(args, connecting, stop)).await
+    Box::pin(work(args, connecting, presence, stop)).await
 }
 
 async fn work(
     args: Args,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
+    presence: Presence,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let store = open_store(&args)?;
@@ -104,7 +107,7 @@ async fn work(
         contacted: seen,
         config,
     });
-    let standing = watch::Sender::new(Standing::default());
+    let standing = presence.standing();
     let (told, mut inbox) = mpsc::channel(TOLD_MAX);
     let (orders, asked) = mpsc::channel(ORDERS_MAX);
     let mut allocs = Allocs::new(Arc::clone(&context), told, contacted, standing.subscribe());

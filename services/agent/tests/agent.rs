@@ -62,7 +62,8 @@ async fn agent_process() {
     let node = agent::node_id(&args).unwrap();
     let nats = nats_args(&std::env::var(NATS_URL).unwrap());
     let connecting = async move { Bus::connect_agent(&nats, "agent", node).await };
-    agent::run_connecting(args, connecting, CancellationToken::new()).await.unwrap();
+    let (presence, stop) = (agent::Presence::default(), CancellationToken::new());
+    agent::run_connecting(args, connecting, presence, stop).await.unwrap();
 }
 
 fn nats_args(url: &str) -> bus::Args {

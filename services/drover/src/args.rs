@@ -1,9 +1,10 @@
 //! What can be said to the binary.
 
 use crate::cli::{
-    agent_info, agent_monitor, alloc, deployment, eval, fmt, job, node, server, status, system,
+    agent_info, agent_monitor, alloc, deployment, eval, fmt, health, job, node, server, status, system,
 };
-use crate::{agent_command, dev, operator, sim_nodes};
+use crate::health::{self as endpoint, Parts};
+use crate::{agent_command, dev, operator, process, sim_nodes};
 
 /// Drover runs jobs on many machines and keeps them running.
 #[derive(Debug, clap::Parser)]
@@ -110,6 +111,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: operator::Command,
     },
+    /// Asks a service process whether it lives and is ready
+    Health(health::Args),
     /// Prints the version
     Version,
 
@@ -143,9 +146,19 @@ pub(crate) struct Infra {
     #[command(flatten)]
     pub(crate) telemetry: telemetry::Args,
     #[command(flatten)]
+    pub(crate) health: endpoint::Args,
+    #[command(flatten)]
     pub(crate) bus: bus::Args,
     #[command(flatten)]
     pub(crate) store: store::Args,
+}
+
+impl Infra {
+    /// The process of a service that calls itself `name`.
+    pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
+        let Self { telemetry, health, .. } = self.clone();
+        process::Settings { name, parts, telemetry, health }
+    }
 }
 
 /// One service with what it needs around it.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agent::Presence;
 use anyhow::{Context as _, anyhow};
 use bus::Bus;
 use clap::Parser as _;
@@ -17,6 +18,7 @@ use wire::Subject;
 use wire::feed::{AskHead, Head};
 
 use crate::agent_command::reachable;
+use crate::health::{Parts, probe};
 use crate::process::{Cluster, Process};
 use crate::services;
 
@@ -38,6 +40,14 @@ pub(crate) struct Setup {
     pub(crate) is_advertised: bool,
     /// Whether it is a cluster for one person.
     pub(crate) is_dev: bool,
+}
+
+impl Setup {
+    /// What the process runs.
+    pub(crate) fn parts(&self) -> Parts {
+        let servers = if self.servers.is_some() { Parts::SERVERS } else { Parts::AGENT };
+        Parts { agent: self.agent.is_some(), ..servers }
+    }
 }
 
 /// Everything but the agent.
@@ -125,6 +135,7 @@ async fn everything(
     process.start("deployment-watcher", watcher);
     process.start("scheduler", scheduler::run(servers.scheduler, bus(), replica(), id, end.clone()));
     let address = server.addr();
+    tokio::spawn(probe::api(process.health.clone(), reachable(address)));
     process.start("api", server.run(bus(), replica(), cluster.bus.contact(), id, end.clone()));
 
     let mut registered = None;
@@ -140,12 +151,14 @@ async fn everything(
             registered = Some((node, boot));
             let nats = nats.clone();
             let bus = bus();
+            let presence = Presence::default();
+            process.health.set_presence(presence.clone());
             let connecting = async move {
                 applier_answers(&bus).await;
                 Bus::connect_agent(&nats, "agent", node).await
             };
             process.start("agent", async move {
-                let ended = agent::run_connecting(agent, connecting, stop).await;
+                let ended = agent::run_connecting(agent, connecting, presence, stop).await;
                 end.cancel();
                 ended
             });

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::cluster::{self, Servers, Setup};
-use crate::process::Process;
+use crate::health::{self, Parts};
+use crate::process::{self, Process};
 
 /// How full the disk may be before allocations that have ended are removed, in percent.
 const GC_PERCENT_MAX: f64 = 99.0;
@@ -16,6 +17,8 @@ const GC_PERCENT_MAX: f64 = 99.0;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    health: health::Args,
     /// Where the cluster's files are kept.
     #[arg(long, env = "DROVER_DATA_DIR", default_value = ".drover")]
     data_dir: PathBuf,
@@ -34,6 +37,15 @@ pub(crate) struct Args {
     deployment_watcher: deployment_watcher::Args,
     #[command(flatten)]
     scheduler: scheduler::Args,
+}
+
+impl Args {
+    /// The process that everything runs in.
+    pub(crate) fn process(&self) -> process::Settings {
+        let parts = Parts { agent: true, ..Parts::SERVERS };
+        let (telemetry, health) = (self.telemetry.clone(), self.health.clone());
+        process::Settings { name: "dev", parts, telemetry, health }
+    }
 }
 
 /// Runs it until the process is to stop.

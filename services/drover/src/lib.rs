@@ -6,6 +6,7 @@ mod args;
 mod cli;
 mod cluster;
 mod dev;
+mod health;
 mod log;
 mod operator;
 mod process;
@@ -18,6 +19,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, Command};
+use crate::health::Parts;
 
 /// Does what the process's arguments say.
 pub fn main() -> ExitCode {
@@ -126,38 +128,41 @@ fn run(command: Command) -> ExitCode {
             operator::accept_database(&args)
         }
         Command::Operator { command: operator::Command::OverApi(command) } => cli::operator::run(*command),
+        Command::Health(args) => cli::health::run(&args),
         Command::Version => cli::version(),
 
         Command::Api(args) => {
-            process::run("api", args.infra.telemetry.clone(), |process| services::api(process, args))
+            process::run(args.infra.process("api", Parts::API), |process| services::api(process, args))
         }
-        Command::EvalBroker(args) => process::run("eval-broker", args.infra.telemetry.clone(), |process| {
-            services::eval_broker(process, args)
-        }),
-        Command::Scheduler(args) => process::run("scheduler", args.infra.telemetry.clone(), |process| {
-            services::scheduler(process, args)
-        }),
+        Command::EvalBroker(args) => {
+            process::run(args.infra.process("eval-broker", Parts::EVAL_BROKER), |process| {
+                services::eval_broker(process, args)
+            })
+        }
+        Command::Scheduler(args) => {
+            process::run(args.infra.process("scheduler", Parts::SCHEDULER), |process| {
+                services::scheduler(process, args)
+            })
+        }
         Command::PlanApplier(args) => {
-            process::run_on_all_cores("plan-applier", args.infra.telemetry.clone(), |process| {
+            process::run_on_all_cores(args.infra.process("plan-applier", Parts::PLAN_APPLIER), |process| {
                 services::plan_applier(process, args)
             })
         }
-        Command::Agent(args) => agent_command::main(*args),
-        Command::Dev(args) => {
-            process::run_on_all_cores("dev", args.telemetry.clone(), |process| dev::run(process, args))
+        Command::NodeTracker(args) => {
+            process::run(args.infra.process("node-tracker", Parts::NODE_TRACKER), |process| {
+                services::node_tracker(process, args)
+            })
         }
-        Command::Executor(args) => agent::executor::main(&args),
-        Command::SimNodes(args) => {
-            process::run("sim-nodes", args.telemetry.clone(), |process| sim_nodes::run(process, args))
-        }
-        Command::NodeTracker(args) => process::run("node-tracker", args.infra.telemetry.clone(), |process| {
-            services::node_tracker(process, args)
-        }),
         Command::DeploymentWatcher(args) => {
-            process::run("deployment-watcher", args.infra.telemetry.clone(), |process| {
+            process::run(args.infra.process("deployment-watcher", Parts::DEPLOYMENT_WATCHER), |process| {
                 services::deployment_watcher(process, args)
             })
         }
+        Command::Agent(args) => agent_command::main(*args),
+        Command::Dev(args) => process::run_on_all_cores(args.process(), |process| dev::run(process, args)),
+        Command::Executor(args) => agent::executor::main(&args),
+        Command::SimNodes(args) => process::run(args.process(), |process| sim_nodes::run(process, args)),
     }
 }
 
@@ -213,6 +218,8 @@ mod tests {
             "drover operator api -X PUT -d {} -H a:b -dryrun /v1/jobs",
             "drover operator metrics -format prometheus",
             "drover operator root keyring list -verbose",
+            "drover health -live -addr 0.0.0.0:4650 -json",
+            "drover scheduler -database-url postgres://host/db -health-addr [::]:4650",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

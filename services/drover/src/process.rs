@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::health::{self, Board, Parts, probe};
 use crate::log::DatabaseLog;
 
 /// How long services have to end in order.
@@ -25,10 +26,23 @@ const ENDING: Duration = Duration::from_secs(15);
 #[error("stopped before the state was loaded")]
 struct StoppedEarly;
 
+/// What a process is, before it runs.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// What it calls itself.
+    pub(crate) name: &'static str,
+    /// What it runs.
+    pub(crate) parts: Parts,
+    pub(crate) telemetry: telemetry::Args,
+    pub(crate) health: health::Args,
+}
+
 /// What the services of a process share.
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) stop: CancellationToken,
+    /// Where its parts show how they fare.
+    pub(crate) health: Board,
     services: JoinSet<(&'static str, anyhow::Result<()>)>,
 }
 
@@ -40,10 +54,13 @@ pub(crate) struct Cluster {
 }
 
 impl Process {
-    pub(crate) fn new() -> Self {
+    /// A process with the id `name` that runs `parts`.
+    fn new(name: &'static str, parts: Parts) -> Self {
+        let stop = CancellationToken::new();
         Self {
             id: ProcessId::from_bytes(telemetry::clock::random_bytes()),
-            stop: CancellationToken::new(),
+            health: Board::new(name, parts, stop.clone()),
+            stop,
             services: JoinSet::new(),
         }
     }
@@ -56,7 +73,9 @@ impl Process {
         scope: Scope,
     ) -> anyhow::Result<Cluster> {
         let bus = Bus::connect(args, name).await.context("cannot connect to NATS")?;
-        Ok(Cluster { bus, replica: Arc::new(Replica::new(State::new(HistoryId::default(), scope))) })
+        let replica = Arc::new(Replica::new(State::new(HistoryId::default(), scope)));
+        self.health.set_servers(self.id, &bus, &replica);
+        Ok(Cluster { bus, replica })
     }
 
     /// Keeps the replica up to date from here on, with what comes under load within `gathered` at once; waits until it is
@@ -71,6 +90,9 @@ impl Process {
             database = Database::connect(args) => database.context("cannot use the database")?,
             ended = self.ended() => return ended.and(Err(StoppedEarly.into())),
         };
+        if self.health.parts().applier {
+            tokio::spawn(probe::database(self.health.clone(), database.clone()));
+        }
         let Cluster { bus, replica } = cluster.clone();
         let contact = bus.contact();
         let log = DatabaseLog { database, scope: replica.scope() };
@@ -126,31 +148,29 @@ fn outcome(ended: Result<(&'static str, anyhow::Result<()>), tokio::task::JoinEr
     result.with_context(|| format!("{name} failed"))
 }
 
-/// Runs a process that calls itself `name`: sets up logs and the runtime, and sees to it that signals end it. All of its tasks
+/// Runs a process: sets up logs and the runtime, and sees to it that signals end it. All of its tasks
 /// share one thread, between which nobody has to be woken; whatever computes for long has threads of its own.
 pub(crate) fn run<F: Future<Output = anyhow::Result<()>>>(
-    name: &'static str,
-    telemetry: telemetry::Args,
+    settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    run_on(runtime::Builder::new_current_thread(), name, telemetry, main)
+    run_on(runtime::Builder::new_current_thread(), settings, main)
 }
 
 /// The same where tasks compute for long, or there are those of many services: as many threads as there are cores.
 pub(crate) fn run_on_all_cores<F: Future<Output = anyhow::Result<()>>>(
-    name: &'static str,
-    telemetry: telemetry::Args,
+    settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    run_on(runtime::Builder::new_multi_thread(), name, telemetry, main)
+    run_on(runtime::Builder::new_multi_thread(), settings, main)
 }
 
 fn run_on<F: Future<Output = anyhow::Result<()>>>(
     mut runtime: runtime::Builder,
-    name: &'static str,
-    telemetry: telemetry::Args,
+    settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
+    let Settings { name, parts, telemetry, health } = settings;
     let runtime = move || runtime.enable_all().build().expect("the system has threads to give");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
@@ -158,8 +178,16 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
-        let process = Process::new();
+        let process = Process::new(name, parts);
+        let listener = match health.listen() {
+            Ok(listener) => listener,
+            Err(error) => return fail(&error),
+        };
+        if let Some(Err(error)) = listener.map(|listener| health::serve(listener, process.health.clone())) {
+            return fail(&error);
+        }
         stop_on_signals(process.stop.clone());
+        tokio::task::spawn_local(probe::beat(process.health.clone()));
         match main(process).await {
             Err(error) if !error.is::<StoppedEarly>() => fail(&error),
             Ok(()) | Err(_) => ExitCode::SUCCESS,

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use agent::Presence;
 use bus::Bus;
 use state::Scope;
 
+use crate::agent_command::reachable;
 use crate::args::Service;
+use crate::health::probe;
 use crate::process::Process;
 
 /// The one writer; it makes the schema that the feed waits for.
@@ -50,6 +53,7 @@ pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyho
     let cluster = process.connect(&args.infra.bus, "api", Scope::ALL).await?;
     process.follow(&cluster, &args.infra.store, Duration::ZERO).await?;
     let contact = cluster.bus.contact();
+    tokio::spawn(probe::api(process.health.clone(), reachable(server.addr())));
     let run = server.run(cluster.bus, cluster.replica, contact, process.id, process.stop.clone());
     process.start("api", run);
     process.wait().await
@@ -58,8 +62,15 @@ pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyho
 /// The agent needs nothing but NATS, and runs what it ran before also without that.
 pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Args) -> anyhow::Result<()> {
     let node = agent::node_id(&args)?;
-    let connecting = async move { Bus::connect_agent(&nats, "agent", node).await };
-    let run = agent::run_connecting(args, connecting, process.stop.clone());
+    let presence = Presence::default();
+    process.health.set_presence(presence.clone());
+    let health = process.health.clone();
+    let connecting = async move {
+        let bus = Bus::connect_agent(&nats, "agent", node).await?;
+        health.set_bus(bus.clone());
+        Ok(bus)
+    };
+    let run = agent::run_connecting(args, connecting, presence, process.stop.clone());
     process.start("agent", run);
     process.wait().await
 }

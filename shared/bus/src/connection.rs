@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr, Subscriber};
 use bytes::Bytes;
 use model::{NodeId, RequestId};
+use telemetry::clock;
 use telemetry::metrics::{self, Counter};
 use tokio::sync::watch;
 use wire::envelope::COMMAND_BYTES_MAX;
@@ -123,6 +124,8 @@ pub(crate) struct Link {
     pub(crate) made: u64,
     /// How often it was lost.
     pub(crate) lost: u64,
+    /// When it was lost last.
+    lost_at: Option<Instant>,
     /// Whether the current outage was logged.
     is_logged: bool,
 }
@@ -204,6 +207,15 @@ impl Bus {
     /// A new id for a request: a UUIDv7 of the cluster's time ([`Contact::cluster_now`]).
     pub fn new_request_id(&self) -> RequestId {
         self.0.contact.new_request_id()
+    }
+
+    /// How long the connection has been lost; `None` while there is one.
+    pub fn outage(&self) -> Option<Duration> {
+        if self.is_connected() {
+            return None;
+        }
+        let lost_at = self.0.link.borrow().lost_at;
+        Some(lost_at.map(|at| at.elapsed()).unwrap_or_default())
     }
 
     /// Tells of each time that the connection is made again, from now on.
@@ -318,7 +330,8 @@ fn notice(link: &watch::Sender<Link>, event: Event) {
         Event::Disconnected => {
             CONNECTIONS_LOST.add(1);
             tracing::warn!("lost the connection to NATS, trying to get it back");
-            link.send_modify(|link| *link = Link { lost: link.lost + 1, is_logged: true, ..*link });
+            let lost_at = Some(clock::monotonic());
+            link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, is_logged: true, ..*link });
         }
         Event::SlowConsumer(_) => SLOW_CONSUMER.add(1),
         Event::ServerError(error) => tracing::warn!(error = telemetry::chain(&error), "NATS complains"),

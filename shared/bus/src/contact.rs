@@ -46,6 +46,11 @@ impl Contact {
         self.heard().map_or_else(clock::now, carried_on)
     }
 
+    /// Whether this process's replica has been loaded.
+    pub fn is_loaded(&self) -> bool {
+        *self.loaded.borrow()
+    }
+
     /// Waits until this process's replica has been loaded for the first time.
     pub async fn loaded(&self) {
         // Fails when the sender is gone, which is here.

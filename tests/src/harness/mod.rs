@@ -399,7 +399,8 @@ fn service_of(name: &str) -> &str {
     name.split('@').next().expect("a text has a first part")
 }
 
-pub(crate) fn free_address() -> String {
+/// An address of this machine that nobody listens on, for something that may come and go.
+pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_port())
 }
 

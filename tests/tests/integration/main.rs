@@ -6,6 +6,7 @@ mod command_line;
 mod dev;
 mod everywhere;
 mod go_client;
+mod health;
 mod input;
 mod outage;
 mod rollouts;

@@ -17,6 +17,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
+use crate::health::{self, Parts};
 use crate::{dev, process, services};
 use file::Settings;
 
@@ -26,6 +27,8 @@ use file::Settings;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) telemetry: telemetry::Args,
+    #[command(flatten)]
+    health: health::Args,
     /// Be a whole cluster in one process, as `drover dev --ephemeral` is; files of settings change what they speak of.
     #[arg(long)]
     dev: bool,
@@ -39,7 +42,7 @@ pub(crate) struct Args {
 }
 
 /// Flags that go together with `-dev` and `-config`, which bring the other settings along.
-const BESIDE_CONFIG: [&str; 4] = ["dev", "config", "level", "format"];
+const BESIDE_CONFIG: [&str; 5] = ["dev", "config", "level", "format", "health_addr"];
 
 /// Says no to flags that a configuration would override. `command` is the sub-command.
 pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(), String> {
@@ -57,9 +60,9 @@ pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(),
 /// Runs it until it is to stop.
 pub(crate) fn main(mut args: Args) -> ExitCode {
     if args.config.is_empty() && !args.dev {
-        return process::run_on_all_cores("agent", args.telemetry.clone(), |process| {
-            services::agent(process, args.bus, args.own)
-        });
+        let (telemetry, health) = (args.telemetry, args.health);
+        let settings = process::Settings { name: "agent", parts: Parts::AGENT, telemetry, health };
+        return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
     let setup = read(&args.config).and_then(|settings| {
         if let Some(level) = &settings.log_level {
@@ -74,11 +77,15 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         Ok((setup(&settings, dir, args.dev)?, temporary))
     });
     match setup.context("Error loading configuration") {
-        Ok((setup, temporary)) => process::run_on_all_cores("agent", args.telemetry, async move |process| {
-            let ended = cluster::run(process, setup).await;
-            drop(temporary);
-            ended
-        }),
+        Ok((setup, temporary)) => {
+            let (telemetry, health) = (args.telemetry, args.health);
+            let settings = process::Settings { name: "agent", parts: setup.parts(), telemetry, health };
+            process::run_on_all_cores(settings, async move |process| {
+                let ended = cluster::run(process, setup).await;
+                drop(temporary);
+                ended
+            })
+        }
         Err(error) => process::fail(&error),
     }
 }

@@ -12,6 +12,7 @@ pub(crate) mod flags;
 pub(crate) mod fmt;
 mod follow;
 mod format;
+pub(crate) mod health;
 pub(crate) mod job;
 mod monitor;
 pub(crate) mod node;

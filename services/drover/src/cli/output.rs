@@ -20,6 +20,11 @@ impl Output {
         Self { colours: flags.force_color || (terminal && !flags.no_color) }
     }
 
+    /// For a command that has none of the API's flags: colours on a terminal only.
+    pub(crate) fn for_terminals() -> Self {
+        Self { colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    }
+
     pub(crate) fn page(self, page: &Page) {
         self.raw(page.text(self.colours).as_bytes());
     }

@@ -88,6 +88,8 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
         ExitCode::from(EXIT_UNKNOWN_COMMAND)
     } else if kind == ErrorKind::DisplayHelp {
         ExitCode::SUCCESS
+    } else if words.first() == Some(&"health") {
+        ExitCode::from(super::health::EXIT_USAGE)
     } else {
         ExitCode::FAILURE
     }

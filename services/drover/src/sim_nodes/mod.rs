@@ -26,7 +26,8 @@ use wire::{RefusalKind, Subject};
 use self::fate::{Fate, Fates};
 use self::heart::Heart;
 use self::node::{Asked, SimNode, Wake, Work, WorkAllocs};
-use crate::process::Process;
+use crate::health::{self, Parts};
+use crate::process::{self, Process};
 
 /// How long a request may take.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -79,6 +80,14 @@ pub(crate) struct Args {
     /// Tells these nodes apart from those of other such processes; the same number makes the same nodes.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u32,
+}
+
+impl Args {
+    /// The process that the nodes are simulated in; nobody waits for it to be ready.
+    pub(crate) fn process(&self) -> process::Settings {
+        let (telemetry, health) = (self.telemetry.clone(), health::Args::default());
+        process::Settings { name: "sim-nodes", parts: Parts::NONE, telemetry, health }
+    }
 }
 
 /// Simulates nodes until the process is to stop.

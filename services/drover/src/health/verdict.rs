@@ -1,0 +1,363 @@
+//! Judges the health of a process by the facts: live, ready, and if not, why not. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use model::node::NodeStatus;
+
+use super::facts::{Announced, Facts, Nats, Probed};
+use super::report::{Check, Report};
+
+/// A process whose event loop has not run for so long is not live. Loading the state of a large cluster may hold the loop
+/// up for a second or two.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// A replica that has not caught up for so long makes its process unready.
+const BEHIND_MAX: Duration = Duration::from_secs(10);
+/// How long no plan applier may be heard of. A standby takes over within seconds, which is no reason to send clients away.
+const SILENT_MAX: Duration = Duration::from_secs(30);
+/// How late the answer to a heartbeat may be.
+const HEARTBEAT_LATE_MAX: Duration = Duration::from_secs(5);
+
+/// Whether the process lives: it is to be killed if not.
+pub(crate) fn live(facts: &Facts) -> Report {
+    report(facts, ["live", "not live"], vec![event_loop(facts)])
+}
+
+/// Whether the process is ready for what it is there for. A process that stands by is.
+pub(crate) fn ready(facts: &Facts) -> Report {
+    let parts = facts.parts;
+    let mut checks = vec![event_loop(facts)];
+    if facts.is_ending {
+        checks.push(bad("shutdown", "the process is ending"));
+    }
+    checks.push(nats(facts));
+    if parts.applier {
+        checks.push(probed("database", &facts.database, facts.up));
+    }
+    if parts.replica {
+        checks.push(replica(facts));
+        checks.push(plan_applier(facts));
+    }
+    checks.extend(leases(facts));
+    if parts.api {
+        checks.push(probed("api", &facts.api, facts.up));
+    }
+    if parts.agent {
+        checks.push(node(facts));
+    }
+    report(facts, ["ready", "not ready"], checks)
+}
+
+fn report(facts: &Facts, [good, bad]: [&str; 2], checks: Vec<Check>) -> Report {
+    let status = if checks.iter().all(|check| check.ok) { good } else { bad };
+    Report {
+        status: status.to_owned(),
+        service: facts.service.to_owned(),
+        role: role(facts).to_owned(),
+        checks,
+    }
+}
+
+/// Active, if the process holds a lease; nothing, if it runs nothing that needs one.
+fn role(facts: &Facts) -> &'static str {
+    if !facts.parts.applier && facts.parts.singletons.is_empty() {
+        ""
+    } else if facts.is_applier || !facts.leases.is_empty() {
+        "active"
+    } else {
+        "standby"
+    }
+}
+
+fn event_loop(facts: &Facts) -> Check {
+    let ago = Span(facts.beat_ago);
+    if facts.beat_ago < STUCK_AFTER {
+        good("event-loop", format!("ran {ago} ago"))
+    } else {
+        bad("event-loop", format!("has not run for {ago}: the process is stuck"))
+    }
+}
+
+fn nats(facts: &Facts) -> Check {
+    match facts.nats {
+        Nats::Connected => good("nats", "connected"),
+        Nats::Lost(since) => bad("nats", format!("the connection was lost {} ago", Span(since))),
+        Nats::Never => bad("nats", format!("not connected since the process started {} ago", Span(facts.up))),
+    }
+}
+
+fn replica(facts: &Facts) -> Check {
+    let Some(index) = facts.replica else {
+        let message =
+            format!("not loaded from the database since the process started {} ago", Span(facts.up));
+        return bad("replica", message);
+    };
+    let lag = facts.head.map_or(0, |head| head.index.0.saturating_sub(index.0));
+    if facts.behind_for < BEHIND_MAX {
+        return good("replica", format!("loaded, at index {index}, {lag} behind the plan applier"));
+    }
+    let since = Span(facts.behind_for);
+    bad(
+        "replica",
+        format!("at index {index}, {lag} behind the plan applier, and has not caught up for {since}"),
+    )
+}
+
+fn plan_applier(facts: &Facts) -> Check {
+    match facts.head {
+        Some(Announced { index, ago }) if ago < SILENT_MAX => {
+            good("plan-applier", format!("announced index {index} {} ago", Span(ago)))
+        }
+        Some(Announced { ago, .. }) => {
+            bad("plan-applier", format!("not heard of for {}: nothing can be written", Span(ago)))
+        }
+        None => bad("plan-applier", format!("not heard of since the process started {} ago", Span(facts.up))),
+    }
+}
+
+/// Who holds a lease or stands by is equally ready.
+fn leases(facts: &Facts) -> impl Iterator<Item = Check> {
+    let applier = facts.parts.applier.then(|| {
+        let message = if facts.is_applier { "active" } else { "standing by" };
+        good("plan-applier-lease", message)
+    });
+    let others = facts.parts.singletons.iter().map(|singleton| {
+        let held = facts.leases.iter().find(|(held, _)| held == singleton);
+        let message = held.map_or("standing by".to_owned(), |(_, epoch)| format!("active, epoch {epoch}"));
+        good(&format!("{singleton}-lease"), message)
+    });
+    applier.into_iter().chain(others)
+}
+
+fn probed(name: &str, probed: &Probed, up: Duration) -> Check {
+    match probed {
+        Probed::Pending => bad(name, format!("not reached since the process started {} ago", Span(up))),
+        Probed::Worked { ago } => good(name, format!("answered {} ago", Span(*ago))),
+        Probed::Failed { since, why } => bad(name, format!("has not answered for {}: {why}", Span(*since))),
+    }
+}
+
+fn node(facts: &Facts) -> Check {
+    let Some(registration) = facts.registration else {
+        let message =
+            format!("not registered with the servers since the process started {} ago", Span(facts.up));
+        return bad("node", message);
+    };
+    let (ago, ttl) = (Span(registration.heard_ago), Span(registration.ttl));
+    if registration.heard_ago > registration.ttl + HEARTBEAT_LATE_MAX {
+        let message =
+            format!("no heartbeat was answered for {ago}, which was due within {ttl}; tasks run on");
+        return bad("node", message);
+    }
+    match registration.status {
+        NodeStatus::Ready => good("node", format!("ready, as the servers said {ago} ago")),
+        status @ (NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected) => {
+            bad("node", format!("{status}, as the servers said {ago} ago"))
+        }
+    }
+}
+
+fn good(name: &str, message: impl Into<String>) -> Check {
+    Check { name: name.to_owned(), ok: true, message: message.into() }
+}
+
+fn bad(name: &str, message: impl Into<String>) -> Check {
+    Check { name: name.to_owned(), ok: false, message: message.into() }
+}
+
+/// A length of time for people: tenths of seconds at first, then whole ones, then minutes.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secs = self.0.as_secs();
+        match secs {
+            0..10 => write!(f, "{:.1} s", self.0.as_secs_f64()),
+            10..600 => write!(f, "{secs} s"),
+            _ => write!(f, "{} min", secs / 60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent::Registration;
+    use model::cluster::Singleton;
+    use model::{Epoch, Index};
+
+    use super::super::facts::Parts;
+    use super::*;
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    /// A process for which all is well.
+    fn healthy(parts: Parts) -> Facts {
+        Facts {
+            service: "it",
+            parts,
+            up: secs(60),
+            beat_ago: Duration::from_millis(300),
+            is_ending: false,
+            nats: Nats::Connected,
+            replica: Some(Index(40)),
+            behind_for: Duration::ZERO,
+            head: Some(Announced { index: Index(42), ago: Duration::from_millis(400) }),
+            is_applier: false,
+            leases: Vec::new(),
+            database: Probed::Worked { ago: secs(1) },
+            api: Probed::Worked { ago: secs(1) },
+            registration: Some(Registration { status: NodeStatus::Ready, heard_ago: secs(6), ttl: secs(5) }),
+        }
+    }
+
+    /// What is wrong, if anything.
+    fn why_not(facts: &Facts) -> Vec<String> {
+        let report = ready(facts);
+        assert_eq!(report.status == "ready", report.is_ok());
+        let wrong = report.checks.into_iter().filter(|check| !check.ok);
+        wrong.map(|check| format!("{}: {}", check.name, check.message)).collect()
+    }
+
+    fn shown(report: &Report) -> String {
+        let checks = report.checks.iter();
+        let checks = checks.map(|check| format!("{} {} {}\n", check.name, check.ok, check.message));
+        format!("{} {} {:?}\n{}", report.service, report.status, report.role, checks.collect::<String>())
+    }
+
+    #[test]
+    fn a_healthy_cluster_in_one_process_says_how_each_part_stands() {
+        let parts = Parts { agent: true, ..Parts::SERVERS };
+        let leases = vec![(Singleton::EvalBroker, Epoch(3))];
+        let facts = Facts { is_applier: true, leases, ..healthy(parts) };
+        insta::assert_snapshot!(shown(&ready(&facts)), @r#"
+        it ready "active"
+        event-loop true ran 0.3 s ago
+        nats true connected
+        database true answered 1.0 s ago
+        replica true loaded, at index 40, 2 behind the plan applier
+        plan-applier true announced index 42 0.4 s ago
+        plan-applier-lease true active
+        eval-broker-lease true active, epoch 3
+        node-tracker-lease true standing by
+        deployment-watcher-lease true standing by
+        api true answered 1.0 s ago
+        node true ready, as the servers said 6.0 s ago
+        "#);
+        insta::assert_snapshot!(shown(&live(&facts)), @r#"
+        it live "active"
+        event-loop true ran 0.3 s ago
+        "#);
+    }
+
+    #[test]
+    fn each_part_alone_is_judged_by_what_it_needs() {
+        let broken = |parts| Facts {
+            nats: Nats::Lost(secs(4)),
+            replica: None,
+            head: None,
+            database: Probed::Failed { since: secs(700), why: "connection refused".to_owned() },
+            api: Probed::Pending,
+            registration: None,
+            ..healthy(parts)
+        };
+        insta::assert_snapshot!(shown(&ready(&broken(Parts::API))), @r#"
+        it not ready ""
+        event-loop true ran 0.3 s ago
+        nats false the connection was lost 4.0 s ago
+        replica false not loaded from the database since the process started 60 s ago
+        plan-applier false not heard of since the process started 60 s ago
+        api false not reached since the process started 60 s ago
+        "#);
+        insta::assert_snapshot!(shown(&ready(&broken(Parts::PLAN_APPLIER))), @r#"
+        it not ready "standby"
+        event-loop true ran 0.3 s ago
+        nats false the connection was lost 4.0 s ago
+        database false has not answered for 11 min: connection refused
+        replica false not loaded from the database since the process started 60 s ago
+        plan-applier false not heard of since the process started 60 s ago
+        plan-applier-lease true standing by
+        "#);
+        insta::assert_snapshot!(shown(&ready(&broken(Parts::EVAL_BROKER))), @r#"
+        it not ready "standby"
+        event-loop true ran 0.3 s ago
+        nats false the connection was lost 4.0 s ago
+        replica false not loaded from the database since the process started 60 s ago
+        plan-applier false not heard of since the process started 60 s ago
+        eval-broker-lease true standing by
+        "#);
+        insta::assert_snapshot!(shown(&ready(&broken(Parts::AGENT))), @r#"
+        it not ready ""
+        event-loop true ran 0.3 s ago
+        nats false the connection was lost 4.0 s ago
+        node false not registered with the servers since the process started 60 s ago
+        "#);
+    }
+
+    #[test]
+    fn a_standby_is_ready_and_says_so() {
+        let standby = healthy(Parts::NODE_TRACKER);
+        let report = ready(&standby);
+        assert_eq!((report.status.as_str(), report.role.as_str()), ("ready", "standby"));
+        let active = Facts { leases: vec![(Singleton::NodeTracker, Epoch(7))], ..standby };
+        assert_eq!(ready(&active).role, "active");
+        assert_eq!(ready(&healthy(Parts::PLAN_APPLIER)).role, "standby");
+        assert_eq!(ready(&Facts { is_applier: true, ..healthy(Parts::PLAN_APPLIER) }).role, "active");
+        assert_eq!(ready(&healthy(Parts::SCHEDULER)).role, "");
+    }
+
+    #[test]
+    fn a_stuck_event_loop_is_neither_live_nor_ready() {
+        let facts = Facts { beat_ago: secs(12), ..healthy(Parts::SCHEDULER) };
+        assert_eq!(live(&facts).status, "not live");
+        assert_eq!(why_not(&facts), ["event-loop: has not run for 12 s: the process is stuck"]);
+        let in_time = Facts { beat_ago: STUCK_AFTER - Duration::from_millis(1), ..facts };
+        assert_eq!((live(&in_time).status.as_str(), why_not(&in_time)), ("live", vec![]));
+    }
+
+    #[test]
+    fn an_ending_process_lives_but_is_not_ready() {
+        let facts = Facts { is_ending: true, ..healthy(Parts::API) };
+        assert_eq!(live(&facts).status, "live");
+        assert_eq!(why_not(&facts), ["shutdown: the process is ending"]);
+    }
+
+    #[test]
+    fn a_lag_counts_once_it_lasts() {
+        let facts = Facts { behind_for: secs(9), ..healthy(Parts::API) };
+        assert_eq!(why_not(&facts), [""; 0]);
+        let facts = Facts { behind_for: secs(14), ..facts };
+        assert_eq!(
+            why_not(&facts),
+            ["replica: at index 40, 2 behind the plan applier, and has not caught up for 14 s"]
+        );
+    }
+
+    #[test]
+    fn a_failover_of_the_applier_makes_nobody_unready() {
+        let silent = |ago| Facts { head: Some(Announced { index: Index(40), ago }), ..healthy(Parts::API) };
+        assert_eq!(why_not(&silent(secs(29))), [""; 0]);
+        assert_eq!(
+            why_not(&silent(secs(41))),
+            ["plan-applier: not heard of for 41 s: nothing can be written"]
+        );
+    }
+
+    #[test]
+    fn a_node_is_ready_while_heartbeats_are_answered() {
+        let node = |status, heard_ago| Facts {
+            registration: Some(Registration { status, heard_ago, ttl: secs(5) }),
+            ..healthy(Parts::AGENT)
+        };
+        assert_eq!(why_not(&node(NodeStatus::Ready, secs(10))), [""; 0]);
+        assert_eq!(
+            why_not(&node(NodeStatus::Ready, secs(11))),
+            ["node: no heartbeat was answered for 11 s, which was due within 5.0 s; tasks run on"]
+        );
+        assert_eq!(
+            why_not(&node(NodeStatus::Initializing, secs(1))),
+            ["node: initializing, as the servers said 1.0 s ago"]
+        );
+    }
+}

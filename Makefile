@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos bench profile conformance toolchain servers
+.PHONY: help demo test manifests chaos bench profile conformance toolchain servers
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -18,10 +18,14 @@ demo: toolchain servers ## Starts a whole cluster and runs a job on it
 
 test: toolchain servers ## Checks format and lints, and runs every test
 	cargo fmt --all --check
+	@.ci/kubernetes
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
 	@# Documentation first: what ends the output should be the tests.
 	cargo test --workspace $(LOCKED) --doc
 	cargo test --workspace $(LOCKED) --lib --bins --tests
+
+manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/kubernetes/render makes from it
+	@.ci/kubernetes
 
 chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1

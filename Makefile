@@ -25,7 +25,7 @@ test: toolchain servers ## Checks format and lints, and runs every test
 	cargo test --workspace $(LOCKED) --lib --bins --tests
 
 manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/kubernetes/render makes from it
-	@.ci/kubernetes
+	@.ci/kubernetes --admission
 
 chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1

@@ -9,6 +9,7 @@
 //! question:
 //!
 //! - `tidy`: do the walls stand? Who depends on whom, where SQL and subjects are written, how files open.
+//! - `deploy`: do the chart and the manifests fit together, and the program that they start?
 //! - `conformance`: does a recorded cluster state get the plan that a correct scheduler makes?
 //! - `reconciling`: does a job come to where it should be, whatever happened to it before?
 //! - `chaos`: do real processes keep their promises while any of them, PostgreSQL and NATS are killed, stopped, or refuse?

@@ -1,0 +1,91 @@
+//! The chart's own files: its version, and whether each of its values is explained and checked.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::objects::{at, keys, text};
+use crate::{kubernetes, yaml};
+
+fn read(file: &str) -> String {
+    let path = kubernetes().join("chart").join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn document(file: &str) -> Value {
+    let documents = yaml::documents(&read(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    documents.into_iter().next().expect("there is a document")
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&read("values.schema.json")).expect("the schema is JSON")
+}
+
+#[test]
+fn the_chart_deploys_this_version() {
+    let chart = document("Chart.yaml");
+    assert_eq!(text(at(&chart, "/appVersion")), env!("CARGO_PKG_VERSION"));
+}
+
+/// Paths of all settings by the schema, each with dots between its parts. Where the schema names no members, a value is one
+/// setting, whatever is in it.
+fn settings(schema: &Value, node: &Value, path: &str, found: &mut BTreeSet<String>) {
+    let node = match node.get("$ref").and_then(Value::as_str) {
+        Some(reference) => at(schema, reference.trim_start_matches('#')),
+        None => node,
+    };
+    let members = at(node, "/properties");
+    // Amounts are explained where they are asked for, together.
+    if members.is_null() || path.ends_with("resources") {
+        found.insert(path.to_owned());
+        return;
+    }
+    assert_eq!(at(node, "/additionalProperties"), false, "{path}: it takes members that it does not name");
+    for name in keys(members) {
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        settings(schema, &members[name], &path, found);
+    }
+}
+
+#[test]
+fn the_schema_knows_the_values_and_no_others() {
+    let schema = schema();
+    let mut known = BTreeSet::new();
+    settings(&schema, &schema, "", &mut known);
+    // Helm puts it there.
+    assert!(known.remove("global"));
+    let values = document("values.yaml");
+    let pointer = |path: &str| format!("/{}", path.replace('.', "/"));
+    let missing: Vec<_> = known.iter().filter(|path| values.pointer(&pointer(path)).is_none()).collect();
+    assert!(missing.is_empty(), "values.yaml has no default for {missing:?}");
+    assert!(known.len() > 100, "{} settings", known.len());
+}
+
+/// The comment above each setting of values.yaml.
+#[test]
+fn every_value_is_explained() {
+    let schema = schema();
+    let mut known = BTreeSet::new();
+    settings(&schema, &schema, "", &mut known);
+    known.remove("global");
+    let text = read("values.yaml");
+    let mut parents: Vec<&str> = Vec::new();
+    let mut explained = BTreeSet::new();
+    let mut above = "";
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        if let Some((key, _)) =
+            line.trim_start().split_once(':').filter(|(key, _)| !key.contains(['#', ' ', '{']))
+        {
+            parents.truncate(indent / 2);
+            parents.push(key);
+            if above.starts_with("# ") {
+                explained.insert(parents.join("."));
+            }
+        }
+        above = line.trim_start();
+    }
+    let silent: Vec<_> = known.difference(&explained).collect();
+    assert!(silent.is_empty(), "no comment stands above {silent:?} in values.yaml");
+}

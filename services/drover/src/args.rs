@@ -1,7 +1,8 @@
 //! What can be said to the binary.
 
 use crate::cli::{
-    agent_info, agent_monitor, alloc, deployment, eval, fmt, health, job, node, server, status, system,
+    agent_info, agent_monitor, alloc, config, deployment, eval, fmt, health, job, node, server, status,
+    system,
 };
 use crate::health::{self as endpoint, Parts};
 use crate::{agent_command, dev, operator, process, sim_nodes};
@@ -110,6 +111,11 @@ pub(crate) enum Command {
     Operator {
         #[command(subcommand)]
         command: operator::Command,
+    },
+    /// Checks configuration files
+    Config {
+        #[command(subcommand)]
+        command: config::Command,
     },
     /// Asks a service process whether it lives and is ready
     Health(health::Args),

@@ -5,6 +5,7 @@ mod allocator;
 mod args;
 mod cli;
 mod cluster;
+mod configuration;
 mod dev;
 mod health;
 mod log;
@@ -40,7 +41,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> ExitCode {
-    use cli::{agent_info, agent_monitor, alloc, deployment, eval, fmt, job, node, server, status, system};
+    use cli::{
+        agent_info, agent_monitor, alloc, config, deployment, eval, fmt, job, node, server, status, system,
+    };
     match command {
         Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
             cli::run(args.api.clone(), |session| job::run::run(session, args))
@@ -129,6 +132,7 @@ fn run(command: Command) -> ExitCode {
         }
         Command::Operator { command: operator::Command::OverApi(command) } => cli::operator::run(*command),
         Command::Health(args) => cli::health::run(&args),
+        Command::Config { command: config::Command::Validate(args) } => config::validate(&args),
         Command::Version => cli::version(),
 
         Command::Api(args) => {
@@ -220,6 +224,7 @@ mod tests {
             "drover operator root keyring list -verbose",
             "drover health -live -addr 0.0.0.0:4650 -json",
             "drover scheduler -database-url postgres://host/db -health-addr [::]:4650",
+            "drover config validate -json a.hcl conf.d",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&[&str]])] = &[
     ("bus", &[WIRE_STATE_AND_BELOW, &["nats-auth", "telemetry", "private-servers"]]),
     // Its tests canonicalise what it read, as the recorded answers are.
     ("jobspec", &[MODEL_AND_BELOW]),
+    ("hcl1", &[]),
     ("scheduling", &[&["state", "model"]]),
     ("store", &[WIRE_STATE_AND_BELOW, &["telemetry", "private-servers"]]),
     ("agent", &[SHARED]),
@@ -44,6 +45,7 @@ const SHARED: &[&str] = &[
     "telemetry",
     "scheduling",
     "jobspec",
+    "hcl1",
     "planted-bugs",
     "private-servers",
     "wire",
@@ -52,7 +54,7 @@ const SHARED: &[&str] = &[
     "api-types",
 ];
 
-const PURE: &[&str] = &["api-types", "jobspec", "model", "nats-auth", "scheduling"];
+const PURE: &[&str] = &["api-types", "hcl1", "jobspec", "model", "nats-auth", "scheduling"];
 
 /// Named like a family of [`OUTSIDE_WORLD`], and not of it.
 const NAMESAKES: &[&str] = &["smol_str"];

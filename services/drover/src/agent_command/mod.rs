@@ -1,25 +1,20 @@
 //! `drover agent`: what runs on every machine. By flags it is the agent alone; with configuration files it is what they
 //! say, servers too; with `-dev` it is a whole cluster that keeps nothing, unless the files say otherwise.
 
-mod file;
-mod size;
-mod tree;
-
-use std::ffi::OsStr;
-use std::io::Read as _;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use agent::{Pair, PortRange};
+use agent::Pair;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::cluster::{self, Parsed, Servers, Setup};
+use crate::configuration::{self, Loaded, Millis, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
-use file::Settings;
 
 /// Runs tasks on this machine; with a configuration, the servers too.
 #[derive(Debug, clap::Args)]
@@ -64,15 +59,26 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         let settings = process::Settings { name: "agent", parts: Parts::AGENT, telemetry, health };
         return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
-    let setup = read(&args.config).and_then(|settings| {
-        if let Some(level) = &settings.log_level {
-            args.telemetry.level = level.to_lowercase();
+    let Loaded { settings, report } = configuration::load(&args.config);
+    if !report.faults.is_empty() || !report.not_built.is_empty() {
+        let faults = report.faults.iter().map(ToString::to_string);
+        let not_built =
+            report.not_built.iter().map(|finding| format!("Error loading configuration from {finding}"));
+        // If nobody reads errors, there is nobody to tell.
+        for text in faults.chain(not_built) {
+            let _ = writeln!(std::io::stderr(), "==> {text}");
         }
-        if settings.log_json == Some(true) {
-            args.telemetry.format = telemetry::Format::Json;
-        }
-        let kept = settings.data_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let temporary = if args.dev && kept.is_none() { Some(tempfile::tempdir()?) } else { None };
+        return ExitCode::FAILURE;
+    }
+    if let Some(level) = &settings.log_level {
+        args.telemetry.level = level.to_lowercase();
+    }
+    if settings.log_json == Some(true) {
+        args.telemetry.format = telemetry::Format::Json;
+    }
+    let kept = settings.data_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let temporary = if args.dev && kept.is_none() { tempfile::tempdir().map(Some) } else { Ok(None) };
+    let setup = temporary.context("cannot make a temporary directory").and_then(|temporary| {
         let dir = kept.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned()));
         Ok((setup(&settings, dir, args.dev)?, temporary))
     });
@@ -81,6 +87,10 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
             let (telemetry, health) = (args.telemetry, args.health);
             let settings = process::Settings { name: "agent", parts: setup.parts(), telemetry, health };
             process::run_on_all_cores(settings, async move |process| {
+                for finding in report.no_effect {
+                    let (file, line) = (finding.file.display(), finding.at.line);
+                    tracing::info!(setting = finding.key, %file, line, "a setting of a file has no effect");
+                }
                 let ended = cluster::run(process, setup).await;
                 drop(temporary);
                 ended
@@ -90,43 +100,20 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
 }
 
-/// What the files say, later ones before earlier ones.
-fn read(paths: &[PathBuf]) -> anyhow::Result<Settings> {
-    let mut settings = Settings::default();
-    for path in paths {
-        let files = if path.is_dir() { files_in(path)? } else { vec![path.clone()] };
-        for file in files {
-            let mut text = String::new();
-            let opened = std::fs::File::open(&file);
-            opened
-                .and_then(|file| file.take(tree::FILE_BYTES_MAX + 1).read_to_string(&mut text))
-                .with_context(|| format!("cannot read {}", file.display()))?;
-            let is_whole = text.len() as u64 <= tree::FILE_BYTES_MAX;
-            ensure!(is_whole, "{} is larger than {} bytes", file.display(), tree::FILE_BYTES_MAX);
-            settings.read(&file.display().to_string(), &text).map_err(|faults| anyhow!(faults))?;
-        }
-    }
-    Ok(settings)
-}
-
-fn files_in(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let entries = entries.with_context(|| format!("cannot read {}", directory.display()))?;
-    let is_ours = |path: &PathBuf| {
-        path.extension().and_then(OsStr::to_str).is_some_and(|end| matches!(end, "hcl" | "json"))
-    };
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(is_ours).collect();
-    files.sort();
-    ensure!(!files.is_empty(), "no file in {} ends in .hcl or .json", directory.display());
-    Ok(files)
-}
-
 /// What a process with these settings is to run, and where it keeps files; the environment holds where the settings say
 /// nothing. With `-dev` it is all of a cluster, unless they say no to a part of it (http-api C.3).
 fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Result<Setup> {
+    if let Some(text) = configuration::missing(settings, is_dev) {
+        bail!(text);
+    }
+    if let Some(text) = configuration::addresses_missing(settings, is_dev) {
+        bail!(text);
+    }
+    if let Some(text) = configuration::unfit(settings).into_iter().next() {
+        bail!(text);
+    }
     let is_server = settings.server.enabled.unwrap_or(is_dev);
     let is_client = settings.client.enabled.unwrap_or(is_dev);
-    ensure!(is_server || is_client, "Must specify either server, client or dev mode for the agent.");
     let dir = dir.ok_or_else(|| anyhow!("Must specify data directory: data_dir = \"...\""))?;
     let nats = match &settings.nats_url {
         Some(url) => {
@@ -136,14 +123,10 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
             }
             Some(Parsed::<bus::Args>::try_of(&flags).context("cannot use nats")?)
         }
-        None if is_server => None,
-        None => bail!("a client without a server needs the address of NATS: nats {{ url = \"nats://...\" }}"),
+        None => None,
     };
     let database = settings.postgres_url.as_ref().map(|url| Parsed::of(&["--database-url", url]));
-    if is_server && nats.is_some() != database.is_some() {
-        bail!("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones");
-    }
-    let servers = if is_server { Some(servers(settings)?) } else { None };
+    let servers = is_server.then(|| servers(settings)).transpose()?;
     let agent = is_client.then(|| match (is_dev, &servers) {
         (true, Some(servers)) => dev::agent_args(&dir, &servers.api),
         _ => agent::Args { data_dir: dir.join("agent"), ..agent::Args::default() },
@@ -175,14 +158,16 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut api.job_max_count, &server.job_max_count);
     replace(&mut api.job_max_source_bytes, &server.job_max_source_size.map(|size| size.0));
     api.oidc_issuer = server.oidc_issuer.clone().or(api.oidc_issuer.take());
-    let millis = |span: &Option<file::Millis>| span.map(|span| span.0);
+    let millis = |span: &Option<Millis>| span.map(|span| span.0);
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
     replace(&mut node_tracker.heartbeat_grace_ms, &millis(&server.heartbeat_grace));
     replace(&mut node_tracker.failover_heartbeat_ttl_ms, &millis(&server.failover_heartbeat_ttl));
-    replace(&mut node_tracker.max_heartbeats_per_second, &server.max_heartbeats_per_second);
+    // Numbers beyond the range are taken for its end.
+    let per_second = server.max_heartbeats_per_second.map(|number| number.ceil() as u32);
+    replace(&mut node_tracker.max_heartbeats_per_second, &per_second);
     ensure!(node_tracker.min_heartbeat_ttl_ms > 0, "min_heartbeat_ttl must not be 0");
     ensure!(node_tracker.max_heartbeats_per_second > 0, "max_heartbeats_per_second must not be 0");
-    let seconds = |span: &Option<file::Millis>| span.map(|span| span.0.div_ceil(1_000));
+    let seconds = |span: &Option<Millis>| span.map(|span| span.0.div_ceil(1_000));
     replace(&mut plan_applier.gc_interval_secs, &seconds(&server.job_gc_interval));
     replace(&mut plan_applier.job_gc_threshold_secs, &seconds(&server.job_gc_threshold));
     replace(&mut plan_applier.eval_gc_threshold_secs, &seconds(&server.eval_gc_threshold));
@@ -219,16 +204,17 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.reserved_memory_mb, &client.reserved_memory);
     replace(&mut args.reserved_disk_mb, &client.reserved_disk);
     replace(&mut args.reserved_ports, &client.reserved_ports);
-    let PortRange { first, last } = args.dynamic_ports;
-    let (first, last) = (client.min_dynamic_port.unwrap_or(first), client.max_dynamic_port.unwrap_or(last));
     args.dynamic_ports =
-        format!("{first}-{last}").parse().map_err(|error| anyhow!("dynamic ports: {error}"))?;
+        configuration::dynamic_ports(client, args.dynamic_ports).map_err(|text| anyhow!(text))?;
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
     // The old way to say it, still in many files.
     let option =
         client.options.get("driver.raw_exec.enable").map(|text| matches!(text.as_str(), "1" | "true"));
+    let denylist = client.options.get("env.denylist");
+    let denylist = denylist.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+    args.env_denylist = denylist.or(args.env_denylist);
     replace(&mut args.raw_exec, &settings.raw_exec.enabled.or(option));
     replace(&mut args.denied_uids, &settings.raw_exec.denied_host_uids);
     replace(&mut args.denied_gids, &settings.raw_exec.denied_host_gids);
@@ -250,21 +236,24 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use agent::PortRange;
+
     use super::*;
 
+    fn loaded(text: &str) -> Settings {
+        let Loaded { settings, report } = configuration::of_text(text);
+        assert!(report.faults.is_empty() && report.not_built.is_empty(), "{report:?}");
+        settings
+    }
+
     fn read(text: &str) -> anyhow::Result<Setup> {
-        let mut settings = Settings::default();
-        settings.read("a.hcl", text).map_err(|faults| anyhow!(faults))?;
+        let settings = loaded(text);
         setup(&settings, settings.data_dir.as_ref().map(PathBuf::from), false)
     }
 
     #[test]
     fn files_change_what_they_speak_of_in_a_cluster_for_one_person() {
-        let setup = |text: &str| {
-            let mut settings = Settings::default();
-            settings.read("a.hcl", text).unwrap();
-            super::setup(&settings, Some("/tmp/d".into()), true).unwrap()
-        };
+        let setup = |text: &str| super::setup(&loaded(text), Some("/tmp/d".into()), true).unwrap();
         let alone = setup("");
         assert!(alone.is_dev && alone.servers.is_some());
         let agent = alone.agent.unwrap();
@@ -287,7 +276,7 @@ mod tests {
         assert!(setup.nats.is_none() && setup.database.is_none());
         assert_eq!(setup.servers.unwrap().api.http_addr.to_string(), "127.0.0.1:0");
         let agent = setup.agent.unwrap();
-        assert_eq!(agent.data_dir, Path::new("/d/agent"));
+        assert_eq!(agent.data_dir, PathBuf::from("/d/agent"));
         assert_eq!((agent.node_name.as_deref(), agent.node_class.as_str()), (Some("n"), "c"));
         assert_eq!(agent.dynamic_ports, PortRange { first: 25_000, last: 32_000 });
         assert!(agent.raw_exec);
@@ -318,6 +307,6 @@ mod tests {
         assert!(error(half).starts_with("a server needs the addresses of NATS and of PostgreSQL"));
         assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
         let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
-        assert_eq!(error(types), "enabled_schedulers: no type of job is called \"x\"");
+        assert_eq!(error(types), "server.enabled_schedulers: no type of job is called \"x\"");
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod agent_info;
 pub(crate) mod agent_monitor;
 pub(crate) mod alloc;
 mod client;
+pub(crate) mod config;
 mod confirm;
 pub(crate) mod deployment;
 pub(crate) mod eval;

@@ -23,7 +23,6 @@ acl role create|delete|info|list|update
 acl token create|update|delete|info|list|self
 alloc exec|pause|checks
 check
-config validate
 deployment pause|promote|resume|unblock
 eval delete
 job action|deployments|dispatch

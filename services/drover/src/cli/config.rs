@@ -1,0 +1,254 @@
+//! `drover config validate`: judges configuration files of the agent (`spec/cli.md` §14, `spec/agent.md` A-33).
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::configuration::{self, Finding, Loaded};
+
+/// What can be done with configuration files.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Tells whether an agent can use configuration files
+    Validate(Validate),
+}
+
+/// Tells whether an agent can use configuration files.
+///
+/// The files are judged together, in their order, as `drover agent` reads them; of a directory, those that end in .hcl or
+/// .json. What is wrong is printed with its place, and the exit code is 1. Settings that are documented and have no effect
+/// here, or are not built yet, are warnings; an agent does not start with the latter.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Validate {
+    /// Files and directories.
+    paths: Vec<PathBuf>,
+    /// Print the verdict as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What there is to say about files.
+#[derive(Debug, Default)]
+struct Verdict {
+    /// What is wrong in files.
+    faults: Vec<Remark>,
+    /// What is wrong with the settings, once they are all together.
+    unfit: Vec<String>,
+    warnings: Vec<Remark>,
+}
+
+/// A remark about a place in a file, or about all files.
+#[derive(Debug, Default)]
+struct Remark {
+    text: String,
+    file: Option<PathBuf>,
+    line: Option<u32>,
+    column: Option<u32>,
+    /// The key that it is about.
+    key: Option<String>,
+}
+
+pub(crate) fn validate(args: &Validate) -> ExitCode {
+    let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+    if args.paths.is_empty() {
+        // If nobody reads it, there is nobody to tell; so below.
+        let _ = writeln!(err, "Must specify at least one config file or directory");
+        return ExitCode::FAILURE;
+    }
+    let verdict = Verdict::of(&configuration::load(&args.paths));
+    if args.json {
+        let _ = writeln!(out, "{:#}", verdict.json());
+    } else {
+        let _ = write!(err, "{}", verdict.problems());
+        if verdict.is_valid() {
+            let _ = writeln!(out, "Configuration is valid!");
+        }
+    }
+    if verdict.is_valid() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Verdict {
+    fn of(loaded: &Loaded) -> Self {
+        let Loaded { settings, report } = loaded;
+        let mut verdict = Self::default();
+        for fault in &report.faults {
+            verdict.faults.push(Remark {
+                text: fault.to_string(),
+                file: Some(fault.file.clone()),
+                line: fault.at.map(|at| at.line),
+                column: fault.at.map(|at| at.column),
+                key: None,
+            });
+        }
+        let remark = |finding: &Finding, text: String| Remark {
+            text,
+            file: Some(finding.file.clone()),
+            line: Some(finding.at.line),
+            column: Some(finding.at.column),
+            key: Some(finding.key.clone()),
+        };
+        for finding in &report.not_built {
+            verdict.warnings.push(remark(finding, format!("{finding}; an agent does not start with it")));
+        }
+        for finding in &report.no_effect {
+            verdict.warnings.push(remark(finding, finding.to_string()));
+        }
+        // What is incomplete cannot be judged as a whole.
+        if verdict.faults.is_empty() {
+            verdict.unfit.extend(configuration::missing(settings, false).map(str::to_owned));
+            verdict.unfit.extend(configuration::unfit(settings));
+            if let Some(text) = configuration::addresses_missing(settings, false) {
+                verdict.warnings.push(Remark { text: text.to_owned(), ..Remark::default() });
+            }
+        }
+        verdict
+    }
+
+    fn is_valid(&self) -> bool {
+        self.faults.is_empty() && self.unfit.is_empty()
+    }
+
+    /// Everything but a good verdict, as text.
+    fn problems(&self) -> String {
+        let mut text = String::new();
+        for warning in &self.warnings {
+            text.push_str(&format!("WARNING: {}\n", warning.text));
+        }
+        if !self.faults.is_empty() {
+            let count = self.faults.len();
+            let noun = if count == 1 { "error" } else { "errors" };
+            text.push_str(&format!("{count} {noun} occurred:\n"));
+            for fault in &self.faults {
+                text.push_str(&format!("\t* {}\n", fault.text));
+            }
+            text.push('\n');
+        }
+        for unfit in &self.unfit {
+            text.push_str(&format!("{unfit}\n"));
+        }
+        if !self.unfit.is_empty() {
+            text.push_str("Configuration is invalid\n");
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        let unfit = self.unfit.iter().map(|text| Remark { text: text.clone(), ..Remark::default() }.json());
+        let errors: Vec<Value> = self.faults.iter().map(Remark::json).chain(unfit).collect();
+        let warnings: Vec<Value> = self.warnings.iter().map(Remark::json).collect();
+        json!({ "valid": self.is_valid(), "errors": errors, "warnings": warnings })
+    }
+}
+
+impl Remark {
+    fn json(&self) -> Value {
+        json!({
+            "message": self.text,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "key": self.key,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(text: &str) -> Verdict {
+        Verdict::of(&configuration::of_text(text))
+    }
+
+    /// The recorded verdicts of the reference: which files are valid, what is said about those that are not, and where.
+    #[test]
+    fn files_are_judged_as_the_reference_judged_them() {
+        let recorded = include_str!("../../../../tests/data/agent-config/cases.jsonl");
+        let mut count = 0;
+        for line in recorded.lines() {
+            let case: Value = serde_json::from_str(line).unwrap();
+            let name = case["case"].as_str().unwrap();
+            let verdict = verdict(case["file"].as_str().unwrap());
+            let problems = verdict.problems();
+            assert_eq!(verdict.is_valid(), case["valid"] == true, "{name}: {problems}");
+            if let Some(saw) = case["saw"].as_str() {
+                check_text(name, &saw.replace("c.hcl", "a.hcl"), &problems);
+            }
+            count += 1;
+        }
+        assert_eq!(count, 51);
+    }
+
+    /// Of the texts about the grammar only the place is compared; the others are meant as they are.
+    fn check_text(name: &str, saw: &str, problems: &str) {
+        let place = saw.strip_prefix("failed to decode HCL file a.hcl: ").map(|rest| {
+            let (place, _) = rest.strip_prefix("At ").unwrap().split_once(": ").unwrap();
+            match name {
+                // Where the reference is beyond the text, and where it names the last of several errors.
+                "missing brace" => "7:1",
+                "newline in string" => "6:10",
+                _ => place,
+            }
+        });
+        let expected = match place {
+            Some(place) => format!("failed to decode HCL file a.hcl: At {place}: "),
+            None => saw.to_owned(),
+        };
+        assert!(problems.contains(&expected), "{name}: expected {expected:?} in {problems}");
+    }
+
+    #[test]
+    fn errors_are_counted_and_listed() {
+        let text = "foo = 1\nclient { bar = 2 }\n";
+        let expected = "2 errors occurred:
+\t* Error loading configuration from a.hcl: At 2:10: client unexpected keys bar
+\t* Error loading configuration from a.hcl: At 1:1: unexpected keys foo
+
+";
+        assert_eq!(verdict(text).problems(), expected);
+        assert!(verdict("foo = 1").problems().starts_with("1 error occurred:\n"));
+    }
+
+    #[test]
+    fn settings_are_judged_together() {
+        let expected =
+            "Must specify either server, client or dev mode for the agent.\nConfiguration is invalid\n";
+        assert!(verdict("").problems().ends_with(expected));
+        let problems =
+            verdict("server { enabled = true }\nclient { min_dynamic_port = 9 max_dynamic_port = 8 }")
+                .problems();
+        let expected = "Must specify data directory: data_dir = \"...\"\nInvalid dynamic port range: \
+                        min_dynamic_port=9 is greater than max_dynamic_port=8\nConfiguration is invalid\n";
+        assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn what_is_not_built_is_a_warning() {
+        let verdict =
+            verdict("data_dir = \"/d\"\nclient { enabled = true }\nplugin \"docker\" { config { a = 1 } }\n");
+        assert!(verdict.is_valid());
+        let expected = "\
+WARNING: a.hcl: At 3:8: not built yet: plugin \"docker\"; an agent does not start with it
+WARNING: a client without a server needs the address of NATS: nats { url = \"nats://...\" }
+";
+        assert_eq!(verdict.problems(), expected);
+        let expected = json!({
+            "valid": true,
+            "errors": [],
+            "warnings": [
+                {
+                    "message": "a.hcl: At 3:8: not built yet: plugin \"docker\"; an agent does not start with it",
+                    "file": "a.hcl", "line": 3, "column": 8, "key": "plugin \"docker\"",
+                },
+                {
+                    "message": "a client without a server needs the address of NATS: nats { url = \"nats://...\" }",
+                    "file": null, "line": null, "column": null, "key": null,
+                },
+            ],
+        });
+        assert_eq!(verdict.json(), expected);
+    }
+}

@@ -1,0 +1,330 @@
+//! Compares what a file says with the keys that are known, and takes what is used out of it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use hcl1::{Body, Item, Kind, Position, Syntax};
+
+use super::fit::{self, Fit, Misfit, Scalar};
+use super::keys::{self, Fate, Key};
+use super::settings::{Bytes, Millis};
+use super::{Fault, Finding, Report};
+
+/// The settings in a block: what the keys that are used are set to.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Block(BTreeMap<String, Setting>);
+
+#[derive(Debug, PartialEq)]
+enum Setting {
+    Scalar(Scalar),
+    Block(Block),
+    Map(BTreeMap<String, String>),
+}
+
+impl Block {
+    /// Adds what another block says; where both say something, the other one counts.
+    pub(super) fn merge(&mut self, later: Self) {
+        for (key, setting) in later.0 {
+            self.set(key, setting);
+        }
+    }
+
+    fn set(&mut self, key: String, setting: Setting) {
+        match (self.0.get_mut(&key), setting) {
+            (Some(Setting::Block(block)), Setting::Block(later)) => block.merge(later),
+            (Some(Setting::Map(map)), Setting::Map(later)) => map.extend(later),
+            (_, setting) => {
+                self.0.insert(key, setting);
+            }
+        }
+    }
+
+    fn scalar(&self, key: &str) -> Option<&Scalar> {
+        match self.0.get(key)? {
+            Setting::Scalar(scalar) => Some(scalar),
+            Setting::Block(_) | Setting::Map(_) => None,
+        }
+    }
+
+    /// The block of that key; an empty one if there is none.
+    pub(super) fn block(&self, key: &str) -> &Self {
+        static EMPTY: Block = Block(BTreeMap::new());
+        match self.0.get(key) {
+            Some(Setting::Block(block)) => block,
+            Some(Setting::Scalar(_) | Setting::Map(_)) | None => &EMPTY,
+        }
+    }
+
+    pub(super) fn map(&self, key: &str) -> BTreeMap<String, String> {
+        match self.0.get(key) {
+            Some(Setting::Map(map)) => map.clone(),
+            Some(Setting::Scalar(_) | Setting::Block(_)) | None => BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn get<T: FromScalar>(&self, key: &str) -> Option<T> {
+        T::from_scalar(self.scalar(key)?)
+    }
+}
+
+/// What can be taken out of a scalar. `None` for another kind, which the key's [`Fit`] rules out.
+pub(super) trait FromScalar: Sized {
+    fn from_scalar(scalar: &Scalar) -> Option<Self>;
+}
+
+macro_rules! from_scalar {
+    ($($type:ty, $pattern:pat => $value:expr;)*) => {$(
+        impl FromScalar for $type {
+            fn from_scalar(scalar: &Scalar) -> Option<Self> {
+                if let $pattern = scalar { $value } else { None }
+            }
+        }
+    )*};
+}
+
+from_scalar! {
+    String, Scalar::Text(text) => Some(text.clone());
+    bool, Scalar::Bool(value) => Some(*value);
+    i64, Scalar::Whole(number) => Some(*number);
+    u32, Scalar::Whole(number) => (*number).try_into().ok();
+    u16, Scalar::Whole(number) => (*number).try_into().ok();
+    f64, Scalar::Float(number) => Some(*number);
+    Millis, Scalar::Duration(nanos) => Some(Millis(u32::try_from(nanos / 1_000_000).unwrap_or(u32::MAX)));
+    Bytes, Scalar::Size(bytes) => Some(Bytes(*bytes));
+    IpAddr, Scalar::Address(address) => Some(*address);
+    Vec<String>, Scalar::Texts(texts) => Some(texts.clone());
+}
+
+/// Reads the body of a file.
+pub(super) fn read(file: &Path, syntax: Syntax, body: &Body, report: &mut Report) -> Block {
+    Reader { file, syntax, report }.block("", keys::TOP, body, true)
+}
+
+struct Reader<'a> {
+    file: &'a Path,
+    syntax: Syntax,
+    report: &'a mut Report,
+}
+
+impl Reader<'_> {
+    /// What stands in a block with these keys. The keys of one that is not `effective` are checked, and that is all.
+    fn block(&mut self, path: &str, keys: &'static [Key], body: &Body, effective: bool) -> Block {
+        let mut block = Block::default();
+        let mut unknown: Vec<&Item> = Vec::new();
+        let mut given = BTreeMap::new();
+        for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
+            match keys.iter().find(|key| key.name.eq_ignore_ascii_case(&item.key)) {
+                None => unknown.push(item),
+                Some(key) => {
+                    if !key.fit.is_block() {
+                        self.check_once(path, item, key.name.to_owned(), &mut given);
+                    }
+                    self.item(path, key, item, effective, &mut block);
+                }
+            }
+        }
+        self.refuse_unknown(path, &unknown);
+        block
+    }
+
+    fn item(&mut self, around: &str, key: &'static Key, item: &Item, effective: bool, block: &mut Block) {
+        let path = &joined(around, key.name);
+        let setting = match key.fit {
+            Fit::Block(keys) => self.blocks(path, item, |reader, block, body| {
+                block.merge(reader.block(path, keys, body, effective && is_used(key)));
+            }),
+            Fit::Named { known, others } => self.blocks(path, item, |reader, block, body| {
+                block.merge(reader.named(path, known, others, body, effective && is_used(key)));
+            }),
+            Fit::Map => self.map(path, item, effective && is_used(key)),
+            Fit::Any => None,
+            Fit::Text
+            | Fit::Bool
+            | Fit::Whole(..)
+            | Fit::Float
+            | Fit::Duration
+            | Fit::Size
+            | Fit::Address
+            | Fit::Texts => match key.fit.scalar(&item.value) {
+                Ok(scalar) => Some(Setting::Scalar(scalar)),
+                Err(misfit) => {
+                    self.refuse_value(path, item, &misfit);
+                    return;
+                }
+            },
+        };
+        if !effective {
+            return;
+        }
+        match key.fate {
+            Fate::Used => {
+                if let Some(setting) = setting {
+                    block.set(key.name.to_owned(), setting);
+                }
+            }
+            Fate::Off(_) if setting == Some(Setting::Scalar(Scalar::Bool(true))) => {
+                self.not_built(path, item)
+            }
+            Fate::Off(why) | Fate::NoEffect(why) => self.no_effect(path, item, why),
+            Fate::NotBuilt => self.not_built(path, item),
+            Fate::AsBlock => {}
+        }
+    }
+
+    /// Blocks with labels.
+    fn named(
+        &mut self,
+        path: &str,
+        known: &'static [Key],
+        others: &'static [Key],
+        body: &Body,
+        effective: bool,
+    ) -> Block {
+        let mut block = Block::default();
+        for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
+            let inner = &format!("{path} \"{}\"", item.key);
+            let key = known.iter().find(|key| key.name == item.key);
+            let keys = match key.map(|key| key.fit) {
+                Some(Fit::Block(keys)) => keys,
+                _ => others,
+            };
+            let effective = effective && key.is_some();
+            let setting = self.blocks(inner, item, |reader, block, body| {
+                block.merge(reader.block(inner, keys, body, effective));
+            });
+            if key.is_none() && setting.is_some() {
+                self.not_built(inner, item);
+            } else if let Some(setting) = setting {
+                block.set(item.key.clone(), setting);
+            }
+        }
+        block
+    }
+
+    /// A block, which in JSON may be a list of them. `None` if it is something else.
+    fn blocks(
+        &mut self,
+        path: &str,
+        item: &Item,
+        mut read: impl FnMut(&mut Self, &mut Block, &Body),
+    ) -> Option<Setting> {
+        let Some(bodies) = fit::bodies(&item.value, self.syntax == Syntax::Json) else {
+            self.refuse_value(path, item, &Misfit::Wanted("a block"));
+            return None;
+        };
+        let mut block = Block::default();
+        for body in bodies {
+            read(self, &mut block, body);
+        }
+        Some(Setting::Block(block))
+    }
+
+    /// A block of strings. Its keys are free, and so their letter case counts.
+    fn map(&mut self, path: &str, item: &Item, effective: bool) -> Option<Setting> {
+        let Some(bodies) = fit::bodies(&item.value, self.syntax == Syntax::Json) else {
+            self.refuse_value(path, item, &Misfit::Wanted("a block"));
+            return None;
+        };
+        let mut map = BTreeMap::new();
+        for body in bodies {
+            let mut given = BTreeMap::new();
+            for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
+                self.check_once(path, item, item.key.clone(), &mut given);
+                let inner = &joined(path, &item.key);
+                match fit::text(&item.value) {
+                    Some(text) => {
+                        if effective && path == "client.options" {
+                            self.option(inner, item);
+                        }
+                        map.insert(item.key.clone(), text);
+                    }
+                    None => self.refuse_value(inner, item, &Misfit::Wanted("a string")),
+                }
+            }
+        }
+        Some(Setting::Map(map))
+    }
+
+    fn option(&mut self, path: &str, item: &Item) {
+        let key = item.key.as_str();
+        if keys::OPTIONS_NOT_BUILT.contains(&key) {
+            self.not_built(path, item);
+        } else if !keys::OPTIONS_USED.contains(&key) {
+            self.no_effect(path, item, "no option is called so");
+        }
+    }
+
+    /// Refuses a key that was given before in the same body; blocks are merged instead.
+    fn check_once(&mut self, path: &str, item: &Item, name: String, given: &mut BTreeMap<String, Position>) {
+        if let Some(first) = given.get(&name) {
+            let space = if path.is_empty() { "" } else { " " };
+            let text = format!(
+                "{path}{space}unexpected keys {name}: it is given twice in one block, first at {first}"
+            );
+            self.report.faults.push(Fault {
+                file: self.file.to_owned(),
+                at: Some(item.at),
+                syntax: None,
+                text,
+            });
+        } else {
+            given.insert(name, item.at);
+        }
+    }
+
+    fn refuse_unknown(&mut self, path: &str, unknown: &[&Item]) {
+        let Some(first) = unknown.first() else { return };
+        let mut names: Vec<&str> = unknown.iter().map(|item| item.key.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let space = if path.is_empty() { "" } else { " " };
+        self.report.faults.push(Fault {
+            file: self.file.to_owned(),
+            at: Some(first.at),
+            syntax: None,
+            text: format!("{path}{space}unexpected keys {}", names.join(", ")),
+        });
+    }
+
+    fn refuse_value(&mut self, path: &str, item: &Item, misfit: &Misfit) {
+        let (syntax, text) = match misfit {
+            Misfit::Wanted(wanted) => {
+                let shown = fit::shown(&item.value);
+                (Some(self.syntax), format!("{path}: must be {wanted}, not {shown}"))
+            }
+            Misfit::OutOfRange(first, last, number) => {
+                (None, format!("{path}: must be from {first} to {last}, not {number}"))
+            }
+            Misfit::Duration(text) => (
+                None,
+                format!(
+                    "{path} can't parse time duration {text}: want a number and a unit, as in \"30s\" or \"1h30m\""
+                ),
+            ),
+        };
+        self.report.faults.push(Fault { file: self.file.to_owned(), at: Some(item.value.at), syntax, text });
+    }
+
+    fn not_built(&mut self, path: &str, item: &Item) {
+        let finding = self.finding(path, item, format!("not built yet: {path}"));
+        self.report.not_built.push(finding);
+    }
+
+    fn no_effect(&mut self, path: &str, item: &Item, why: &str) {
+        let finding = self.finding(path, item, format!("{path} has no effect: {why}"));
+        self.report.no_effect.push(finding);
+    }
+
+    fn finding(&self, path: &str, item: &Item, text: String) -> Finding {
+        Finding { file: self.file.to_owned(), at: item.at, key: path.to_owned(), text }
+    }
+}
+
+fn is_used(key: &Key) -> bool {
+    matches!(key.fate, Fate::Used)
+}
+
+fn joined(around: &str, key: &str) -> String {
+    if around.is_empty() { key.to_owned() } else { format!("{around}.{key}") }
+}

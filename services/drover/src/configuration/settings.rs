@@ -1,0 +1,176 @@
+//! The settings that files can make (`spec/http-api.md` C.2 to C.5).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::reader::Block;
+
+/// What files say. What none of them says is unset.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) name: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) datacenter: Option<String>,
+    pub(crate) data_dir: Option<String>,
+    pub(crate) bind_addr: Option<IpAddr>,
+    pub(crate) http_addr: Option<IpAddr>,
+    pub(crate) http_port: Option<u16>,
+    pub(crate) http_advertised: Option<String>,
+    pub(crate) log_level: Option<String>,
+    pub(crate) log_json: Option<bool>,
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) raw_exec: RawExec,
+    pub(crate) nats_url: Option<String>,
+    pub(crate) nats_credentials: Option<String>,
+    pub(crate) postgres_url: Option<String>,
+}
+
+/// The block `server`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Server {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) num_schedulers: Option<u16>,
+    pub(crate) enabled_schedulers: Option<Vec<String>>,
+    pub(crate) min_heartbeat_ttl: Option<Millis>,
+    pub(crate) heartbeat_grace: Option<Millis>,
+    pub(crate) failover_heartbeat_ttl: Option<Millis>,
+    pub(crate) max_heartbeats_per_second: Option<f64>,
+    pub(crate) job_default_priority: Option<u16>,
+    pub(crate) job_max_priority: Option<u16>,
+    pub(crate) job_max_count: Option<u32>,
+    pub(crate) job_max_source_size: Option<Bytes>,
+    pub(crate) oidc_issuer: Option<String>,
+    pub(crate) job_gc_interval: Option<Millis>,
+    pub(crate) job_gc_threshold: Option<Millis>,
+    pub(crate) eval_gc_threshold: Option<Millis>,
+    pub(crate) batch_eval_gc_threshold: Option<Millis>,
+    pub(crate) deployment_gc_threshold: Option<Millis>,
+    pub(crate) node_gc_threshold: Option<Millis>,
+}
+
+/// The block `client`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Client {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) node_class: Option<String>,
+    pub(crate) node_pool: Option<String>,
+    pub(crate) meta: BTreeMap<String, String>,
+    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) network_interface: Option<String>,
+    pub(crate) cpu_total_compute: Option<u32>,
+    pub(crate) memory_total_mb: Option<u32>,
+    pub(crate) disk_free_mb: Option<u32>,
+    pub(crate) min_dynamic_port: Option<i64>,
+    pub(crate) max_dynamic_port: Option<i64>,
+    pub(crate) gc_max_allocs: Option<u32>,
+    pub(crate) gc_disk_usage_threshold: Option<f64>,
+    pub(crate) gc_inode_usage_threshold: Option<f64>,
+    pub(crate) reserved_cpu: Option<u32>,
+    pub(crate) reserved_memory: Option<u32>,
+    pub(crate) reserved_disk: Option<u32>,
+    pub(crate) reserved_ports: Option<String>,
+}
+
+/// The block `config` of `plugin "raw_exec"`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RawExec {
+    pub(crate) enabled: Option<bool>,
+    pub(crate) denied_host_uids: Option<String>,
+    pub(crate) denied_host_gids: Option<String>,
+    pub(crate) denied_envvars: Option<Vec<String>>,
+}
+
+/// A time span, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Millis(pub(crate) u32);
+
+/// A size in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) usize);
+
+impl Settings {
+    /// Takes the settings out of what files say.
+    pub(super) fn of(top: &Block) -> Self {
+        Self {
+            name: top.get("name"),
+            region: top.get("region"),
+            datacenter: top.get("datacenter"),
+            data_dir: top.get("data_dir"),
+            bind_addr: top.get("bind_addr"),
+            http_addr: top.block("addresses").get("http"),
+            http_port: top.block("ports").get("http"),
+            http_advertised: top.block("advertise").get("http"),
+            log_level: top.get("log_level"),
+            log_json: top.get("log_json"),
+            server: Server::of(top.block("server")),
+            client: Client::of(top.block("client")),
+            raw_exec: RawExec::of(top.block("plugin").block("raw_exec").block("config")),
+            nats_url: top.block("nats").get("url"),
+            nats_credentials: top.block("nats").get("credentials"),
+            postgres_url: top.block("postgres").get("url"),
+        }
+    }
+}
+
+impl Server {
+    fn of(server: &Block) -> Self {
+        Self {
+            enabled: server.get("enabled"),
+            num_schedulers: server.get("num_schedulers"),
+            enabled_schedulers: server.get("enabled_schedulers"),
+            min_heartbeat_ttl: server.get("min_heartbeat_ttl"),
+            heartbeat_grace: server.get("heartbeat_grace"),
+            failover_heartbeat_ttl: server.get("failover_heartbeat_ttl"),
+            max_heartbeats_per_second: server.get("max_heartbeats_per_second"),
+            job_default_priority: server.get("job_default_priority"),
+            job_max_priority: server.get("job_max_priority"),
+            job_max_count: server.get("job_max_count"),
+            job_max_source_size: server.get("job_max_source_size"),
+            oidc_issuer: server.get("oidc_issuer"),
+            job_gc_interval: server.get("job_gc_interval"),
+            job_gc_threshold: server.get("job_gc_threshold"),
+            eval_gc_threshold: server.get("eval_gc_threshold"),
+            batch_eval_gc_threshold: server.get("batch_eval_gc_threshold"),
+            deployment_gc_threshold: server.get("deployment_gc_threshold"),
+            node_gc_threshold: server.get("node_gc_threshold"),
+        }
+    }
+}
+
+impl Client {
+    fn of(client: &Block) -> Self {
+        let reserved = client.block("reserved");
+        Self {
+            enabled: client.get("enabled"),
+            node_class: client.get("node_class"),
+            node_pool: client.get("node_pool"),
+            meta: client.map("meta"),
+            options: client.map("options"),
+            network_interface: client.get("network_interface"),
+            cpu_total_compute: client.get("cpu_total_compute"),
+            memory_total_mb: client.get("memory_total_mb"),
+            disk_free_mb: client.get("disk_free_mb"),
+            min_dynamic_port: client.get("min_dynamic_port"),
+            max_dynamic_port: client.get("max_dynamic_port"),
+            gc_max_allocs: client.get("gc_max_allocs"),
+            gc_disk_usage_threshold: client.get("gc_disk_usage_threshold"),
+            gc_inode_usage_threshold: client.get("gc_inode_usage_threshold"),
+            reserved_cpu: reserved.get("cpu"),
+            reserved_memory: reserved.get("memory"),
+            reserved_disk: reserved.get("disk"),
+            reserved_ports: reserved.get("reserved_ports"),
+        }
+    }
+}
+
+impl RawExec {
+    fn of(config: &Block) -> Self {
+        Self {
+            enabled: config.get("enabled"),
+            denied_host_uids: config.get("denied_host_uids"),
+            denied_host_gids: config.get("denied_host_gids"),
+            denied_envvars: config.get("denied_envvars"),
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Tests of whole files: what is taken out of them, and what is said about them.
+
+use super::fit::Fit;
+use super::keys::{self, Fate, Key};
+use super::settings::{Bytes, Client, RawExec, Server};
+use super::*;
+
+fn read(text: &str) -> Settings {
+    let Loaded { settings, report } = of_text(text);
+    assert!(report.faults.is_empty(), "{text}: {:?}", report.faults);
+    settings
+}
+
+/// Faults and findings, a line each, in the order of the file.
+fn said(text: &str) -> String {
+    let report = of_text(text).report;
+    let faults = report.faults.iter().map(|fault| (fault.at, fault.to_string()));
+    let not_built = report.not_built.iter().map(|finding| (Some(finding.at), finding.to_string()));
+    let mut lines: Vec<_> = faults.chain(not_built).collect();
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_file_as_people_write_it() {
+    let settings = read(
+        "data_dir = \"/d\"\nports { http = 0 }\nserver {\n  enabled = true\n  bootstrap_expect = 1\n  \
+         heartbeat_grace = \"1500ms\"\n  enabled_schedulers = [\"batch\"]\n  max_heartbeats_per_second = 2.5\n}\n\
+         client {\n  enabled = true\n  meta = { rack = \"r7\", weight = 3 Case = true }\n  reserved { cpu = 500 }\n}\n\
+         plugin \"raw_exec\" { config { enabled = true } }\nnats { url = \"nats://one\" }\n",
+    );
+    let meta = [("rack", "r7"), ("weight", "3"), ("Case", "true")];
+    let expected = Settings {
+        data_dir: Some("/d".to_owned()),
+        http_port: Some(0),
+        server: Server {
+            enabled: Some(true),
+            heartbeat_grace: Some(Millis(1_500)),
+            enabled_schedulers: Some(vec!["batch".to_owned()]),
+            max_heartbeats_per_second: Some(2.5),
+            ..Server::default()
+        },
+        client: Client {
+            enabled: Some(true),
+            meta: meta.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            reserved_cpu: Some(500),
+            ..Client::default()
+        },
+        raw_exec: RawExec { enabled: Some(true), ..RawExec::default() },
+        nats_url: Some("nats://one".to_owned()),
+        ..Settings::default()
+    };
+    assert_eq!(settings, expected);
+}
+
+/// C.2: the harnesses of client libraries write all of this.
+#[test]
+fn json_as_test_harnesses_write_it() {
+    let settings = read(
+        r#"{"name":"n1","data_dir":"/d","region":"r","disable_update_check":true,"log_level":"DEBUG",
+        "consul":{"address":"127.0.0.1:8500","auth":"","token":""},
+        "advertise":{"http":"127.0.0.1","rpc":"127.0.0.1","serf":"127.0.0.1"},
+        "ports":{"http":20000,"rpc":20001,"serf":20002},
+        "server":{"enabled":true,"bootstrap_expect":1,"raft_protocol":3},
+        "client":{"enabled":false,"options":{"test.tighten_network_timeouts":"true"}},
+        "vault":{"enabled":false},"acl":{"enabled":false},"telemetry":{"prometheus_metrics":true}}"#,
+    );
+    assert_eq!(settings.http_port, Some(20_000));
+    assert_eq!((settings.server.enabled, settings.client.enabled), (Some(true), Some(false)));
+}
+
+#[test]
+fn in_json_a_block_may_be_a_list_of_blocks_and_null_is_nothing() {
+    let settings = read(
+        r#"{"name": null, "client": [{"enabled": true, "meta": [{"a": 1}, {"b": 2}]}, {"node_class": "c"}],
+        "plugin": [{"raw_exec": [{"config": [{"enabled": true}]}]}]}"#,
+    );
+    assert_eq!(settings.name, None);
+    assert_eq!(settings.client.enabled, Some(true));
+    assert_eq!(settings.client.node_class.as_deref(), Some("c"));
+    assert_eq!(settings.client.meta.len(), 2);
+    assert_eq!(settings.raw_exec.enabled, Some(true));
+}
+
+#[test]
+fn everything_wrong_is_said_with_its_place() {
+    let text = "dat_dir = \"/d\"\nports {\n  http = 70000\n  ftp = 21\n  b = 1\n}\nserver = true\nacl { enabled = true }\n\
+         tls { http = true }\nclient {\n  host_volume \"v\" {\n    path = \"/v\"\n    mode = 1\n  }\n  node_class = []\n  \
+         reserved { cores = \"1\" }\n}\nplugin \"docker\" {}\nbind_addr = \"here\"\nclient = [{ enabled = true }]\n\
+         acl { token_ttl = 30 }\nvault { enabled = true }\nzoo = 1\n";
+    let expected = "\
+Error loading configuration from a.hcl: At 1:1: unexpected keys dat_dir, zoo
+Error loading configuration from a.hcl: At 3:10: ports.http: must be from 0 to 65535, not 70000
+Error loading configuration from a.hcl: At 4:3: ports unexpected keys b, ftp
+Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 7:10: server: must be a block, not true
+a.hcl: At 8:7: not built yet: acl.enabled
+a.hcl: At 9:7: not built yet: tls.http
+a.hcl: At 11:3: not built yet: client.host_volume
+Error loading configuration from a.hcl: At 13:5: client.host_volume \"v\" unexpected keys mode
+Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 15:16: client.node_class: must be a string, not a list
+a.hcl: At 16:14: not built yet: client.reserved.cores
+a.hcl: At 18:8: not built yet: plugin \"docker\"
+Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 19:13: bind_addr: must be an IP address, not a string
+Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 20:10: client: must be a block, not a list
+Error loading configuration from a.hcl: At 21:19: acl.token_ttl can't parse time duration 30: want a number and a unit, as in \"30s\" or \"1h30m\"
+a.hcl: At 22:9: not built yet: vault.enabled";
+    assert_eq!(said(text), expected);
+}
+
+#[test]
+fn a_block_given_twice_is_merged_and_a_scalar_is_refused() {
+    let settings = read(
+        "client {\n  enabled = true\n  node_class = \"a\"\n  meta { x = 1 }\n}\nCLIENT {\n  NODE_CLASS = \"b\"\n  \
+         meta { y = 2 }\n}\n",
+    );
+    assert_eq!((settings.client.enabled, settings.client.node_class.as_deref()), (Some(true), Some("b")));
+    assert_eq!(settings.client.meta.keys().collect::<Vec<_>>(), ["x", "y"]);
+    let expected = "\
+Error loading configuration from a.hcl: At 2:1: unexpected keys name: it is given twice in one block, first at 1:1
+Error loading configuration from a.hcl: At 3:24: client.meta unexpected keys a: it is given twice in one block, first at 3:17";
+    assert_eq!(said("name = \"a\"\nName = \"b\"\nclient { meta { a = 1, a = 2 } }\n"), expected);
+}
+
+#[test]
+fn what_has_no_effect_says_why() {
+    let report = of_text(
+        "server { bootstrap_expect = 3 }\ntls { http = false }\nconsul { address = \"x\" }\nclient { options { a = 1 } }\n",
+    )
+    .report;
+    let lines: Vec<_> = report.no_effect.iter().map(ToString::to_string).collect();
+    let expected = [
+        "a.hcl: At 1:10: server.bootstrap_expect has no effect: servers form no consensus of their own: PostgreSQL \
+         holds the state",
+        "a.hcl: At 2:7: tls.http has no effect: TLS of the HTTP API is not built, and off",
+        "a.hcl: At 3:1: consul has no effect: there is no integration with Consul",
+        "a.hcl: At 4:20: client.options.a has no effect: no option is called so",
+    ];
+    assert_eq!(lines, expected);
+    assert!(report.not_built.is_empty() && report.faults.is_empty());
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let report =
+        of_text("bind_addr = \"s3cret\"\nclient { enabled = \"s3cret\" }\nnats { url = [\"s3cret\"] }\n")
+            .report;
+    assert_eq!(report.faults.len(), 3);
+    assert!(report.faults.iter().all(|fault| !fault.to_string().contains("s3cret")), "{:?}", report.faults);
+}
+
+#[test]
+fn sizes_have_units() {
+    let server = |size: &str| format!("server {{\n  job_max_source_size = {size}\n}}\n");
+    assert_eq!(read(&server("\"2K\"")).server.job_max_source_size, Some(Bytes(2_000)));
+    assert_eq!(read(&server("500")).server.job_max_source_size, Some(Bytes(500)));
+    let expected = "Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 2:25: \
+                    server.job_max_source_size: must be a size, such as \"500K\" or \"2MiB\", not a string";
+    assert_eq!(said(&server("\"big\"")), expected);
+}
+
+#[test]
+fn later_files_override_earlier_ones_key_by_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write("a.hcl", "name = \"a\"\nclient {\n  enabled = true\n  meta { x = 1 }\n}\n");
+    write("b.json", "{\"name\": \"b\", \"client\": {\"meta\": {\"y\": 2}}}");
+    write("c", "{\"region\": \"c\"}");
+    let Loaded { settings, report } = load(&[directory.path().to_owned(), directory.path().join("c")]);
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    assert_eq!((settings.name.as_deref(), settings.region.as_deref()), (Some("b"), Some("c")));
+    assert_eq!(settings.client.enabled, Some(true));
+    assert_eq!(settings.client.meta.keys().collect::<Vec<_>>(), ["x", "y"]);
+}
+
+#[test]
+fn what_cannot_be_read_does_not_hide_what_is_wrong_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let good = directory.path().join("good.hcl");
+    std::fs::write(&good, "foo = 1\n\nname = \"\n").unwrap();
+    let report = load(&["/nowhere".into(), good.clone()]).report;
+    let lines: Vec<_> = report.faults.iter().map(ToString::to_string).collect();
+    let expected = [
+        "Error loading configuration from /nowhere: cannot be read: No such file or directory (os error 2)"
+            .to_owned(),
+        format!(
+            "Error loading configuration from {0}: failed to decode HCL file {0}: At 3:9: literal not terminated: the \
+             string that begins at 3:8 has no closing quote",
+            good.display()
+        ),
+    ];
+    assert_eq!(lines, expected);
+}
+
+/// Appendix C.5, as it is written there.
+const DOCUMENTED: &str = "datacenter data_dir plugin_dir bind_addr addresses advertise ports server client acl tls \
+    telemetry limits ui consul vault autopilot plugin audit sentinel reporting keyring log_level log_json log_file \
+    log_rotate_bytes log_rotate_duration log_rotate_max_files enable_debug enable_syslog leave_on_interrupt \
+    leave_on_terminate http_api_response_headers disable_update_check eventlog name region \
+    server.encrypt server.retry_join server.server_join server.default_scheduler_config server.oidc_issuer \
+    server.search.fuzzy_enabled server.search.limit_query server.search.limit_results server.search.min_term_length \
+    client.node_class client.node_pool client.meta client.options client.host_volume client.host_network \
+    client.reserved client.servers client.server_join client.artifact client.template client.drain_on_shutdown \
+    client.cni_path client.network_interface client.min_dynamic_port client.max_dynamic_port client.gc_interval \
+    client.gc_disk_usage_threshold client.gc_inode_usage_threshold client.gc_max_allocs client.gc_parallel_destroys \
+    acl.enabled acl.token_ttl acl.policy_ttl acl.role_ttl acl.token_min_expiration_ttl \
+    acl.token_max_expiration_ttl acl.replication_token tls.http tls.rpc tls.ca_file tls.cert_file tls.key_file \
+    tls.verify_server_hostname tls.verify_https_client limits.http_max_conns_per_client \
+    limits.https_handshake_timeout limits.rpc_max_conns_per_client limits.rpc_handshake_timeout ui.enabled \
+    ui.content_security_policy ui.consul ui.vault ui.label ui.show_cli_hints server.enabled server.bootstrap_expect \
+    server.raft_protocol client.enabled consul.address consul.auth consul.token vault.enabled \
+    telemetry.prometheus_metrics advertise.http advertise.rpc advertise.serf ports.http ports.rpc ports.serf";
+
+fn found(path: &str) -> Option<&'static Key> {
+    let mut keys = keys::TOP;
+    let mut key = None;
+    for name in path.split('.') {
+        key = keys.iter().find(|key| key.name == name);
+        keys = if let Fit::Block(keys) = key?.fit { keys } else { &[] };
+    }
+    key
+}
+
+#[test]
+fn every_documented_key_is_known() {
+    let unknown: Vec<_> = DOCUMENTED.split_whitespace().filter(|path| found(path).is_none()).collect();
+    assert_eq!(unknown, [""; 0]);
+}
+
+#[test]
+fn keys_are_sorted_and_in_one_list_once() {
+    fn check(keys: &[Key]) {
+        assert!(
+            keys.is_sorted_by(|a, b| a.name < b.name),
+            "{:?}",
+            keys.iter().map(|k| k.name).collect::<Vec<_>>()
+        );
+        for key in keys {
+            if let Fit::Block(keys) = key.fit {
+                check(keys);
+            } else if let Fit::Named { known, others } = key.fit {
+                check(known);
+                check(others);
+            }
+        }
+    }
+    check(keys::TOP);
+}
+
+/// A value that fits, as a file has it.
+fn sample(fit: Fit) -> Option<&'static str> {
+    Some(match fit {
+        Fit::Text | Fit::Any => "\"x\"",
+        Fit::Bool => "true",
+        Fit::Whole(..) | Fit::Float => "7",
+        Fit::Duration => "\"7s\"",
+        Fit::Size => "\"7K\"",
+        Fit::Address => "\"127.0.0.7\"",
+        Fit::Texts => "[\"x\"]",
+        Fit::Map => "{ x = \"y\" }",
+        Fit::Block(_) | Fit::Named { .. } => return None,
+    })
+}
+
+/// Files with one key each, and what the key is to become.
+fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(String, Fate)> {
+    let one = |key: &'static Key| {
+        let is_used = matches!(key.fate, Fate::Used);
+        match (key.fit, sample(key.fit)) {
+            (Fit::Block(keys), _) if is_used => {
+                files_with_one_key(keys, &format!("{before}{} {{ ", key.name), &format!(" }}{after}"))
+            }
+            (Fit::Named { known, .. }, _) if is_used => {
+                files_with_one_key(known, &format!("{before}{} ", key.name), after)
+            }
+            (Fit::Block(_), _) => vec![(format!("{before}{} {{}}{after}", key.name), key.fate)],
+            (_, None) => vec![(format!("{before}{} x {{}}{after}", key.name), key.fate)],
+            (_, Some(value)) => vec![(format!("{before}{} = {value}{after}", key.name), key.fate)],
+        }
+    };
+    keys.iter().flat_map(one).collect()
+}
+
+#[test]
+fn every_key_becomes_what_its_list_says() {
+    let files = files_with_one_key(keys::TOP, "", "");
+    assert!(files.len() > 150, "{}", files.len());
+    for (text, fate) in files {
+        let Loaded { settings, report } = of_text(&text);
+        assert!(report.faults.is_empty(), "{text}: {:?}", report.faults);
+        let became = (settings != Settings::default(), report.no_effect.len(), report.not_built.len());
+        // Of the options, the sample is one that nobody knows.
+        let expected = match fate {
+            Fate::Used if text.contains("options") => (true, 1, 0),
+            Fate::Used => (true, 0, 0),
+            Fate::NoEffect(_) => (false, 1, 0),
+            Fate::Off(_) | Fate::NotBuilt => (false, 0, 1),
+            Fate::AsBlock => panic!("{text}: the block around it is used"),
+        };
+        assert_eq!(became, expected, "{text}");
+    }
+}

@@ -189,14 +189,14 @@ impl Reader<'_> {
                 Some(Fit::Block(keys)) => keys,
                 _ => others,
             };
-            let effective = effective && key.is_some();
             let setting = self.blocks(inner, item, |reader, block, body| {
-                block.merge(reader.block(inner, keys, body, effective));
+                block.merge(reader.block(inner, keys, body, effective && key.is_some()));
             });
-            if key.is_none() && setting.is_some() {
-                self.not_built(inner, item);
-            } else if let Some(setting) = setting {
-                block.set(item.key.clone(), setting);
+            match setting {
+                Some(setting) if key.is_some() => block.set(item.key.clone(), setting),
+                // Of a block that is not built as a whole, not each label is said to be so.
+                Some(_) if effective => self.not_built(inner, item),
+                Some(_) | None => {}
             }
         }
         block

@@ -1,8 +1,8 @@
 //! What can be said to the binary.
 
 use crate::cli::{
-    agent_info, agent_monitor, alloc, config, deployment, eval, fmt, health, job, node, server, status,
-    system,
+    agent_info, agent_monitor, alloc, completion, config, deployment, eval, fmt, health, job, man, node,
+    server, status, system,
 };
 use crate::health::{self as endpoint, Parts};
 use crate::{agent_command, dev, operator, process, sim_nodes};
@@ -119,6 +119,11 @@ pub(crate) enum Command {
     },
     /// Asks a service process whether it lives and is ready
     Health(health::Args),
+    /// Prints a script that completes commands and flags in a shell
+    Completion(completion::Args),
+    /// Writes the manual
+    #[command(hide = true)]
+    Man(man::Args),
     /// Prints the version
     Version,
 

@@ -42,7 +42,8 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> ExitCode {
     use cli::{
-        agent_info, agent_monitor, alloc, config, deployment, eval, fmt, job, node, server, status, system,
+        agent_info, agent_monitor, alloc, completion, config, deployment, eval, fmt, job, man, node, server,
+        status, system,
     };
     match command {
         Command::Job { command: job::Command::Run(args) } | Command::Run(args) => {
@@ -133,6 +134,8 @@ fn run(command: Command) -> ExitCode {
         Command::Operator { command: operator::Command::OverApi(command) } => cli::operator::run(*command),
         Command::Health(args) => cli::health::run(&args),
         Command::Config { command: config::Command::Validate(args) } => config::validate(&args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(&args),
         Command::Version => cli::version(),
 
         Command::Api(args) => {
@@ -224,6 +227,8 @@ mod tests {
             "drover operator root keyring list -verbose",
             "drover health -live -addr 0.0.0.0:4650 -json",
             "drover scheduler -database-url postgres://host/db -health-addr [::]:4650",
+            "drover completion bash",
+            "drover man -dir man",
             "drover config validate -json a.hcl conf.d",
             "drover dev -ephemeral",
         ] {

@@ -59,7 +59,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         let settings = process::Settings { name: "agent", parts: Parts::AGENT, telemetry, health };
         return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
-    let Loaded { settings, report } = configuration::load(&args.config);
+    let Loaded { mut settings, report } = configuration::load(&args.config);
     if !report.faults.is_empty() || !report.not_built.is_empty() {
         let faults = report.faults.iter().map(ToString::to_string);
         let not_built =
@@ -69,6 +69,10 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
             let _ = writeln!(std::io::stderr(), "==> {text}");
         }
         return ExitCode::FAILURE;
+    }
+    if !args.dev {
+        settings.nats_url = settings.nats_url.take().or(variable("DROVER_NATS_URL"));
+        settings.postgres_url = settings.postgres_url.take().or(variable("DROVER_DATABASE_URL"));
     }
     if let Some(level) = &settings.log_level {
         args.telemetry.level = level.to_lowercase();
@@ -98,6 +102,11 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         }
         Err(error) => process::fail(&error),
     }
+}
+
+/// An environment variable; an empty one is as good as none.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// What a process with these settings is to run, and where it keeps files; the environment holds where the settings say

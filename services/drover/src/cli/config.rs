@@ -232,7 +232,7 @@ mod tests {
         assert!(verdict.is_valid());
         let expected = "\
 WARNING: a.hcl: At 3:8: not built yet: plugin \"docker\"; an agent does not start with it
-WARNING: a client without a server needs the address of NATS: nats { url = \"nats://...\" }
+WARNING: a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL
 ";
         assert_eq!(verdict.problems(), expected);
         let expected = json!({
@@ -244,7 +244,7 @@ WARNING: a client without a server needs the address of NATS: nats { url = \"nat
                     "file": "a.hcl", "line": 3, "column": 8, "key": "plugin \"docker\"",
                 },
                 {
-                    "message": "a client without a server needs the address of NATS: nats { url = \"nats://...\" }",
+                    "message": "a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL",
                     "file": null, "line": null, "column": null, "key": null,
                 },
             ],

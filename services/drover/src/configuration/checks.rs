@@ -24,7 +24,9 @@ pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'s
     let is_server = settings.server.enabled.unwrap_or(is_dev);
     let has_nats = settings.nats_url.is_some();
     if !is_server && !has_nats {
-        return Some("a client without a server needs the address of NATS: nats { url = \"nats://...\" }");
+        return Some(
+            "a client without a server needs the address of NATS: nats { url = \"nats://...\" } or DROVER_NATS_URL",
+        );
     }
     let is_half = is_server && has_nats != settings.postgres_url.is_some();
     is_half.then_some("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones")

@@ -299,3 +299,83 @@ fn every_key_becomes_what_its_list_says() {
         assert_eq!(became, expected, "{text}");
     }
 }
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+
+/// The blocks of a page that are in a language.
+fn examples(page: &str, language: &str) -> Vec<String> {
+    let parts = page.split("\n```").skip(1).step_by(2);
+    let blocks = parts.filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n'));
+    blocks.map(str::to_owned).collect()
+}
+
+#[test]
+fn documented_examples_are_valid() {
+    let page = std::fs::read_to_string(format!("{DOCS}/configuration.md")).unwrap();
+    let all = [examples(&page, "hcl"), examples(&page, "json")].concat();
+    assert_eq!(all.len(), 3);
+    for text in all {
+        let Loaded { settings, report } = of_text(&text);
+        assert!(report.faults.is_empty() && report.not_built.is_empty(), "{text}: {report:?}");
+        assert!(report.no_effect.is_empty(), "{text}: {report:?}");
+        assert_eq!(missing(&settings, false), None, "{text}");
+        assert_eq!(addresses_missing(&settings, false), None, "{text}");
+        assert_eq!(unfit(&settings), [""; 0], "{text}");
+    }
+}
+
+/// The page that lists all keys.
+fn listed() -> String {
+    let mut page = "# Keys of configuration files
+
+Every key that Nomad's agents know, and our own, and what becomes of it. An agent does not start with what is not built;
+[Configuration](configuration.md) says more. The page is made from the program by
+`UPDATE_DOCS=1 cargo test --package drover --lib keys`.
+
+| key | value | |
+|---|---|---|
+"
+    .to_owned();
+    list(keys::TOP, "", &mut page);
+    page
+}
+
+fn list(keys: &[Key], before: &str, page: &mut String) {
+    for key in keys {
+        let name = format!("{before}{}", key.name);
+        let (value, inner): (_, &[Key]) = match key.fit {
+            Fit::Text => ("string", &[]),
+            Fit::Bool => ("bool", &[]),
+            Fit::Whole(..) => ("whole number", &[]),
+            Fit::Float => ("number", &[]),
+            Fit::Duration => ("time span", &[]),
+            Fit::Size => ("size", &[]),
+            Fit::Address => ("IP address", &[]),
+            Fit::Texts => ("list of strings", &[]),
+            Fit::Map => ("block of strings", &[]),
+            Fit::Block(keys) => ("block", keys),
+            Fit::Named { known, .. } => ("block with a label", known),
+            Fit::Any => ("anything", &[]),
+        };
+        let fate = match key.fate {
+            Fate::Used if inner.is_empty() => "a setting".to_owned(),
+            Fate::Used => String::new(),
+            Fate::NoEffect(why) => format!("no effect: {why}"),
+            Fate::Off(why) => format!("`false` has no effect: {why}; `true` is not built"),
+            Fate::NotBuilt => "not built".to_owned(),
+            Fate::AsBlock => continue,
+        };
+        page.push_str(&format!("| `{name}` | {value} | {fate} |\n"));
+        list(inner, &format!("{name}."), page);
+    }
+}
+
+#[test]
+fn the_documented_list_of_keys_is_that_of_the_program() {
+    let file = format!("{DOCS}/configuration-keys.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&file, listed()).unwrap();
+    }
+    let page = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(page == listed(), "{file} is stale: UPDATE_DOCS=1 cargo test --package drover --lib keys");
+}

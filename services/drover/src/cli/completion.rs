@@ -1,0 +1,125 @@
+//! `drover completion`: prints a script with which a shell completes commands and flags. The script is made from the
+//! command line itself, and so knows all of it.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+
+/// Prints a script that completes commands and flags.
+///
+/// Load it with `source <(drover completion bash)`, or install it where the shell looks for it: as `drover` in
+/// /usr/share/bash-completion/completions, `_drover` in /usr/share/zsh/vendor-completions, or `drover.fish` in
+/// /usr/share/fish/vendor_completions.d.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    shell: Shell,
+}
+
+/// The shells that there is completion for.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Prints the script.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match std::io::stdout().write_all(script(args.shell).as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // If nobody reads it, there is nobody to tell.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn script(shell: Shell) -> String {
+    let generator = match shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(generator, &mut Cli::command(), "drover", &mut script);
+    let script = String::from_utf8(script).expect("names and help texts are UTF-8");
+    match shell {
+        Shell::Bash => script.lines().map(|line| with_single_dashes(line) + "\n").collect(),
+        Shell::Zsh | Shell::Fish => script,
+    }
+}
+
+/// A line of the script for bash, with flags that have one dash beside those that have two.
+fn with_single_dashes(line: &str) -> String {
+    let text = line.trim_start();
+    let indentation = &line[..line.len() - text.len()];
+    if let Some(words) = text.strip_prefix("opts=\"").and_then(|rest| rest.strip_suffix('"')) {
+        let single = words.split(' ').filter(|word| word.starts_with("--")).map(|word| &word[1..]);
+        let all: Vec<&str> = words.split(' ').chain(single).collect();
+        return format!("{indentation}opts=\"{}\"", all.join(" "));
+    }
+    // The branch that completes a flag's value.
+    match text.strip_suffix(')').filter(|flag| flag.starts_with("--") && !flag.contains(' ')) {
+        Some(flag) => format!("{indentation}{flag}|{})", &flag[1..]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// What bash offers for the last of these words.
+    fn offered(words: &[&str]) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("drover.bash");
+        std::fs::write(&file, script(Shell::Bash)).unwrap();
+        let last = words.len() - 1;
+        let program = "source \"$1\"; shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                       _drover \"$1\" \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; \
+                       printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let output = Command::new("bash")
+            .args(["--norc", "-c", program, "bash"])
+            .arg(&file)
+            .args(words)
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?} at {last}: {output:?}");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn bash_completes_commands_flags_and_files() {
+        assert_eq!(offered(&["drover", "job", "ru"]), ["run"]);
+        assert_eq!(offered(&["drover", "config", "va"]), ["validate"]);
+        assert_eq!(offered(&["drover", "job", "run", "-deta"]), ["-detach"]);
+        assert_eq!(offered(&["drover", "job", "run", "--deta"]), ["--detach"]);
+        assert_eq!(offered(&["drover", "agent", "-config", "drov"]), ["drover.bash"]);
+        assert_eq!(offered(&["drover", "completion", "f"]), ["fish"]);
+        let commands = offered(&["drover", ""]);
+        for command in ["job", "agent", "api", "config", "operator"] {
+            assert!(commands.iter().any(|offered| offered == command), "{command}: {commands:?}");
+        }
+    }
+
+    #[test]
+    fn scripts_are_well_formed() {
+        let directory = tempfile::tempdir().unwrap();
+        for (shell, program) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
+            let file = directory.path().join(program);
+            std::fs::write(&file, script(shell)).unwrap();
+            // Of these, only bash is everywhere.
+            match Command::new(program).arg("-n").arg(&file).output() {
+                Ok(output) => assert!(output.status.success(), "{program}: {output:?}"),
+                Err(error) => assert_ne!(program, "bash", "{error}"),
+            }
+        }
+        assert!(script(Shell::Zsh).starts_with("#compdef drover"));
+        assert!(script(Shell::Fish).contains("complete -c drover"));
+    }
+}

@@ -1,0 +1,76 @@
+//! `drover man`: writes the manual, a page a command, made from the help texts. For those who make packages.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+
+use crate::args::Cli;
+use crate::process;
+
+/// Writes the manual, a page a command, as drover.1, drover-job.1, drover-job-run.1 and so on.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// Where the pages go; the directory is made if there is none.
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+/// Writes the pages.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match write(&args.dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => process::fail(&error),
+    }
+}
+
+fn write(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    clap_mangen::generate_to(Cli::command(), dir)
+        .with_context(|| format!("cannot write the manual to {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_without_faults() {
+        let directory = tempfile::tempdir().unwrap();
+        let dir = directory.path().join("man1");
+        write(&dir).unwrap();
+        let mut names: Vec<String> =
+            dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        for name in
+            ["drover.1", "drover-job.1", "drover-job-run.1", "drover-agent.1", "drover-config-validate.1"]
+        {
+            assert!(names.iter().any(|page| page == name), "{name} is missing: {names:?}");
+        }
+        for hidden in ["drover-executor.1", "drover-man.1", "drover-node-status-help.1"] {
+            assert!(!names.iter().any(|page| page == hidden), "{hidden}");
+        }
+        let page = std::fs::read_to_string(dir.join("drover-job-run.1")).unwrap();
+        assert!(page.contains(".SH OPTIONS") && page.contains("drover\\-job\\-run"), "{page}");
+        // The environment of whoever makes the package is nobody's business.
+        let value = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".to_owned());
+        for name in &names {
+            let page = std::fs::read_to_string(dir.join(name)).unwrap();
+            assert!(!page.contains(&format!("{value}/")), "{name}");
+        }
+        lint(&dir, &names);
+    }
+
+    /// Typesets all pages; what groff complains about is a fault.
+    fn lint(dir: &Path, names: &[String]) {
+        let output =
+            Command::new("groff").args(["-man", "-ww", "-z", "-Tutf8"]).args(names).current_dir(dir).output();
+        let output = output.expect("groff is installed, see .ci/servers");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}

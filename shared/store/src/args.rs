@@ -1,18 +1,26 @@
 //! Settings: where the database is, and how long things may take.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::Nanos;
 
+use crate::error::Error;
 use crate::trimming::{KEPT_MIN, Limits};
 
 /// Where the database is, and how long things may take.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// PostgreSQL, for instance postgres://drover:secret@localhost/drover.
+    /// PostgreSQL, for instance
+    /// postgres://drover_api@db.example.org/drover?sslmode=verify-full&sslrootcert=/run/drover/ca.pem.
     #[arg(long, env = "DROVER_DATABASE_URL", hide_env_values = true)]
     pub database_url: String,
+    /// File with the password for the database, which goes before one in the URL. It is read for every new connection, so
+    /// that a new password needs no restart.
+    #[arg(long, env = "DROVER_DATABASE_PASSWORD_FILE", value_name = "FILE")]
+    pub database_password_file: Option<PathBuf>,
     /// How long to wait at the start for the database, and for the schema that this program needs, in seconds.
     #[arg(long, env = "DROVER_DATABASE_WAIT_SECS", default_value_t = 60)]
     pub database_wait_secs: u32,
@@ -45,5 +53,39 @@ impl Args {
             keep: Nanos::from_secs(self.log_keep_secs.into()).max(KEPT_MIN),
             bytes_max: u64::from(self.log_max_mb) << 20,
         }
+    }
+}
+
+/// The password that a file holds: its one line, of printable ASCII, without spaces around it.
+pub(crate) fn password(path: &Path) -> Result<String, Error> {
+    let failed = |source| Error::PasswordFile { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let password = text.trim();
+    if password.is_empty() || !password.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        let expected = "expected one line of printable ASCII characters";
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, expected)));
+    }
+    Ok(password.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_holds_a_password_in_one_line() {
+        let file = std::env::temp_dir().join(format!("drover-password-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            password(&file)
+        };
+        assert_eq!(read("secret\n").unwrap(), "secret");
+        for text in ["", "\n", "two\nlines\n", "p\u{e4}ss\n"] {
+            let Err(Error::PasswordFile { path, source }) = read(text) else { panic!("{text:?} is taken") };
+            assert_eq!((path, source.kind()), (file.clone(), io::ErrorKind::InvalidData));
+        }
+        std::fs::remove_file(&file).unwrap();
+        let Err(Error::PasswordFile { source, .. }) = password(&file) else { panic!("there is no file") };
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
     }
 }

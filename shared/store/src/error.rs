@@ -1,10 +1,12 @@
 //! What can go wrong between us and the database, told apart by what is to be done about it.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use model::{Epoch, Index};
 use sqlx::error::DatabaseError;
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// What can go wrong. Where nothing else is said, nothing was written.
@@ -89,7 +91,7 @@ pub enum Error {
     },
     /// Migrating the schema failed.
     #[error("cannot migrate the schema")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(#[from] MigrateError),
     /// The log was trimmed faster than the state could be loaded, several times.
     #[error("the log is trimmed faster than the state can be loaded")]
     TrimmedWhileLoading,
@@ -114,6 +116,28 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The role that this program logs in with lacks a right.
+    #[error(
+        "role {role} may not {action}, {refusal}: \
+         `drover operator postgres grants` prints the SQL that gives each role its rights"
+    )]
+    Forbidden {
+        /// The role.
+        role: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the server said, which names the table.
+        refusal: String,
+    },
+    /// The file with the password cannot be used.
+    #[error("cannot use the password file {}", path.display())]
+    PasswordFile {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: std::io::Error,
+    },
     /// Anything else that the database or the way to it did.
     #[error("cannot {action}")]
     Database {
@@ -129,6 +153,28 @@ impl Error {
     /// Whether nothing may be read or written before an operator accepts the database as it is.
     pub fn needs_acceptance(&self) -> bool {
         matches!(self, Self::WentBack { .. } | Self::OtherSystem { .. } | Self::Refusing { .. })
+    }
+
+    /// Says whose right is missing, where one is.
+    pub(crate) fn of_role(self, role: &str) -> Self {
+        /// `insufficient_privilege`.
+        const INSUFFICIENT_PRIVILEGE: &str = "42501";
+        let (action, source) = if let Self::Database { action, source } = &self {
+            (*action, source)
+        } else if let Self::Migrate(
+            MigrateError::Execute(source) | MigrateError::ExecuteMigration(source, _),
+        ) = &self
+        {
+            ("migrate the schema", source)
+        } else {
+            return self;
+        };
+        match source.as_database_error() {
+            Some(error) if error.code().is_some_and(|code| code == INSUFFICIENT_PRIVILEGE) => {
+                Self::Forbidden { role: role.to_owned(), action, refusal: error.message().to_owned() }
+            }
+            Some(_) | None => self,
+        }
     }
 
     /// Whether it is only that another transaction was in the way, so that it may well work later.

@@ -18,23 +18,8 @@
 //!
 //! # Roles
 //!
-//! Services other than the applier need `select` on all tables but `root_key_secrets`, which none of them reads; the
-//! applier owns them. Both call `pg_control_system()`, which is everybody's unless it was taken away. A role for people who look
-//! things up:
-//!
-//! ```sql
-//! create role lookup login password '…';
-//! grant connect on database drover to lookup;
-//! grant usage on schema public to lookup;
-//! grant select on allocs, deployments, evals, job_summaries, leases, node_pools, namespaces, projection to lookup;
-//! grant select (namespace, job_id, create_index, version, name, type, priority, status, status_description, stopped,
-//!     stable, parent_id, node_pool, version_tag, modify_index, job_modify_index, submit_time) on jobs to lookup;
-//! grant select (id, name, datacenter, node_pool, node_class, computed_class, status, status_description,
-//!     scheduling_eligibility, draining, status_updated_at, create_index, modify_index, body) on nodes to lookup;
-//! ```
-//!
-//! It lacks the log, `jobs.body`, `job_submissions`, `nodes.spec` and `root_key_secrets` on purpose: those hold what users
-//! put into their jobs' environment, the secrets of the agents, and what the cluster signs with.
+//! Every service logs in with a role of its own, which can read what the service's replica keeps, and no more; the plan
+//! applier's owns the database. [`roles`] has the table of rights and all that is made from it.
 
 mod args;
 mod database;
@@ -46,6 +31,7 @@ mod partitions;
 mod projection;
 mod projector;
 mod rebuild;
+pub mod roles;
 mod schema;
 mod secrets;
 mod server;

@@ -8,6 +8,7 @@ use sqlx::{Connection, Executor};
 
 use crate::error::{Error, code, commit, database};
 use crate::partitions;
+use crate::roles;
 use crate::server::Limits;
 
 /// The migrations in `migrations/`, which only move forward. A newer schema than this program knows is left as it is:
@@ -35,7 +36,8 @@ fn needed() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
-/// Brings the schema up to date in one transaction, which holds the lock on the row of `migration_lock` meanwhile.
+/// Brings the schema and the rights on it up to date in one transaction, which holds the lock on the row of
+/// `migration_lock` meanwhile. Who sees a new table sees its rights.
 pub(crate) async fn migrate(connection: &mut PgConnection) -> Result<(), Error> {
     // Not checked when built: the table is none of a migration's.
     let lock = "create table if not exists migration_lock (one boolean primary key default true check (one));
@@ -49,6 +51,7 @@ pub(crate) async fn migrate(connection: &mut PgConnection) -> Result<(), Error> 
     locked.map_err(database("take the migrations' lock"))?;
     MIGRATOR.run_direct(None, &mut *transaction, false).await?;
     partitions::make(&mut transaction).await?;
+    roles::apply(&mut transaction).await?;
     transaction.commit().await.map_err(commit("migrate the schema"))
 }
 

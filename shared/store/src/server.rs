@@ -5,6 +5,7 @@
 //! [`Limits::patience`] is for the case that the server is not heard of at all any more.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use wire::feed::Head;
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::error::{Error, database};
 
 /// Connections that are kept for the next use; more are made while they are needed.
@@ -46,6 +47,7 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Server {
     options: PgConnectOptions,
+    password_file: Option<PathBuf>,
     wait: Duration,
     seen: Mutex<Option<Seen>>,
 }
@@ -71,7 +73,15 @@ impl Server {
             .map_err(database("understand the database's URL"))?;
         // Statements are logged by whoever handles their errors.
         let options = options.disable_statement_logging();
-        Ok(Arc::new(Self { options, wait: args.wait(), seen: Mutex::new(None) }))
+        let password_file = args.database_password_file.clone();
+        // One that is missing is said at once, and not waited for like a database that does not answer.
+        password_file.as_deref().map(args::password).transpose()?;
+        Ok(Arc::new(Self { options, password_file, wait: args.wait(), seen: Mutex::new(None) }))
+    }
+
+    /// The role that connections log in with.
+    pub(crate) fn role(&self) -> &str {
+        self.options.get_username()
     }
 
     /// Tries until it works or the time for that is up.
@@ -79,20 +89,23 @@ impl Server {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let mut last = None;
+        let mut last: Option<Error> = None;
         let ready = timeout(self.wait, async {
             loop {
                 match attempt().await {
                     Ok(ready) => return ready,
                     Err(error) => {
-                        tracing::debug!(%error, "the database is not ready");
-                        last = Some(Box::new(error));
+                        let error = error.of_role(self.role());
+                        if last.as_ref().is_none_or(|last| chain(last) != chain(&error)) {
+                            tracing::info!(error = chain(&error), "waiting for the database");
+                        }
+                        last = Some(error);
                     }
                 }
                 sleep(RETRY).await;
             }
         });
-        ready.await.map_err(|_| Error::NotReady { waited: self.wait, source: last })
+        ready.await.map_err(|_| Error::NotReady { waited: self.wait, source: last.map(Box::new) })
     }
 
     /// A connection on which nothing was checked: there may be no schema yet, or one that is not to be used.
@@ -108,7 +121,10 @@ impl Server {
             // page that is read in one millisecond.
             ("jit", "off".to_owned()),
         ]);
-        let options = options.options(limits.settings.iter().copied());
+        let mut options = options.options(limits.settings.iter().copied());
+        if let Some(file) = &self.password_file {
+            options = options.password(&args::password(file)?);
+        }
         PgConnection::connect_with(&options).await.map_err(database("connect to the database"))
     }
 
@@ -162,6 +178,12 @@ impl Server {
     }
 }
 
+/// An error with all its causes, in one line.
+fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 fn went_back(seen: Option<Seen>, history: HistoryId, index: Index) -> Result<(), Error> {
     match seen {
         Some(seen) if seen.history == history && index < seen.index => {
@@ -189,7 +211,7 @@ impl Connections {
         let this = self.clone();
         let task = tokio::spawn(async move {
             let mut connection = this.connection().await?;
-            let result = work(&mut connection).await;
+            let result = work(&mut connection).await.map_err(|error| error.of_role(this.server.role()));
             this.give_back(connection, &result);
             result
         });
@@ -206,7 +228,8 @@ impl Connections {
     /// Checks the server on a new connection.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let mut connection = self.server.open(&self.limits).await?;
-        self.server.check(&mut connection).await
+        let checked = self.server.check(&mut connection).await;
+        checked.map_err(|error| error.of_role(self.server.role()))
     }
 
     async fn connection(&self) -> Result<PgConnection, Error> {
@@ -215,7 +238,8 @@ impl Connections {
             return Ok(connection);
         }
         let mut connection = self.server.open(&self.limits).await?;
-        self.server.check(&mut connection).await?;
+        let checked = self.server.check(&mut connection).await;
+        checked.map_err(|error| error.of_role(self.server.role()))?;
         Ok(connection)
     }
 

@@ -99,8 +99,9 @@ impl Writer {
     /// # Errors
     /// If a migration fails; then nothing was changed.
     pub async fn migrate(&self) -> Result<(), Error> {
-        let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        schema::migrate(&mut connection).await
+        let server = self.connections.server();
+        let mut connection = server.open(&schema::MIGRATING).await?;
+        schema::migrate(&mut connection).await.map_err(|error| error.of_role(server.role()))
     }
 
     /// Becomes the active applier under a new epoch, if no other process's lease lives; with `force` even then, because
@@ -295,8 +296,10 @@ impl Writer {
     /// If it failed; do it again.
     pub async fn accept(&self, history: HistoryId) -> Result<Head, Error> {
         // Not on a checked connection: that is what would refuse it.
-        let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        head::begin_history(&mut connection, history).await?;
+        let server = self.connections.server();
+        let mut connection = server.open(&schema::MIGRATING).await?;
+        let begun = head::begin_history(&mut connection, history).await;
+        begun.map_err(|error| error.of_role(server.role()))?;
         head::read(&mut connection).await
     }
 

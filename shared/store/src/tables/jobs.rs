@@ -9,7 +9,7 @@ use model::change::{Change, JobSummary};
 use model::job::Job;
 use model::{EvalId, Index, JobKey, JobVersionKey};
 use sqlx::postgres::PgConnection;
-use state::State;
+use state::{State, Table};
 
 use super::{Spread, chunks, column, decode, encode, int, sort_out, text};
 use crate::error::{Error, database};
@@ -30,7 +30,9 @@ pub(super) async fn project(
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     load_versions(transaction, into).await?;
-    load_summaries(transaction, into).await?;
+    if into.wants(Table::JobSummaries) {
+        load_summaries(transaction, into).await?;
+    }
     load_plans(transaction, into).await
 }
 

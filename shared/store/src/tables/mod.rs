@@ -52,11 +52,13 @@ pub(crate) async fn project(
     unblocked::project(transaction, touched, after).await
 }
 
-/// Reads everything that is wanted, in an order in which nothing refers to what comes later. Small tables are read in any
-/// case; the state leaves out what is not in its scope.
+/// Reads the tables of the scope, and no others, for which the role may lack the right; in an order in which nothing refers
+/// to what comes later.
 pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     settings::load(transaction, into).await?;
-    jobs::load(transaction, into).await?;
+    if into.wants(Table::Jobs) {
+        jobs::load(transaction, into).await?;
+    }
     if into.wants(Table::JobSubmissions) {
         submissions::load(transaction, into).await?;
     }
@@ -74,7 +76,10 @@ pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
         allocs::load(transaction, &shares, into).await?;
     }
     volumes::load(transaction, into).await?;
-    unblocked::load(transaction, into).await
+    if into.wants(Table::Unblocked) {
+        unblocked::load(transaction, into).await?;
+    }
+    Ok(())
 }
 
 /// Cuts rows into pieces that one statement can take, each with its bodies.

@@ -6,7 +6,7 @@ use model::cluster::{Lease, Namespace, NodePool};
 use model::keyring::RootKey;
 use model::{Epoch, ProcessId};
 use sqlx::postgres::PgConnection;
-use state::State;
+use state::{State, Table};
 
 use super::{column, decode, encode, int, sort_out, text};
 use crate::error::{Error, database, unreadable};
@@ -157,26 +157,38 @@ async fn project_leases(
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
-    let config =
-        sqlx::query_scalar!("select body from scheduler_config").fetch_optional(&mut *transaction).await;
-    if let Some(body) = config.map_err(database("read the scheduler's settings"))? {
-        into.push(Change::SchedulerConfig(decode("settings of the scheduler", &body)?))?;
+    if into.wants(Table::SchedulerConfig) {
+        let config = sqlx::query_scalar!("select body from scheduler_config");
+        let config = config.fetch_optional(&mut *transaction).await;
+        if let Some(body) = config.map_err(database("read the scheduler's settings"))? {
+            into.push(Change::SchedulerConfig(decode("settings of the scheduler", &body)?))?;
+        }
     }
-    let mut bodies = sqlx::query_scalar!("select body from node_pools").fetch(&mut *transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read node pools"))? {
-        into.push(Change::NodePool(decode("node pool", &body)?))?;
+    if into.wants(Table::NodePools) {
+        let mut bodies = sqlx::query_scalar!("select body from node_pools").fetch(&mut *transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read node pools"))? {
+            into.push(Change::NodePool(decode("node pool", &body)?))?;
+        }
     }
-    drop(bodies);
-    let mut bodies = sqlx::query_scalar!("select body from namespaces").fetch(&mut *transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read namespaces"))? {
-        into.push(Change::Namespace(decode("namespace", &body)?))?;
+    if into.wants(Table::Namespaces) {
+        let mut bodies = sqlx::query_scalar!("select body from namespaces").fetch(&mut *transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read namespaces"))? {
+            into.push(Change::Namespace(decode("namespace", &body)?))?;
+        }
     }
-    drop(bodies);
-    let mut bodies = sqlx::query_scalar!("select body from root_keys").fetch(&mut *transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read root keys"))? {
-        into.push(Change::RootKey(decode("root key", &body)?))?;
+    if into.wants(Table::RootKeys) {
+        let mut bodies = sqlx::query_scalar!("select body from root_keys").fetch(&mut *transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read root keys"))? {
+            into.push(Change::RootKey(decode("root key", &body)?))?;
+        }
     }
-    drop(bodies);
+    if into.wants(Table::Leases) {
+        load_leases(transaction, into).await?;
+    }
+    Ok(())
+}
+
+async fn load_leases(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let leases =
         sqlx::query!("select service, holder, epoch, modify_index from leases").fetch_all(transaction).await;
     for row in leases.map_err(database("read leases"))? {

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use model::change::Change;
 use model::volume::{CsiVolume, HostVolume, VolumeClaim};
 use sqlx::postgres::PgConnection;
-use state::State;
+use state::{State, Table};
 use uuid::Uuid;
 
 use super::{chunks, column, decode, encode, int, sort_out, text};
@@ -158,19 +158,23 @@ async fn project_claims(
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
-    let mut bodies = sqlx::query_scalar!("select body from host_volumes").fetch(&mut *transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read host volumes"))? {
-        into.push(Change::HostVolume(decode("host volume", &body)?))?;
+    if into.wants(Table::HostVolumes) {
+        let mut bodies = sqlx::query_scalar!("select body from host_volumes").fetch(&mut *transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read host volumes"))? {
+            into.push(Change::HostVolume(decode("host volume", &body)?))?;
+        }
     }
-    drop(bodies);
-    let mut bodies = sqlx::query_scalar!("select body from csi_volumes").fetch(&mut *transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read CSI volumes"))? {
-        into.push(Change::CsiVolume(decode("CSI volume", &body)?))?;
+    if into.wants(Table::CsiVolumes) {
+        let mut bodies = sqlx::query_scalar!("select body from csi_volumes").fetch(&mut *transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read CSI volumes"))? {
+            into.push(Change::CsiVolume(decode("CSI volume", &body)?))?;
+        }
     }
-    drop(bodies);
-    let mut bodies = sqlx::query_scalar!("select body from volume_claims").fetch(transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read claims of volumes"))? {
-        into.push(Change::VolumeClaim(decode("claim of a volume", &body)?))?;
+    if into.wants(Table::VolumeClaims) {
+        let mut bodies = sqlx::query_scalar!("select body from volume_claims").fetch(transaction);
+        while let Some(body) = bodies.try_next().await.map_err(database("read claims of volumes"))? {
+            into.push(Change::VolumeClaim(decode("claim of a volume", &body)?))?;
+        }
     }
     Ok(())
 }

@@ -14,5 +14,6 @@ mod picture;
 mod projection;
 mod proxy;
 mod rebuilt;
+mod roles;
 mod scene;
 mod schema;

@@ -74,6 +74,7 @@ impl Scene {
 pub(crate) fn args(database_url: String) -> Args {
     Args {
         database_url,
+        database_password_file: None,
         database_wait_secs: 10,
         applier_lease_ms: 60_000,
         log_keep_secs: 3_600,

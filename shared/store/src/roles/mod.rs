@@ -1,0 +1,156 @@
+//! The database's login roles: which there are, what each may do, and the SQL that brings a database there.
+//!
+//! [`rights`] is the one table of who may do what. Three things are made from it: the script that an administrator runs
+//! once ([`script`]), the grants that the plan applier gives in the transaction of a migration ([`grants`]), and the
+//! comparison of a database with the table ([`check`]).
+
+mod check;
+mod grants;
+mod passwords;
+mod rights;
+mod scram;
+mod script;
+
+use state::{Scope, Table};
+
+pub use check::check;
+pub(crate) use grants::apply;
+pub use passwords::Passwords;
+pub use script::{is_plain_name, script};
+
+/// A login role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Owns the database and everything in it: migrates the schema and writes the state.
+    PlanApplier,
+    /// Reads what the HTTP API shows.
+    Api,
+    /// Reads what the evaluation broker needs.
+    EvalBroker,
+    /// Reads what schedulers need.
+    Scheduler,
+    /// Reads what the node-tracker needs.
+    NodeTracker,
+    /// Reads what the deployment watcher needs.
+    DeploymentWatcher,
+    /// For people: reads what is no secret.
+    Reader,
+}
+
+impl Role {
+    /// Every role; the owner first.
+    pub const ALL: [Self; 7] = [
+        Self::PlanApplier,
+        Self::Api,
+        Self::EvalBroker,
+        Self::Scheduler,
+        Self::NodeTracker,
+        Self::DeploymentWatcher,
+        Self::Reader,
+    ];
+
+    /// The name of the service that logs in with the role, as the binary calls it; `reader` for people's.
+    pub fn service(self) -> &'static str {
+        match self {
+            Self::PlanApplier => "plan-applier",
+            Self::Api => "api",
+            Self::EvalBroker => "eval-broker",
+            Self::Scheduler => "scheduler",
+            Self::NodeTracker => "node-tracker",
+            Self::DeploymentWatcher => "deployment-watcher",
+            Self::Reader => "reader",
+        }
+    }
+
+    /// The role's name in PostgreSQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PlanApplier => "drover_plan_applier",
+            Self::Api => "drover_api",
+            Self::EvalBroker => "drover_eval_broker",
+            Self::Scheduler => "drover_scheduler",
+            Self::NodeTracker => "drover_node_tracker",
+            Self::DeploymentWatcher => "drover_deployment_watcher",
+            Self::Reader => "drover_reader",
+        }
+    }
+
+    /// The role of a service by the name that the binary calls it.
+    pub fn of_service(service: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.service() == service)
+    }
+
+    /// The tables of the state that the role reads, as the service's replica keeps them. Nothing for people: what they
+    /// may read is said column by column.
+    pub fn scope(self) -> Scope {
+        match self {
+            Self::PlanApplier | Self::Api => Scope::ALL,
+            Self::EvalBroker => Scope::of(&[
+                Table::Jobs,
+                Table::Evals,
+                Table::Unblocked,
+                Table::SchedulerConfig,
+                Table::Leases,
+            ]),
+            Self::Scheduler => {
+                Scope::ALL.without(&[Table::JobSummaries, Table::JobSubmissions, Table::Unblocked])
+            }
+            Self::NodeTracker => Scope::ALL.without(&[
+                Table::JobSummaries,
+                Table::JobSubmissions,
+                Table::Evals,
+                Table::Deployments,
+                Table::Unblocked,
+            ]),
+            Self::DeploymentWatcher => Scope::of(&[
+                Table::Jobs,
+                Table::Evals,
+                Table::Allocs,
+                Table::Deployments,
+                Table::Nodes,
+                Table::Leases,
+            ]),
+            Self::Reader => Scope::of(&[]),
+        }
+    }
+
+    /// The most connections that the role may have at once, over all processes that use it. A process of a service has two
+    /// open and at most three, the active plan applier has up to ten; those of a process that died stay until the server
+    /// notices.
+    pub(crate) fn connections_max(self) -> u16 {
+        match self {
+            Self::PlanApplier => 30,
+            Self::Api => 50,
+            Self::Scheduler => 100,
+            Self::EvalBroker | Self::NodeTracker | Self::DeploymentWatcher => 15,
+            Self::Reader => 10,
+        }
+    }
+
+    /// What the role is for, as the database shows it.
+    pub(crate) fn comment(self) -> &'static str {
+        match self {
+            Self::PlanApplier => "Drover's plan applier: owns the database, migrates it and writes the state",
+            Self::Api => "Drover's HTTP API: reads the state",
+            Self::EvalBroker => "Drover's evaluation broker: reads evaluations and what they depend on",
+            Self::Scheduler => "Drover's schedulers: read what plans are made from",
+            Self::NodeTracker => "Drover's node-tracker: reads nodes and their allocations",
+            Self::DeploymentWatcher => "Drover's deployment watcher: reads deployments and their allocations",
+            Self::Reader => "People who look things up in Drover's database: reads what is no secret",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_found_by_its_service_and_named_after_it() {
+        for role in Role::ALL {
+            assert_eq!(Role::of_service(role.service()), Some(role));
+            assert_eq!(role.name(), format!("drover_{}", role.service().replace('-', "_")));
+        }
+        assert_eq!(Role::of_service("agent"), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! SCRAM verifiers: what PostgreSQL keeps in the place of a password, and takes in the place of one.
+
+use std::num::NonZeroU32;
+
+use aws_lc_rs::{digest, hmac, pbkdf2};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// PostgreSQL's own number, at which it checks a password in a few milliseconds. Passwords that are made here are random,
+/// and gain nothing by more.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("it is not zero");
+/// Bytes of a salt, as many as PostgreSQL takes.
+pub(super) const SALT_BYTES: usize = 16;
+const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
+
+/// The verifier of a password (RFC 5803). Passwords are printable ASCII, which no normalisation changes.
+pub(super) fn verifier(password: &str, salt: [u8; SALT_BYTES]) -> String {
+    let mut salted = [0; KEY_BYTES];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ITERATIONS, &salt, password.as_bytes(), &mut salted);
+    let salted = hmac::Key::new(hmac::HMAC_SHA256, &salted);
+    let client_key = hmac::sign(&salted, b"Client Key");
+    let stored_key = digest::digest(&digest::SHA256, client_key.as_ref());
+    let server_key = hmac::sign(&salted, b"Server Key");
+    format!(
+        "SCRAM-SHA-256${ITERATIONS}:{}${}:{}",
+        STANDARD.encode(salt),
+        STANDARD.encode(stored_key),
+        STANDARD.encode(server_key),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7677, whose exchange gives both keys away.
+    #[test]
+    fn a_verifier_is_that_of_the_standards_example() {
+        let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap().try_into().unwrap();
+        assert_eq!(
+            verifier("pencil", salt),
+            "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
+             $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! The script that an administrator runs with psql: it makes the roles and the database, and takes from everybody else what
+//! PostgreSQL gives to all.
+
+use std::fmt::Write as _;
+
+use super::passwords::random;
+use super::rights::{self, Access, FUNCTIONS, LARGE_OBJECT_FUNCTIONS, RELATIONS, SYSTEM_FUNCTIONS};
+use super::{Passwords, Role, scram};
+
+/// Settings of the sessions of people. They are defaults, which a session may change: they are against what is forgotten,
+/// not against malice.
+const READER_SETTINGS: &[(&str, &str, &str)] = &[
+    ("statement_timeout", "30s", "a query that never ends"),
+    ("idle_in_transaction_session_timeout", "60s", "an open transaction keeps the log from being trimmed"),
+    ("lock_timeout", "5s", "waiting behind a migration"),
+];
+
+/// The script for a database of that name, which need not exist, with verifiers for the roles that have a password. May be
+/// run any number of times, as a superuser or as a role that may create roles and databases.
+///
+/// # Panics
+/// If the name is none that [`is_plain_name`] takes.
+pub fn script(database: &str, passwords: &Passwords) -> String {
+    assert!(is_plain_name(database), "a database is called {database:?}");
+    let mut script = String::new();
+    for part in [
+        head(database),
+        roles(passwords),
+        make_database(database),
+        database_rights(database),
+        ownership(),
+        relation_rights(),
+        "commit;\n".to_owned(),
+    ] {
+        script.push_str(&part);
+    }
+    script
+}
+
+/// Whether a database may be called that: lower-case letters, digits and `_`, as no statement needs to escape.
+pub fn is_plain_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.bytes().all(is_plain) && (1..=63).contains(&name.len()) && !name.as_bytes()[0].is_ascii_digit()
+}
+
+fn head(database: &str) -> String {
+    format!(
+        "-- Roles and rights of Drover in PostgreSQL (14 or newer), for the database {database}.
+--
+-- Printed by `drover operator postgres grants`. Run it with psql, as a superuser or as a role that may create roles and
+-- databases; any number of times. Passwords are in it as SCRAM verifiers only; a role that has none here keeps what it
+-- has. The plan applier gives the rights on tables itself whenever it starts, so that an upgrade needs no administrator.
+
+\\set ON_ERROR_STOP on
+\\set QUIET on
+set client_min_messages = warning;
+
+"
+    )
+}
+
+/// The roles: each logs in, none has any attribute beyond that.
+fn roles(passwords: &Passwords) -> String {
+    let mut text = "-- Roles.\n".to_owned();
+    for role in Role::ALL {
+        let name = role.name();
+        let limit = role.connections_max();
+        let comment = role.comment().replace('\'', "''");
+        let _ = write!(
+            text,
+            "
+select 'create role {name}' where not exists (select from pg_roles where rolname = '{name}') \\gexec
+select 'alter role {name} nosuperuser noreplication nobypassrls' from pg_roles
+where rolname = '{name}' and (rolsuper or rolreplication or rolbypassrls) \\gexec
+alter role {name} with login nocreatedb nocreaterole connection limit {limit};
+comment on role {name} is '{comment}';
+"
+        );
+        if let Some(password) = passwords.of(role) {
+            let _ = writeln!(text, "alter role {name} password '{}';", scram::verifier(password, random()));
+        }
+        if role != Role::PlanApplier {
+            let _ = writeln!(text, "alter role {name} set default_transaction_read_only = on;");
+        }
+        if role == Role::Reader {
+            for (setting, value, why) in READER_SETTINGS {
+                let _ = writeln!(text, "alter role {name} set {setting} = '{value}'; -- {why}");
+            }
+        }
+    }
+    text
+}
+
+fn make_database(database: &str) -> String {
+    let owner = Role::PlanApplier.name();
+    format!(
+        "
+-- The database. Who is no superuser must be a member of the role that is to own it.
+select format('grant {owner} to %I', current_user)
+where not pg_has_role(current_user, '{owner}', 'usage') \\gexec
+select 'create database \"{database}\" owner {owner} template template0 encoding ''UTF8'''
+where not exists (select from pg_database where datname = '{database}') \\gexec
+alter database \"{database}\" owner to {owner};
+comment on database \"{database}\" is 'State of a Drover cluster';
+
+\\connect \"{database}\"
+set client_min_messages = warning;
+begin;
+"
+    )
+}
+
+fn database_rights(database: &str) -> String {
+    let owner = Role::PlanApplier.name();
+    let all = names(&Role::ALL);
+    let others = names(&Role::ALL[1..]);
+    let mut text = format!(
+        "
+-- Nobody else connects, makes temporary tables, or uses the schema.
+revoke all on database \"{database}\" from public, {others};
+grant connect on database \"{database}\" to {all};
+revoke all on schema public from public, {others};
+grant usage on schema public to {all};
+grant create on schema public to {owner};
+
+-- PostgreSQL lets everybody call new functions.
+alter default privileges for role {owner} revoke execute on functions from public;
+
+-- What services call of PostgreSQL itself, should it have been taken from everybody.
+"
+    );
+    for function in SYSTEM_FUNCTIONS {
+        let callers = names(function.callers);
+        let _ = writeln!(text, "grant execute on function {} to {callers};", function.signature);
+    }
+    text.push_str("\n-- Large objects belong to no table, and everybody may make them.\n");
+    for function in LARGE_OBJECT_FUNCTIONS {
+        let _ = writeln!(text, "revoke execute on function {function} from public, {others};");
+    }
+    text
+}
+
+/// Hands what another role made over to the owner: a database that was used with a single role before.
+fn ownership() -> String {
+    let owner = Role::PlanApplier.name();
+    let relations: Vec<String> = RELATIONS.iter().map(|relation| format!("'{}'", relation.name)).collect();
+    let relations = relations.join(", ");
+    let mut text = format!(
+        "
+-- Tables that another role made, before there were these roles.
+select format('alter table public.%I owner to {owner}', relname) from pg_class
+where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relowner <> '{owner}'::regrole
+    and (relname ~ '^changes_\\d+$' or relname in ({relations}))
+order by relispartition \\gexec
+"
+    );
+    for function in FUNCTIONS {
+        let _ = writeln!(
+            text,
+            "select 'alter function public.{0} owner to {owner}' where to_regprocedure('public.{0}') is not null \\gexec",
+            function.signature
+        );
+    }
+    text
+}
+
+/// The rights on what is there already. The plan applier does the same for what migrations make.
+fn relation_rights() -> String {
+    let others = names(&Role::ALL[1..]);
+    let mut text = "\n-- Rights on tables and functions that are there already.\n".to_owned();
+    for relation in RELATIONS {
+        let name = relation.name;
+        let exists = format!("where to_regclass('public.{name}') is not null \\gexec");
+        let _ = writeln!(text, "select 'revoke all on public.{name} from public, {others}' {exists}");
+        let access = |role: &Role| rights::access(name, *role);
+        let readers: Vec<Role> = Role::ALL.into_iter().filter(|role| access(role) == Access::Read).collect();
+        if !readers.is_empty() {
+            let _ = writeln!(text, "select 'grant select on public.{name} to {}' {exists}", names(&readers));
+        }
+        for role in Role::ALL {
+            let Access::Columns(columns) = access(&role) else { continue };
+            let role = role.name();
+            let list = columns.join(", ");
+            let literals = columns.iter().map(|column| format!("'{column}'")).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(
+                text,
+                "select 'grant select ({list}) on public.{name} to {role}' from pg_attribute\nwhere attrelid = \
+                 to_regclass('public.{name}') and attname in ({literals})\nhaving count(*) = {} \\gexec",
+                columns.len(),
+            );
+        }
+    }
+    for function in FUNCTIONS {
+        let signature = function.signature;
+        let exists = format!("where to_regprocedure('public.{signature}') is not null \\gexec");
+        let callers = names(function.callers);
+        let _ = writeln!(
+            text,
+            "select 'revoke all on function public.{signature} from public, {others}' {exists}"
+        );
+        let _ = writeln!(text, "select 'grant execute on function public.{signature} to {callers}' {exists}");
+    }
+    text
+}
+
+/// The names of roles as a statement lists them.
+fn names(roles: &[Role]) -> String {
+    roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_has_verifiers_and_no_passwords() {
+        let passwords = Passwords::random();
+        let script = script("drover", &passwords);
+        assert_eq!(script.matches("password 'SCRAM-SHA-256$4096:").count(), Role::ALL.len());
+        for role in Role::ALL {
+            assert!(!script.contains(passwords.of(role).unwrap()), "{role:?}");
+        }
+    }
+
+    #[test]
+    fn a_role_without_a_password_keeps_what_it_has() {
+        assert!(!script("drover", &Passwords::default()).contains(" password "));
+    }
+
+    #[test]
+    fn names_that_would_have_to_be_escaped_are_not_taken() {
+        assert!(["drover", "_a1", "postgres"].into_iter().all(is_plain_name));
+        let too_long = "a".repeat(64);
+        assert!(!["", "1a", "Drover", "a b", "a\"b", "a-b", &too_long].into_iter().any(is_plain_name));
+    }
+}

@@ -27,6 +27,8 @@ use crate::{
 };
 
 const SERVER: &str = "postgres";
+/// The database that initdb makes.
+pub(crate) const DATABASE: &str = "postgres";
 /// A crash may have left much log to replay.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How often files are looked at for a change that nothing announces.
@@ -97,14 +99,35 @@ impl Postgres {
         SHARED.get_or_try_init(Postgres::temporary).await
     }
 
-    /// The URL of the database that is there from the start, with user and password.
+    /// The URL of the database that is there from the start, with the administrator's name and password.
     pub fn url(&self) -> String {
-        self.url_of("postgres")
+        self.url_of(DATABASE)
     }
 
     fn url_of(&self, database: &str) -> String {
         let Postgres { files, port, .. } = self;
         format!("postgres://{}:{}@127.0.0.1:{port}/{database}", template::USER, files.password)
+    }
+
+    /// The URL of the same database as [`Self::url`] for a role that a script made; `login` is its name, perhaps with a `:` and its password.
+    pub fn url_as(&self, login: &str) -> String {
+        format!("postgres://{login}@127.0.0.1:{}/{DATABASE}", self.port)
+    }
+
+    /// Runs a script with psql as the administrator, in the database of [`Self::url`].
+    pub async fn run_script(&self, script: String) -> Result<(), Error> {
+        let (bin, port, password) =
+            (self.files.bin.clone(), self.port.to_string(), self.files.password.clone());
+        let (file, user) = (self.files.home.join("script.sql"), self.files.user.clone());
+        blocking(move || {
+            places::write_private(&file, &script, user.as_ref())?;
+            let mut arguments =
+                vec!["-h", "127.0.0.1", "-p", &port, "-U", template::USER, "-d", DATABASE, "-w"];
+            arguments.extend(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--file"]);
+            arguments.push(template::text(&file)?);
+            programs::run("psql", &bin, &arguments, &[("PGPASSWORD", &password)], None).map(drop)
+        })
+        .await
     }
 
     /// The process id of the server, while it runs.

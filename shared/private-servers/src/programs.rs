@@ -35,7 +35,7 @@ pub(crate) fn postgres(wanted: Option<u32>) -> Result<PathBuf, Error> {
 }
 
 fn has_postgres(bin: &Path) -> bool {
-    ["postgres", "initdb", "createdb"].iter().all(|program| bin.join(program).is_file())
+    ["postgres", "initdb", "createdb", "psql"].iter().all(|program| bin.join(program).is_file())
 }
 
 /// The nats-server in PATH.

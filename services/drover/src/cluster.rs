@@ -13,6 +13,7 @@ use clap::Parser as _;
 use model::{NodeId, ProcessId};
 use private_servers::{Nats, Postgres};
 use state::{Scope, WatchKey};
+use store::roles::{Passwords, Role, script};
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 use wire::feed::{AskHead, Head};
@@ -60,6 +61,32 @@ pub(crate) struct Servers {
     pub(crate) scheduler: scheduler::Args,
 }
 
+/// The database, as the services of one process log in to it.
+struct Databases {
+    applier: store::Args,
+    /// For everybody but the plan applier, who share a replica of the whole state.
+    others: store::Args,
+}
+
+impl Databases {
+    /// All as whoever the settings name: the owner of the database, for the plan applier is among them.
+    fn of_one_role(args: store::Args) -> Self {
+        Self { applier: args.clone(), others: args }
+    }
+
+    /// With the roles of services, which are made in a private server and get new passwords whenever it starts.
+    async fn with_roles(server: &Postgres) -> anyhow::Result<Self> {
+        let passwords = Passwords::random();
+        server.run_script(script("postgres", &passwords)).await?;
+        let of = |role: Role| {
+            let password = passwords.of(role).expect("every role is given one");
+            let url = server.url_as(&format!("{}:{password}", role.name()));
+            Parsed::<store::Args>::of(&["--database-url", &url])
+        };
+        Ok(Self { applier: of(Role::PlanApplier), others: of(Role::Api) })
+    }
+}
+
 /// Runs it until the process is to stop.
 pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let Setup { dir, nats, database, servers, agent, is_advertised, is_dev } = setup;
@@ -94,7 +121,10 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         () = stop.cancelled() => return Ok(()),
     };
     let nats = own_nats.as_ref().map(|own| Parsed::of(&["--nats-url", &own.url()])).or(nats);
-    let database = own_postgres.as_ref().map(|own| Parsed::of(&["--database-url", &own.url()])).or(database);
+    let database = match &own_postgres {
+        Some(own) => Some(Databases::with_roles(own).await?),
+        None => database.map(Databases::of_one_role),
+    };
     let mut process = process;
     if own_nats.is_some() && own_postgres.is_some() {
         process.id = kept_id(dir)?;
@@ -113,7 +143,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
 /// tell then, servers must hear.
 async fn everything(
     mut process: Process,
-    (nats, database): (bus::Args, store::Args),
+    (nats, database): (bus::Args, Databases),
     servers: Servers,
     server: api::Server,
     agent: Option<agent::Args>,
@@ -123,9 +153,9 @@ async fn everything(
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
     let applier =
-        plan_applier::run(servers.plan_applier, database.clone(), bus(), replica(), id, end.clone());
+        plan_applier::run(servers.plan_applier, database.applier, bus(), replica(), id, end.clone());
     process.start("plan-applier", applier);
-    process.follow(&cluster, &database, Duration::ZERO).await?;
+    process.follow(&cluster, &database.others, Duration::ZERO).await?;
 
     let broker = eval_broker::run(servers.eval_broker, bus(), replica(), id, end.clone());
     process.start("eval-broker", broker);

@@ -128,10 +128,7 @@ fn run(command: Command) -> ExitCode {
         Command::System { command: system::Command::Gc(args) } => {
             cli::run(args.api.clone(), |session| system::collect_garbage(session, args))
         }
-        Command::Operator { command: operator::Command::AcceptDatabase(args) } => {
-            operator::accept_database(&args)
-        }
-        Command::Operator { command: operator::Command::OverApi(command) } => cli::operator::run(*command),
+        Command::Operator { command } => operator::run(command),
         Command::Health(args) => cli::health::run(&args),
         Command::Config { command: config::Command::Validate(args) } => config::validate(&args),
         Command::Completion(args) => completion::run(&args),
@@ -230,6 +227,8 @@ mod tests {
             "drover completion bash",
             "drover man -dir man",
             "drover config validate -json a.hcl conf.d",
+            "drover operator postgres grants -database other -secrets-dir /run/secrets",
+            "drover operator postgres check -json -database-url postgres://host/db",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

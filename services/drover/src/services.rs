@@ -74,3 +74,25 @@ pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Ar
     process.start("agent", run);
     process.wait().await
 }
+
+#[cfg(test)]
+mod tests {
+    use store::roles::Role;
+
+    use super::*;
+
+    /// What a role may read is what the service's replica keeps; in which order it lists it is no matter of rights.
+    #[test]
+    fn each_service_may_read_what_it_keeps() {
+        for (role, scope) in [
+            (Role::PlanApplier, plan_applier::SCOPE),
+            (Role::Api, Scope::ALL),
+            (Role::EvalBroker, eval_broker::SCOPE),
+            (Role::Scheduler, scheduler::SCOPE),
+            (Role::NodeTracker, node_tracker::SCOPE),
+            (Role::DeploymentWatcher, deployment_watcher::SCOPE),
+        ] {
+            assert_eq!(role.scope().without_lists(), scope.without_lists(), "{role:?}");
+        }
+    }
+}

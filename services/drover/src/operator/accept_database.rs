@@ -1,27 +1,15 @@
-//! What operators do: to the database itself, whether the cluster runs or not, and over the API.
+//! `drover operator accept-database`: goes on with a database that lost acknowledged writes.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use model::HistoryId;
 use store::Writer;
 
-use crate::process::fail;
-
-/// What can be done.
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum Command {
-    /// Accepts a database that lost acknowledged writes, or was moved, as it is now
-    AcceptDatabase(AcceptDatabase),
-    #[command(flatten)]
-    OverApi(Box<crate::cli::operator::Command>),
-}
-
 /// Accepts a database that services refuse because it went back, by a restore or a bad failover, or was moved to another
 /// server. What was acknowledged and is not in it is lost for good; everything goes on from what it holds.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AcceptDatabase {
+pub(crate) struct Args {
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,
@@ -29,21 +17,8 @@ pub(crate) struct AcceptDatabase {
     store: store::Args,
 }
 
-/// Begins a new history in the database as it is.
-pub(crate) fn accept_database(args: &AcceptDatabase) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let accepted =
-        runtime.context("cannot make a runtime").and_then(|runtime| runtime.block_on(accept(args)));
-    match accepted {
-        Ok(said) => {
-            let _ = writeln!(std::io::stdout(), "{said}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => fail(&error),
-    }
-}
-
-async fn accept(args: &AcceptDatabase) -> anyhow::Result<String> {
+/// Begins a new history in the database as it is, and says which.
+pub(super) async fn run(args: &Args) -> anyhow::Result<String> {
     if !args.yes && !confirmed()? {
         anyhow::bail!("nothing was changed");
     }

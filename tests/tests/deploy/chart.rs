@@ -28,6 +28,14 @@ fn the_chart_deploys_this_version() {
     assert_eq!(text(at(&chart, "/appVersion")), env!("CARGO_PKG_VERSION"));
 }
 
+/// The chart cannot read files outside of it, so it has a copy of the alert rules.
+#[test]
+fn the_chart_has_the_alert_rules() {
+    let rules = kubernetes().with_file_name("observability").join("alerts.yaml");
+    let Ok(rules) = fs::read_to_string(&rules) else { return };
+    assert_eq!(read("files/alerts.yaml"), rules, "deploy/kubernetes/render copies the rules");
+}
+
 /// Paths of all settings by the schema, each with dots between its parts. Where the schema names no members, a value is one
 /// setting, whatever is in it.
 fn settings(schema: &Value, node: &Value, path: &str, found: &mut BTreeSet<String>) {

@@ -28,8 +28,7 @@ const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Settings of the binary that the manifests use and that are being built; each leaves this list with what reads it.
-const COMING: [&str; 4] =
-    ["DROVER_DATABASE_PASSWORD_FILE", "DROVER_HEALTH_ADDR", "DROVER_NATS_CA", "DROVER_NATS_NODE_KEY"];
+const COMING: [&str; 3] = ["DROVER_DATABASE_PASSWORD_FILE", "DROVER_NATS_CA", "DROVER_NATS_NODE_KEY"];
 
 /// Manifests that are applied together.
 const SETS: &[&[&str]] = &[&["10-servers.yaml", "20-agents.yaml"], &["everything/drover.yaml"]];
@@ -107,6 +106,26 @@ fn examples_are_yaml() {
         let documents = objects::read(&[&path]);
         assert!(!documents.is_empty(), "{} is empty", path.display());
     }
+}
+
+/// The example for NATS' own chart lets the largest command through, and keeps Go's memory below the container's limit.
+#[test]
+fn nats_takes_the_largest_command() {
+    let [values] = &objects::read(&[&kubernetes().join("examples/nats-values.yaml")])[..] else {
+        panic!("one document")
+    };
+    let setting = |pointer: &str| text(values.at(pointer)).trim_matches(['<', '>', ' ']).parse::<usize>();
+    let largest = wire::envelope::COMMAND_BYTES_MAX;
+    let payload = setting("/config/merge/max_payload").expect("a number of bytes");
+    assert!(payload > largest, "{payload} bytes, and a command has {largest} without its headers");
+    let pending = setting("/config/merge/max_pending").expect("a number of bytes");
+    assert!(pending > payload, "one message of {payload} bytes would fill what may wait, {pending}");
+    let mebibytes = |pointer: &str, unit: &str| {
+        text(values.at(pointer)).strip_suffix(unit).and_then(|number| number.parse::<u32>().ok())
+    };
+    let soft = mebibytes("/container/env/GOMEMLIMIT", "MiB").expect("an amount in MiB");
+    let hard = mebibytes("/container/merge/resources/limits/memory", "Mi").expect("an amount in Mi");
+    assert!(soft < hard, "Go may take {soft} MiB and the container {hard}");
 }
 
 /// One change that makes the manifests wrong.
@@ -268,6 +287,12 @@ fn slips() -> Vec<Slip> {
             "/spec/podMetricsEndpoints/0/port",
             json!("http"),
             "not all pods have its port",
+        ),
+        slip(
+            ("PodMonitor", "drover"),
+            "/spec/podMetricsEndpoints/0/honorLabels",
+            Value::Null,
+            "renames labels",
         ),
         slip(("PodMonitor", "drover"), "/spec/endpoints", json!([]), "unknown field endpoints"),
         slip(

@@ -47,7 +47,7 @@ app.kubernetes.io/component: {{ .role }}
 {{- define "drover.podLabels" -}}
 {{ include "drover.selectorLabels" . }}
 app.kubernetes.io/part-of: drover
-app.kubernetes.io/version: {{ .ctx.Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ .ctx.Chart.AppVersion | replace "+" "_" | quote }}
 {{- with .ctx.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -60,7 +60,7 @@ app.kubernetes.io/version: {{ .ctx.Chart.AppVersion | quote }}
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 app.kubernetes.io/part-of: drover
-app.kubernetes.io/version: {{ .ctx.Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ .ctx.Chart.AppVersion | replace "+" "_" | quote }}
 app.kubernetes.io/managed-by: {{ .ctx.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .ctx.Chart.Name .ctx.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with .ctx.Values.commonLabels }}

@@ -171,7 +171,15 @@ pub(super) fn monitors_find_what_they_read(objects: &[Object]) -> Vec<String> {
             faults.push(format!("{}: it does not read all pods", monitor.title()));
         }
         for endpoint in elements(monitor.at("/spec/podMetricsEndpoints")) {
-            faults.extend(unknown_keys(&monitor.title(), endpoint, &["port", "path", "interval"]));
+            faults.extend(unknown_keys(
+                &monitor.title(),
+                endpoint,
+                &["port", "path", "interval", "honorLabels"],
+            ));
+            // Series of jobs have labels that are called as those of targets are.
+            if at(endpoint, "/honorLabels") != true {
+                faults.push(format!("{}: it renames labels of the series", monitor.title()));
+            }
             if !all.iter().all(|pods| pods.has_port(at(endpoint, "/port"))) {
                 faults.push(format!("{}: not all pods have its port", monitor.title()));
             }
@@ -188,7 +196,11 @@ pub(super) fn monitors_find_what_they_read(objects: &[Object]) -> Vec<String> {
             faults.push(format!("{}: it reads {} Services", monitor.title(), services.len()));
         }
         for endpoint in elements(monitor.at("/spec/endpoints")) {
-            faults.extend(unknown_keys(&monitor.title(), endpoint, &["port", "path", "interval", "params"]));
+            faults.extend(unknown_keys(
+                &monitor.title(),
+                endpoint,
+                &["port", "path", "interval", "params", "honorLabels"],
+            ));
             for service in &services {
                 let name = service.at("/metadata/name");
                 if !is_served(objects, monitor.namespace(), name, at(endpoint, "/port")) {

@@ -28,7 +28,7 @@ const OTHER_VARIABLES: [&str; 6] = [
 ];
 
 /// Settings of the binary that the manifests use and that are being built; each leaves this list with what reads it.
-const COMING: [&str; 3] = ["DROVER_DATABASE_PASSWORD_FILE", "DROVER_NATS_CA", "DROVER_NATS_NODE_KEY"];
+const COMING: [&str; 2] = ["DROVER_NATS_CA", "DROVER_NATS_NODE_KEY"];
 
 /// Manifests that are applied together.
 const SETS: &[&[&str]] = &[&["10-servers.yaml", "20-agents.yaml"], &["everything/drover.yaml"]];

@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos bench profile conformance toolchain servers
+.PHONY: help demo test manifests chaos drill bench profile conformance toolchain servers engine
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -16,19 +16,27 @@ demo: toolchain servers ## Starts a whole cluster and runs a job on it
 	cargo build --release $(LOCKED) --package drover
 	@.ci/demo
 
-test: toolchain servers ## Checks format and lints, and runs every test
+test: toolchain servers engine ## Checks format and lints, and runs every test
 	cargo fmt --all --check
 	@.ci/kubernetes
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
+	@.ci/skipped forget
 	@# Documentation first: what ends the output should be the tests.
 	cargo test --workspace $(LOCKED) --doc
 	cargo test --workspace $(LOCKED) --lib --bins --tests
+	@.ci/skipped report
 
 manifests: ## Checks the Helm chart and the Kubernetes manifests, which deploy/kubernetes/render makes from it
 	@.ci/kubernetes --admission
 
 chaos: toolchain servers ## Kills and stops everything, ROUNDS=20 times; SEED= chooses again what was chosen
 	ROUNDS=$(or $(ROUNDS),20) SEED=$(SEED) cargo test --package tests $(LOCKED) --test chaos $(ONLY) -- --nocapture --test-threads 1
+
+drill: toolchain servers engine ## Runs the image and the compose file, and kills every container; FULL=1 compiles in the image
+	@.ci/skipped forget
+	$(if $(FULL),,cargo build --release $(LOCKED) --package drover)
+	FULL=$(FULL) cargo test --package tests $(LOCKED) --test drill $(ONLY) -- --include-ignored --nocapture --test-threads 1
+	@.ci/skipped report
 
 bench: toolchain servers ## Runs the benchmarks; ONLY=burst runs that one, ADDR=http://host:port measures what is there
 	@LOCKED=$(LOCKED) .ci/bench
@@ -46,3 +54,6 @@ toolchain:
 
 servers:
 	@.ci/servers
+
+engine:
+	@.ci/engine

@@ -1,21 +1,23 @@
 //! Does the published Go client of Nomad's API find what it expects? Only where there is a Go toolchain that can have the
 //! client's module.
-#![allow(clippy::print_stdout, reason = "whoever runs it should know that it did nothing")]
 
 use std::process::{Command, Output};
 
+use tests::skips::skip;
+
 use crate::dev::Dev;
 
+const TEST: &str = "the_go_client_finds_what_it_expects";
 /// The program that uses it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/go");
 
 #[test]
 fn the_go_client_finds_what_it_expects() {
     if Command::new("go").arg("version").output().is_err() {
-        return println!("skipped: there is no Go toolchain here");
+        return skip(TEST, "go", "there is no Go toolchain here");
     }
     if !go(&["mod", "download"]).status.success() {
-        return println!("skipped: the client's module cannot be had here");
+        return skip(TEST, "go", "the client's module cannot be had here");
     }
     let dir = tempfile::tempdir().expect("there is room for temporary files");
     let program = dir.path().join("program");

@@ -1,0 +1,175 @@
+//! The image by itself: what is in it, what it may do, and how it ends.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use private_servers::{Nats, Postgres};
+use tests::containers::engine::{Engine, Network};
+use tests::containers::images::{self, Binary};
+use tests::skips::skip;
+
+use crate::timeline::Timeline;
+use crate::{DOCKER, released};
+
+/// The most that the image may take.
+const BYTES_MAX: u64 = 90_000_000;
+/// How long a service may take to end when it is asked to.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// The user of the services.
+const USER: &str = "65532:65532";
+
+/// With the binary that `make test` tests, which is larger than a release.
+#[tokio::test]
+async fn a_service_in_its_image_has_no_rights_and_ends_in_order() {
+    let name = "a_service_in_its_image_has_no_rights_and_ends_in_order";
+    if let Some(cause) = tests::containers::unavailable() {
+        return skip(name, DOCKER, &cause);
+    }
+    let engine = Engine::start(Network::Host);
+    images::debian(&engine);
+    let binary = Binary::Prebuilt(env!("CARGO_BIN_EXE_drover-under-test").into());
+    images::drover(&engine, &binary, "server", "drover:test");
+    images::drover(&engine, &binary, "agent", "drover-agent:test");
+    assert_image(&engine, "drover:test");
+    assert_agent_image(&engine, "drover-agent:test");
+    assert_ends_in_order(&engine, "drover:test").await;
+}
+
+/// With the release, or with what the Dockerfile compiles (`FULL=1`).
+#[tokio::test]
+#[ignore = "needs the release: make drill"]
+async fn the_released_image_is_small() {
+    let name = "the_released_image_is_small";
+    if let Some(cause) = tests::containers::unavailable() {
+        return skip(name, DOCKER, &cause);
+    }
+    let engine = Engine::start(Network::Host);
+    images::debian(&engine);
+    let binary = released();
+    let timeline = Timeline::begin();
+    if matches!(binary, Binary::Compiled) {
+        images::rust(&engine);
+        timeline.note("the image with the toolchain is there");
+    }
+    images::drover(&engine, &binary, "server", "drover:dev");
+    images::drover(&engine, &binary, "agent", "drover-agent:dev");
+    timeline.note("the images are built");
+    let bytes: u64 = engine.inspect("drover:dev", "{{.Size}}").parse().expect("a size is a number");
+    timeline.note(&format!("the image has {:.1} MB", bytes as f64 / 1e6));
+    assert!(bytes <= BYTES_MAX, "the image has {bytes} bytes, which is more than {BYTES_MAX}");
+    assert_image(&engine, "drover:dev");
+    assert_agent_image(&engine, "drover-agent:dev");
+    assert_ends_in_order(&engine, "drover:dev").await;
+    timeline.note("a service ended in order");
+}
+
+/// What is set in the services' image, and what is in it.
+fn assert_image(engine: &Engine, image: &str) {
+    assert_eq!(engine.inspect(image, "{{.Config.User}}"), USER);
+    assert_eq!(engine.inspect(image, "{{.Config.StopSignal}}"), "SIGTERM");
+    assert_eq!(engine.inspect(image, "{{json .Config.Entrypoint}}"), r#"["drover"]"#);
+    assert_eq!(engine.inspect(image, "{{json .Config.Healthcheck.Test}}"), r#"["CMD","drover","health"]"#);
+    let labels = engine.inspect(image, "{{json .Config.Labels}}");
+    for label in ["title", "description", "licenses", "source", "revision", "version", "created"] {
+        assert!(labels.contains(&format!("org.opencontainers.image.{label}")), "{label} is not in {labels}");
+    }
+
+    let files = files_of(engine, image);
+    for file in [
+        "usr/local/bin/drover",
+        "usr/share/drover/sbom.cdx.json",
+        "usr/share/zoneinfo/Europe/Vienna",
+        "etc/ssl/certs/ca-certificates.crt",
+    ] {
+        assert!(files.contains(file), "{file} is not in the image");
+    }
+    // Beside these there are the libraries of a binary that is not static; the engine adds files of its own to etc and dev.
+    let expected = |file: &str| {
+        let etc = ["passwd", "group", "nsswitch.conf", "hostname", "hosts", "resolv.conf", "mtab"];
+        file.ends_with('/')
+            || file == ".dockerenv"
+            || ["dev/", "usr/share/zoneinfo/", "lib/", "lib64/"].iter().any(|start| file.starts_with(start))
+            || file
+                .strip_prefix("etc/")
+                .is_some_and(|name| etc.contains(&name) || name.starts_with("ssl/certs/"))
+            || ["usr/local/bin/drover", "usr/share/drover/sbom.cdx.json"].contains(&file)
+    };
+    let others: Vec<&String> = files.iter().filter(|file| !expected(file)).collect();
+    assert!(others.is_empty(), "the image has more than it should: {others:?}");
+
+    let parts = engine.run(&["run", "--rm", "--network", "none", image, "version"]);
+    assert!(parts.contains("Drover") || parts.contains("drover"), "{parts}");
+}
+
+/// What tasks need around the agent.
+fn assert_agent_image(engine: &Engine, image: &str) {
+    let script = "command -v sh tini && test -s /etc/ssl/certs/ca-certificates.crt && date && drover version";
+    engine.run(&[
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--read-only",
+        "--entrypoint",
+        "sh",
+        image,
+        "-c",
+        script,
+    ]);
+}
+
+/// Runs a service as compose does, until it is well, and ends it.
+async fn assert_ends_in_order(engine: &Engine, image: &str) {
+    let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
+    let (postgres, nats) = (postgres.expect("PostgreSQL starts"), nats.expect("nats-server starts"));
+    let database = format!("DROVER_DATABASE_URL={}", postgres.url());
+    let bus = format!("DROVER_NATS_URL={}", nats.url());
+    let name = "drover-ends";
+    engine.run(&[
+        "run",
+        "--detach",
+        "--name",
+        name,
+        "--network=host",
+        "--read-only",
+        "--cap-drop=ALL",
+        "--security-opt=no-new-privileges",
+        "--memory=1g",
+        "--health-interval=1s",
+        "--env",
+        &database,
+        "--env",
+        &bus,
+        image,
+        "plan-applier",
+    ]);
+    let is_healthy = async || (engine.inspect(name, "{{.State.Health.Status}}") == "healthy").then_some(());
+    tests::harness::until("the service is healthy", is_healthy, || {
+        engine.last_words(20) + &engine.inspect(name, "{{json .State.Health}}")
+    })
+    .await;
+
+    let timeline = Timeline::begin();
+    engine.run(&["stop", "--time", "30", name]);
+    let took = timeline.elapsed();
+    assert!(took < END_WITHIN, "it took {took:?} to end");
+    let code = engine.inspect(name, "{{.State.ExitCode}}");
+    assert_eq!(code, "0", "it did not end in order: {}", engine.last_words(20));
+    engine.run(&["rm", "--force", "--volumes", name]);
+}
+
+/// The paths of all that is in an image; those of directories end with a slash.
+fn files_of(engine: &Engine, image: &str) -> BTreeSet<String> {
+    let container = engine.run(&["create", image]);
+    let mut export = engine.docker(&["export", &container]);
+    let mut export = export.stdout(Stdio::piped()).spawn().expect("the client is there");
+    let archive = export.stdout.take().expect("it was asked for");
+    let listed = Command::new("tar").arg("--list").stdin(archive).output().expect("tar is there");
+    assert!(export.wait().is_ok_and(|status| status.success()), "the image cannot be read");
+    engine.run(&["rm", "--volumes", &container]);
+    String::from_utf8_lossy(&listed.stdout)
+        .lines()
+        .map(|path| path.trim_start_matches("./").to_owned())
+        .collect()
+}

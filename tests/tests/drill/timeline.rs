@@ -1,0 +1,26 @@
+//! What happened when, printed as it happens.
+
+use std::time::{Duration, Instant};
+
+/// The clock of a drill.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeline {
+    begun: Instant,
+}
+
+impl Timeline {
+    /// Begins now.
+    pub(crate) fn begin() -> Self {
+        Self { begun: telemetry::clock::monotonic() }
+    }
+
+    /// Prints what has happened.
+    pub(crate) fn note(&self, what: &str) {
+        println!("{:7.1} s  {what}", self.elapsed().as_secs_f64());
+    }
+
+    /// The time since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        telemetry::clock::monotonic() - self.begun
+    }
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use private_servers::{Nats, Postgres};
 use tests::containers::engine::{Engine, Network};
 use tests::containers::images::{self, Binary};
+use tests::harness::free_address;
 use tests::skips::skip;
 
 use crate::timeline::Timeline;
@@ -16,6 +17,9 @@ use crate::{DOCKER, released};
 const BYTES_MAX: u64 = 90_000_000;
 /// How long a service may take to end when it is asked to.
 const END_WITHIN: Duration = Duration::from_secs(5);
+/// The first service of a cluster, without which the others are not ready, and the others.
+const FIRST: &str = "plan-applier";
+const OTHERS: [&str; 5] = ["eval-broker", "node-tracker", "deployment-watcher", "scheduler", "api"];
 /// The user of the services.
 const USER: &str = "65532:65532";
 
@@ -33,7 +37,7 @@ async fn a_service_in_its_image_has_no_rights_and_ends_in_order() {
     images::drover(&engine, &binary, "agent", "drover-agent:test");
     assert_image(&engine, "drover:test");
     assert_agent_image(&engine, "drover-agent:test");
-    assert_ends_in_order(&engine, "drover:test").await;
+    assert_end_in_order(&engine, "drover:test", &[FIRST]).await;
 }
 
 /// With the release, or with what the Dockerfile compiles (`FULL=1`).
@@ -60,8 +64,8 @@ async fn the_released_image_is_small() {
     assert!(bytes <= BYTES_MAX, "the image has {bytes} bytes, which is more than {BYTES_MAX}");
     assert_image(&engine, "drover:dev");
     assert_agent_image(&engine, "drover-agent:dev");
-    assert_ends_in_order(&engine, "drover:dev").await;
-    timeline.note("a service ended in order");
+    assert_end_in_order(&engine, "drover:dev", &[&[FIRST], &OTHERS[..]].concat()).await;
+    timeline.note("all services ended in order");
 }
 
 /// What is set in the services' image, and what is in it.
@@ -119,44 +123,44 @@ fn assert_agent_image(engine: &Engine, image: &str) {
     ]);
 }
 
-/// Runs a service as compose does, until it is well, and ends it.
-async fn assert_ends_in_order(engine: &Engine, image: &str) {
+/// Runs services as compose does, until they are well, and ends them.
+async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
     let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
     let (postgres, nats) = (postgres.expect("PostgreSQL starts"), nats.expect("nats-server starts"));
-    let database = format!("DROVER_DATABASE_URL={}", postgres.url());
-    let bus = format!("DROVER_NATS_URL={}", nats.url());
-    let name = "drover-ends";
-    engine.run(&[
-        "run",
-        "--detach",
-        "--name",
-        name,
-        "--network=host",
-        "--read-only",
-        "--cap-drop=ALL",
-        "--security-opt=no-new-privileges",
-        "--memory=1g",
-        "--health-interval=1s",
-        "--env",
-        &database,
-        "--env",
-        &bus,
-        image,
-        "plan-applier",
-    ]);
-    let is_healthy = async || (engine.inspect(name, "{{.State.Health.Status}}") == "healthy").then_some(());
-    tests::harness::until("the service is healthy", is_healthy, || {
-        engine.last_words(20) + &engine.inspect(name, "{{json .State.Health}}")
-    })
-    .await;
+    let environment = [("DROVER_DATABASE_URL", postgres.url()), ("DROVER_NATS_URL", nats.url())];
+    for service in services {
+        start(engine, image, service, &environment);
+        let status =
+            async || (engine.inspect(service, "{{.State.Health.Status}}") == "healthy").then_some(());
+        tests::harness::until(&format!("{service} is healthy"), status, || {
+            engine.last_words(20) + &engine.inspect(service, "{{json .State.Health}}")
+        })
+        .await;
+    }
+    for service in services {
+        let timeline = Timeline::begin();
+        engine.run(&["stop", "--time", "30", service]);
+        let took = timeline.elapsed();
+        timeline.note(&format!("{service} ended"));
+        assert!(took < END_WITHIN, "{service} took {took:?} to end");
+        let code = engine.inspect(service, "{{.State.ExitCode}}");
+        assert_eq!(code, "0", "{service} did not end in order: {}", engine.last_words(20));
+        engine.run(&["rm", "--volumes", service]);
+    }
+}
 
-    let timeline = Timeline::begin();
-    engine.run(&["stop", "--time", "30", name]);
-    let took = timeline.elapsed();
-    assert!(took < END_WITHIN, "it took {took:?} to end");
-    let code = engine.inspect(name, "{{.State.ExitCode}}");
-    assert_eq!(code, "0", "it did not end in order: {}", engine.last_words(20));
-    engine.run(&["rm", "--force", "--volumes", name]);
+/// Starts a service in a container of its name, with nothing that it need not have.
+fn start(engine: &Engine, image: &str, service: &str, environment: &[(&str, String)]) {
+    // In the machine's network its ports must be free there.
+    let addresses = [("DROVER_HEALTH_ADDR", free_address()), ("DROVER_HTTP_ADDR", free_address())];
+    let variables: Vec<String> =
+        environment.iter().chain(&addresses).map(|(name, value)| format!("--env={name}={value}")).collect();
+    let mut arguments = vec!["run", "--detach", "--name", service, "--network=host"];
+    arguments.extend(["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--memory=1g"]);
+    arguments.push("--health-interval=1s");
+    arguments.extend(variables.iter().map(String::as_str));
+    arguments.extend([image, service]);
+    engine.run(&arguments);
 }
 
 /// The paths of all that is in an image; those of directories end with a slash.

@@ -186,6 +186,7 @@ pub fn deployment(id: DeploymentId, job: JobVersionKey, index: Index) -> Deploym
         modify_index: index,
         create_time: NOW,
         modify_time: NOW,
+        trace: None,
     }
 }
 

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use bus::{Bus, RequestError};
 use model::Index;
 use model::node::{NodeSpec, NodeStatus};
-use telemetry::{chain, clock};
+use telemetry::{attribute, chain, clock};
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
+use tracing::Instrument as _;
 use wire::node::{Heartbeat, NodeAnswer, Register, WorkIndex};
 use wire::{RefusalKind, Subject};
 
@@ -76,7 +77,13 @@ impl Contact {
             let spec = Arc::clone(&self.spec.borrow_and_update());
             let register = Register { id: self.identity.node, spec };
             let subject = Subject::NodeRegister(self.identity.node);
-            match self.bus.request::<_, NodeAnswer>(subject, &register, ANSWER_TIMEOUT).await {
+            let span = tracing::info_span!(
+                parent: None,
+                "register node",
+                { attribute::NODE_ID } = %self.identity.node
+            );
+            let answer = self.bus.request::<_, NodeAnswer>(subject, &register, ANSWER_TIMEOUT);
+            match answer.instrument(span).await {
                 Ok(answer) => {
                     tracing::info!(node.id = %self.identity.node, status = %answer.status, "node registered");
                     let heard = self.hear(&answer);

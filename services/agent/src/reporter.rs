@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use bus::{Bus, RequestError};
 use model::{AllocId, Index};
 use telemetry::metrics::{Counter, counter};
-use telemetry::{chain, clock};
+use telemetry::{attribute, chain, clock, traces};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
+use tracing::{Instrument as _, Span};
 use wire::Subject;
 use wire::node::{AllocReport, Report, Reported};
 
@@ -150,10 +151,27 @@ impl Reporter {
 
     fn send(&self, report: Report) -> Sending {
         let (bus, subject) = (self.bus.clone(), Subject::NodeReport(self.identity.node));
-        Box::pin(async move {
+        let span = self.span(&report);
+        let sending = async move {
             let answer = bus.request(subject, &report, ANSWER_TIMEOUT).await;
             (report, answer)
-        })
+        };
+        Box::pin(sending.instrument(span))
+    }
+
+    /// The span of a report; disabled if it belongs to no trace.
+    fn span(&self, report: &Report) -> Span {
+        if !traces::are_exported() || self.reports.traces(&report.allocs).next().is_none() {
+            return Span::none();
+        }
+        let span = tracing::info_span!(
+            parent: None,
+            "report allocs",
+            { attribute::NODE_ID } = %report.id,
+            { attribute::ALLOCS } = report.allocs.len().cast_signed() as i64,
+        );
+        traces::join(&span, self.reports.traces(&report.allocs));
+        span
     }
 
     async fn sent(&mut self, (report, answer): (Report, Result<Reported, RequestError>)) {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use model::alloc::{ClientStatus, PackedTaskStates};
-use model::{AllocId, Text, Timestamp};
+use model::{AllocId, Text, Timestamp, TraceContext};
 use serde::{Deserialize, Serialize};
 use wire::node::AllocReport;
 
@@ -48,6 +48,8 @@ impl AllocState {
 pub(crate) enum Told {
     /// How an allocation fares.
     State(AllocId, AllocState),
+    /// What is told of it until it runs, or will not, belongs to this trace.
+    Traced(AllocId, TraceContext),
     /// The servers want to hear of it again.
     Again(AllocId),
     /// The agent has forgotten it.
@@ -79,6 +81,8 @@ struct Entry {
     count: u32,
     /// Whether it is forgotten once the servers know its last state.
     last: bool,
+    /// The trace of its start, until the servers know what became of that.
+    trace: Option<TraceContext>,
 }
 
 impl Entry {
@@ -109,13 +113,18 @@ impl Entry {
 impl Reports {
     /// An allocation's state as the servers took it before the agent was restarted.
     pub(crate) fn restore(&mut self, id: AllocId, state: AllocState, acknowledged: Option<AllocState>) {
-        self.allocs.insert(id, Entry { state, acknowledged, count: 0, last: false });
+        self.allocs.insert(id, Entry { state, acknowledged, count: 0, last: false, trace: None });
     }
 
     /// Takes in what there is to tell.
     pub(crate) fn take(&mut self, told: Told) {
         match told {
             Told::State(id, state) => self.update(id, state),
+            Told::Traced(id, trace) => {
+                if let Some(entry) = self.allocs.get_mut(&id) {
+                    entry.trace = Some(trace);
+                }
+            }
             Told::Again(id) => self.tell_again(id),
             Told::Forgotten(id) => self.forget(id),
             Told::Dropped(id) => drop(self.allocs.remove(&id)),
@@ -186,6 +195,14 @@ impl Reports {
         reports
     }
 
+    /// The traces that a report belongs to.
+    pub(crate) fn traces<'a>(
+        &'a self,
+        reports: &'a [AllocReport],
+    ) -> impl Iterator<Item = TraceContext> + 'a {
+        reports.iter().filter_map(|report| self.allocs.get(&report.id)?.trace)
+    }
+
     /// The servers took a report. Answers what they know now.
     pub(crate) fn acknowledged(&mut self, reports: &[AllocReport]) -> Vec<(AllocId, AllocState)> {
         let mut known = Vec::new();
@@ -197,6 +214,9 @@ impl Reports {
                 task_states: report.task_states.clone(),
                 health: report.health,
             };
+            if state.status != ClientStatus::Pending {
+                entry.trace = None;
+            }
             entry.acknowledged = Some(state.clone());
             known.push((report.id, state));
         }

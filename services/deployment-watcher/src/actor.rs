@@ -7,8 +7,9 @@ use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, 
 use bus::Bus;
 use model::{Epoch, Index, Nanos, Timestamp};
 use state::{Followed, Follower};
-use telemetry::clock;
+use telemetry::{attribute, clock, traces};
 use tokio::sync::mpsc;
+use tracing::{Instrument as _, Span};
 use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
 
 use crate::measure;
@@ -22,7 +23,7 @@ pub(crate) struct DeploymentWatcher {
     watcher: Watcher,
     settings: Settings,
     epoch: Epoch,
-    writes: mpsc::Sender<UpdateDeployments>,
+    writes: mpsc::Sender<(UpdateDeployments, Span)>,
     timer: Option<(Timestamp, SpawnHandle)>,
 }
 
@@ -57,13 +58,14 @@ pub(crate) async fn follow(mut follower: Follower, watcher: Addr<DeploymentWatch
 
 /// Sends the watcher's commands, one after the other.
 pub(crate) async fn write(
-    mut writes: mpsc::Receiver<UpdateDeployments>,
+    mut writes: mpsc::Receiver<(UpdateDeployments, Span)>,
     bus: Bus,
     watcher: Addr<DeploymentWatcher>,
 ) {
-    while let Some(write) = writes.recv().await {
-        write.findings.iter().for_each(tell);
-        let written = match bus.command(&Command::UpdateDeployments(write), WRITE_WITHIN).await {
+    while let Some((write, span)) = writes.recv().await {
+        span.in_scope(|| write.findings.iter().for_each(tell));
+        let told = bus.command(&Command::UpdateDeployments(write), WRITE_WITHIN).instrument(span).await;
+        let written = match told {
             Ok(done) => Some(done.index),
             Err(error) => {
                 measure::not_written();
@@ -99,7 +101,7 @@ impl DeploymentWatcher {
         watcher: Watcher,
         settings: Settings,
         epoch: Epoch,
-        writes: mpsc::Sender<UpdateDeployments>,
+        writes: mpsc::Sender<(UpdateDeployments, Span)>,
     ) -> Self {
         Self { watcher, settings, epoch, writes, timer: None }
     }
@@ -110,7 +112,8 @@ impl DeploymentWatcher {
         measure::watched(self.watcher.watched());
         if let Some(write) = self.watcher.next_write(self.epoch, now) {
             // There is room: the core asks for one at a time.
-            if self.writes.try_send(write).is_err() {
+            let span = self.span(&write);
+            if self.writes.try_send((write, span)).is_err() {
                 self.watcher.not_written(now);
             }
         }
@@ -129,6 +132,33 @@ impl DeploymentWatcher {
             });
             (due, timer)
         });
+    }
+}
+
+impl DeploymentWatcher {
+    /// The span of an update, disabled if none of its deployments is traced. A deployment goes on long after the trace in
+    /// which it began, so an update has a trace of its own, which links to those.
+    fn span(&self, update: &UpdateDeployments) -> Span {
+        if !traces::are_exported() {
+            return Span::none();
+        }
+        let found = update.findings.iter().filter_map(|finding| self.watcher.trace_of(finding.id));
+        let found: Vec<_> = found.collect();
+        if found.is_empty() {
+            return Span::none();
+        }
+        let only = match &update.findings[..] {
+            [only] => Some(only.id.to_string()),
+            _ => None,
+        };
+        let span = tracing::info_span!(
+            parent: None,
+            "update deployments",
+            { attribute::DEPLOYMENTS } = update.findings.len().cast_signed() as i64,
+            { attribute::DEPLOYMENT_ID } = only,
+        );
+        traces::link_all(&span, found);
+        span
     }
 }
 

@@ -81,6 +81,7 @@ impl Scene {
             modify_index: Index(1),
             create_time: now,
             modify_time: now,
+            trace: None,
         };
         scene.apply(vec![
             Change::Job(Arc::new(job)),

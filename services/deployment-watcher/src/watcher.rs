@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use bus::WriteTurn;
 use model::alloc::ClientStatus;
 use model::change::{AllocsChanged, Change};
-use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp};
+use model::{DeploymentId, Epoch, Index, JobKey, Nanos, Timestamp, TraceContext};
 use state::{Snapshot, Step};
 use wire::command::{DeploymentFinding, UpdateDeployments};
 
@@ -104,6 +104,11 @@ impl Watcher {
         }
         self.turn.begin();
         Some(UpdateDeployments { epoch, findings })
+    }
+
+    /// The trace in which a deployment began.
+    pub(crate) fn trace_of(&self, id: DeploymentId) -> Option<TraceContext> {
+        self.state.deployment(id)?.trace
     }
 
     /// The command was carried out at `index`.

@@ -65,6 +65,17 @@ impl Process {
         }
     }
 
+    /// What its spans and metrics say that it is.
+    fn identity(&self, service: &'static str) -> telemetry::Identity {
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        telemetry::Identity {
+            service,
+            version: env!("CARGO_PKG_VERSION"),
+            instance: self.id.to_string(),
+            host: host.to_string_lossy().into_owned(),
+        }
+    }
+
     /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`].
     pub(crate) async fn connect(
         &self,
@@ -174,11 +185,11 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     let runtime = move || runtime.enable_all().build().expect("the system has threads to give");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
-        let _telemetry = match telemetry::init(&telemetry, name) {
+        let process = Process::new(name, parts);
+        let _telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
-        let process = Process::new(name, parts);
         let listener = match health.listen() {
             Ok(listener) => listener,
             Err(error) => return fail(&error),

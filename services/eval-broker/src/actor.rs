@@ -9,7 +9,7 @@ use model::eval::EvalStatus;
 use model::job::JobType;
 use model::{Epoch, Index, Nanos, Timestamp};
 use state::{Followed, Follower};
-use telemetry::clock;
+use telemetry::{attribute, clock, traces};
 use tokio::sync::{mpsc, oneshot};
 use wire::broker::{Delivery, HandOut, HandOutAction};
 use wire::command::{Command, UpdateEvals};
@@ -139,7 +139,7 @@ impl EvalBroker {
                 return;
             }
             for (reply, deliveries) in served {
-                deliveries.iter().for_each(|delivery| self.trace(delivery));
+                deliveries.iter().for_each(|delivery| self.trace(delivery, now));
                 let Err(unwanted) = reply.send(deliveries) else { continue };
                 for delivery in unwanted {
                     self.broker.hand_out(delivery.eval_id, delivery.token, HandOutAction::GiveBack, now);
@@ -148,15 +148,24 @@ impl EvalBroker {
         }
     }
 
-    /// Shows in the evaluation's trace that it was handed out, and when.
-    fn trace(&self, delivery: &Delivery) {
+    /// Shows in the evaluation's trace how long it waited in the queue.
+    fn trace(&self, delivery: &Delivery, now: Timestamp) {
+        if !traces::are_exported() {
+            return;
+        }
         let Some((eval, waited)) = self.broker.queue().handed_out(delivery.eval_id) else { return };
         let Some(trace) = &eval.trace else { return };
-        let waited_ms = waited.map(|waited| waited.0 / Nanos::MILLISECOND.0);
-        let span =
-            tracing::info_span!("eval-broker.hand-out", eval.id = %eval.id, job = %eval.job, waited_ms);
-        telemetry::adopt(&span, trace);
-        span.in_scope(|| {});
+        traces::in_trace(trace, || tracing::debug!(eval.id = %eval.id, "an evaluation is handed out"));
+        let enqueued = Timestamp(now.0.saturating_sub(waited.unwrap_or_default().0));
+        traces::record_past("queue eval", trace, enqueued, now, || {
+            vec![
+                (attribute::EVAL_ID, eval.id.to_string().into()),
+                (attribute::EVAL_TRIGGERED_BY, eval.trigger.to_string().into()),
+                (attribute::JOB_ID, eval.job.id.to_string().into()),
+                (attribute::JOB_NAMESPACE, eval.job.namespace.to_string().into()),
+                (attribute::JOB_TYPE, eval.kind.as_str().into()),
+            ]
+        });
     }
 
     fn set_timer(&mut self, now: Timestamp, ctx: &mut Context<Self>) {

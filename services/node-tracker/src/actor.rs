@@ -10,8 +10,9 @@ use model::change::Change;
 use model::node::NodeStatus;
 use model::{Epoch, Nanos, NodeId, Timestamp};
 use state::{Followed, Follower, Replica, Snapshot, State, Step};
-use telemetry::clock;
+use telemetry::{attribute, clock};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 use wire::command::{Command, NodeSign, UpdateNodes};
 
 use crate::heartbeats::Heartbeats;
@@ -116,7 +117,14 @@ pub(crate) async fn report_missed(
         tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes are missed");
         measure::missed(nodes.len());
         let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: None };
-        let sent = match bus.command(&Command::UpdateNodes(update), REPORT_WITHIN).await {
+        // What follows from it, such as evaluations of the nodes' jobs, begins here.
+        let span = tracing::info_span!(
+            parent: None,
+            "expire nodes",
+            { attribute::NODES } = nodes.len().cast_signed() as i64
+        );
+        let told = bus.command(&Command::UpdateNodes(update), REPORT_WITHIN).instrument(span).await;
+        let sent = match told {
             Ok(done) => {
                 let seen = replica.wait_for(done.index).await;
                 tracker

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use bus::{Bus, CommandError};
 use model::{Epoch, Index, NodeId};
+use telemetry::attribute;
+use telemetry::traces::{self, Joined};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument as _, Span};
 use wire::command::{Command, Done, NodeReport, NodeSign, ReportAllocs, UpdateNodes};
 use wire::{Refusal, RefusalKind};
 
@@ -47,6 +50,8 @@ struct Saying<T> {
     node: NodeId,
     said: T,
     bytes: usize,
+    /// Of the work on the message in which it was said.
+    span: Span,
     reply: oneshot::Sender<Told>,
 }
 
@@ -55,15 +60,20 @@ impl Gather {
     pub(crate) fn start(bus: &Bus, epoch: Epoch, tasks: &mut JoinSet<()>) -> Self {
         let (heard, to_hear) = mpsc::channel(WAITING);
         let (reports, to_report) = mpsc::channel(WAITING);
-        tasks.spawn(send(to_hear, bus.clone(), move |said: Vec<(NodeId, ())>| {
+        tasks.spawn(send(to_hear, bus.clone(), "gather nodes", move |said: Vec<(NodeId, ())>| {
             let nodes = said.into_iter().map(|(node, ())| node).collect();
             Command::UpdateNodes(UpdateNodes { epoch, sign: NodeSign::Heard, nodes, event: None })
         }));
-        tasks.spawn(send(to_report, bus.clone(), move |said: Vec<(NodeId, NodeReport)>| {
-            measure::gathered(said.len());
-            let reports = said.into_iter().map(|(_, report)| report).collect();
-            Command::ReportAllocs(ReportAllocs { epoch, reports })
-        }));
+        tasks.spawn(send(
+            to_report,
+            bus.clone(),
+            "gather reports",
+            move |said: Vec<(NodeId, NodeReport)>| {
+                measure::gathered(said.len());
+                let reports = said.into_iter().map(|(_, report)| report).collect();
+                Command::ReportAllocs(ReportAllocs { epoch, reports })
+            },
+        ));
         Self { heard, reports }
     }
 
@@ -80,7 +90,7 @@ impl Gather {
 
 async fn say<T>(sender: &mpsc::Sender<Saying<T>>, node: NodeId, said: T, bytes: usize) -> Told {
     let (reply, told) = oneshot::channel();
-    if sender.send(Saying { node, said, bytes, reply }).await.is_err() {
+    if sender.send(Saying { node, said, bytes, span: Span::current(), reply }).await.is_err() {
         return Err(gone());
     }
     told.await.unwrap_or_else(|_| Err(gone()))
@@ -101,6 +111,7 @@ fn gone() -> Refusal {
 async fn send<T>(
     mut sayings: mpsc::Receiver<Saying<T>>,
     bus: Bus,
+    name: &'static str,
     command: impl Fn(Vec<(NodeId, T)>) -> Command,
 ) {
     let mut next_at = Instant::now();
@@ -114,9 +125,12 @@ async fn send<T>(
             gathered.push(next);
         }
         next_at = Instant::now() + pace(bytes);
+        let spans: Vec<Span> =
+            gathered.iter_mut().map(|one| std::mem::replace(&mut one.span, Span::none())).collect();
         let (said, replies): (Vec<_>, Vec<_>) =
             gathered.into_iter().map(|one| ((one.node, one.said), (one.node, one.reply))).unzip();
-        let answer = bus.command(&command(said), COMMAND_WITHIN).await;
+        let span = span(name, &spans);
+        let answer = bus.command(&command(said), COMMAND_WITHIN).instrument(span).await;
         if let Err(error) = &answer {
             tracing::warn!(error = telemetry::chain(error), "what nodes said is not written down");
         }
@@ -127,6 +141,25 @@ async fn send<T>(
             let _ = reply.send(told);
         }
     }
+}
+
+/// The span of a command for all that was said in messages that are traced; disabled if none is.
+fn span(name: &'static str, said: &[Span]) -> Span {
+    let traced: Vec<&Span> = said.iter().filter(|span| !span.is_disabled()).collect();
+    if traced.is_empty() {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        parent: None,
+        "gather",
+        otel.name = name,
+        { attribute::MESSAGING_BATCH_MESSAGE_COUNT } = said.len().cast_signed() as i64,
+    );
+    let joined = traces::join(&span, traced.iter().filter_map(|span| traces::trace_of(span)));
+    if let (Joined::Root, Some(batch)) = (joined, traces::trace_of(&span)) {
+        traced.iter().for_each(|span| traces::link(span, &batch));
+    }
+    span
 }
 
 /// What all nodes of a command are told, but for those that are refused.

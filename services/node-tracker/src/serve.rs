@@ -9,7 +9,6 @@ use model::node::{NodeStatus, Secret};
 use model::{Epoch, Index, Nanos, NodeId};
 use state::{NodeRef, Replica, Snapshot};
 use tokio::sync::Semaphore;
-use tracing::Instrument as _;
 use wire::command::{Command, NodeReport, RegisterNode};
 use wire::node::{
     AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Work, WorkAllocs, WorkIndex,
@@ -18,7 +17,8 @@ use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::actor::{Beats, NodeTracker};
 use crate::gather::Gather;
-use crate::{hand_out, measure, work};
+use crate::hand_out::{self, By};
+use crate::{measure, work};
 
 /// The most requests of one kind that are looked at at once.
 pub(crate) const REQUESTS_MAX: usize = 1024;
@@ -62,9 +62,8 @@ impl Server {
         else {
             return;
         };
-        let span = request.span("node-tracker.register");
         let command = Command::RegisterNode(Box::new(RegisterNode { epoch: self.epoch, id, spec }));
-        let told = self.bus.command(&command, COMMAND_WITHIN).instrument(span).await;
+        let told = self.bus.command(&command, COMMAND_WITHIN).await;
         let answer = match told {
             Ok(done) => self.node_answer(id, done.index).await,
             Err(CommandError::Refused(refusal)) => Err(refusal),
@@ -154,7 +153,7 @@ impl Server {
         let snapshot = self.seen_work(ask.seen).await?;
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
         let mut work = work::work(node, snapshot.history(), ask.since);
-        hand_out::trace(&mut work.changed, ask.id);
+        hand_out::trace(&mut work.changed, ask.id, By::Request);
         Ok(work)
     }
 
@@ -171,7 +170,7 @@ impl Server {
             return Err(unavailable("the list is of another history".to_owned()));
         }
         let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
-        hand_out::trace(&mut allocs, ask.id);
+        hand_out::trace(&mut allocs, ask.id, By::Request);
         Ok(allocs)
     }
 

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
 
-use crate::hand_out;
+use crate::hand_out::{self, By};
 use crate::measure;
 use crate::work::{Shares, news};
 
@@ -40,11 +40,10 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
         };
         let mut woken = 0;
         for (node, mut wake) in wakes {
-            if let Some(news) = &mut wake.news {
-                hand_out::trace(&mut news.changed, node);
-            }
+            let spans = wake.news.as_mut().map(|news| hand_out::trace(&mut news.changed, node, By::Wake));
             // Not sent is as good as lost.
             let _ = bus.publish(Subject::AgentWake(node), &wake).await;
+            drop(spans);
             woken += 1;
             if woken % TURN == 0 {
                 yield_now().await;

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use bus::{Publisher, Request};
-use model::Index;
+use model::{Index, TraceContext};
 use state::State;
 use store::{Error, Outcome, Tail, Writer};
+use telemetry::{attribute, traces};
 use tokio::task::JoinHandle;
-use tracing::Span;
+use tracing::{Instrument as _, Span};
 use wire::Refusal;
 use wire::command::{Answer, Command};
 use wire::feed::Head;
@@ -19,6 +20,7 @@ use crate::garbage::Collection;
 use crate::intake::{Ask, Intake};
 use crate::keyring::Keyring;
 use crate::projection::Projection;
+use crate::span;
 use crate::standby::Taken;
 use crate::trimming::Trimming;
 use crate::{Surroundings, measure};
@@ -62,6 +64,8 @@ struct Active<'a> {
 struct Writing {
     begun: Instant,
     fate: JoinHandle<Result<Fate, Error>>,
+    /// What the spans of its commands link to.
+    link: Option<TraceContext>,
 }
 
 /// Applies commands until another applier is active or this one is to stop; or until the database turns out to be one that
@@ -111,7 +115,8 @@ impl Active<'_> {
             let pause = self.applier.poll_timeout();
             tokio::select! {
                 fate = fate_of(&mut self.writing) => {
-                    if let Some(end) = self.written(fate?).await {
+                    let (begun, fate, link) = fate?;
+                    if let Some(end) = self.written(begun, fate, link).await {
                         return Ok(end);
                     }
                 }
@@ -148,11 +153,9 @@ impl Active<'_> {
 
     async fn receive(&mut self, request: Request, command: Command) {
         let id = request.id();
-        let span = tracing::info_span!("plan-applier.command", command = name_of(&command), request.id = %id, index = tracing::field::Empty);
-        if let Some(trace) = request.trace() {
-            telemetry::adopt(&span, &trace);
-        }
-        let trace = span.in_scope(telemetry::current_trace).or_else(|| request.trace());
+        let span = request.span();
+        span.record(attribute::COMMAND, command.name());
+        let trace = traces::trace_of(&span).or_else(|| request.trace());
         let bytes = request.payload().len();
         let until = telemetry::clock::monotonic() + request.remaining();
         let sender = Sender { request, span };
@@ -186,12 +189,13 @@ impl Active<'_> {
     fn write(&mut self) {
         let begun = telemetry::clock::monotonic();
         if let Some(write) = self.applier.next_write(begun) {
-            let fate = tokio::spawn(carry_out(self.around.writer.clone(), write));
-            self.writing = Some(Writing { begun, fate });
+            let (span, link) = span::commit(&write, self.applier.being_written());
+            let fate = tokio::spawn(carry_out(self.around.writer.clone(), write, span));
+            self.writing = Some(Writing { begun, fate, link });
         }
     }
 
-    async fn written(&mut self, (begun, fate): (Instant, Fate)) -> Option<End> {
+    async fn written(&mut self, begun: Instant, fate: Fate, link: Option<TraceContext>) -> Option<End> {
         let now = telemetry::clock::monotonic();
         match self.applier.written(fate, now, telemetry::clock::now()) {
             Ended::Durable { rows, sets, after, said } => {
@@ -204,6 +208,9 @@ impl Active<'_> {
                     if let Err(error) = self.publisher.publish(history, first, &bytes).await {
                         tracing::debug!(error = telemetry::chain(&error), "replicas read the log instead");
                     }
+                }
+                if let Some(link) = &link {
+                    said.iter().for_each(|(sender, _)| traces::link(&sender.span, link));
                 }
                 say(said).await;
                 if std::mem::take(&mut self.is_announcing) {
@@ -230,23 +237,25 @@ impl Active<'_> {
 async fn say(said: impl IntoIterator<Item = (Sender, Reply)>) {
     for (Sender { request, span }, reply) in said {
         measure::said(&reply);
+        span.in_scope(|| tracing::debug!(request.id = %request.id(), "answering"));
         match reply {
             Reply::Answer(answer) => {
-                if let Answer::Done(done) = &answer {
-                    span.record("index", done.index.0);
+                match &answer {
+                    Answer::Done(done) => drop(span.record(attribute::INDEX, done.index.0.cast_signed())),
+                    Answer::Retry { reason } => traces::fail(&span, "retry", reason),
                 }
                 request.answer(&answer).await;
             }
-            Reply::Refuse(refusal) => request.refuse(refusal).await,
+            Reply::Refuse(refusal) => request.refuse(refusal).instrument(span).await,
             Reply::Head(head) => request.answer(&head).await,
         }
     }
 }
 
 /// Waits for what is being written; for ever if that is nothing.
-async fn fate_of(writing: &mut Option<Writing>) -> Result<(Instant, Fate), Error> {
-    let Some(Writing { begun, fate }) = writing else { return std::future::pending().await };
-    let ended = (*begun, fate.await.expect("writing neither panics nor is cancelled")?);
+async fn fate_of(writing: &mut Option<Writing>) -> Result<(Instant, Fate, Option<TraceContext>), Error> {
+    let Some(Writing { begun, fate, link }) = writing else { return std::future::pending().await };
+    let ended = (*begun, fate.await.expect("writing neither panics nor is cancelled")?, *link);
     *writing = None;
     Ok(ended)
 }
@@ -262,19 +271,12 @@ async fn sleep_until(moment: Option<Instant>) {
 ///
 /// # Errors
 /// If the database is one that nothing may be written to before an operator accepts it.
-async fn carry_out(writer: Writer, write: Write) -> Result<Fate, Error> {
-    let ended = match write {
-        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| Fate::Done),
-        Write::FindOut(from, rows) => match writer.find_out(from, rows).await {
-            Ok(Outcome::Committed) => Ok(Fate::Done),
-            Ok(Outcome::NotCommitted) => Ok(Fate::Failed),
-            // As little is known as before.
-            Err(Error::Database { .. } | Error::NotPrimary) => Ok(Fate::Unknown),
-            Err(error) => Err(error),
-        },
-        Write::Renew => writer.renew().await.map(|_| Fate::Done),
-        Write::Confirm => writer.confirm().await.map(|_| Fate::Done),
-    };
+async fn carry_out(writer: Writer, write: Write, span: Span) -> Result<Fate, Error> {
+    let ended = carry_out_once(&writer, write).instrument(span.clone()).await;
+    if let Err(error) = &ended {
+        span::failed(&span, error);
+    }
+    drop(span);
     let error = match ended {
         Ok(fate) => return Ok(fate),
         Err(Error::Deposed { .. } | Error::Moved { .. }) => return Ok(Fate::Deposed),
@@ -287,6 +289,21 @@ async fn carry_out(writer: Writer, write: Write) -> Result<Fate, Error> {
     }
     tracing::error!(error = telemetry::chain(&error), "cannot write");
     Ok(Fate::Failed)
+}
+
+async fn carry_out_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
+    match write {
+        Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| Fate::Done),
+        Write::FindOut(from, rows) => match writer.find_out(from, rows).await {
+            Ok(Outcome::Committed) => Ok(Fate::Done),
+            Ok(Outcome::NotCommitted) => Ok(Fate::Failed),
+            // As little is known as before.
+            Err(Error::Database { .. } | Error::NotPrimary) => Ok(Fate::Unknown),
+            Err(error) => Err(error),
+        },
+        Write::Renew => writer.renew().await.map(|_| Fate::Done),
+        Write::Confirm => writer.confirm().await.map(|_| Fate::Done),
+    }
 }
 
 /// Answers a repeat with what the first one was told.
@@ -318,33 +335,5 @@ async fn answer_from_log(around: Surroundings, index: Index, request: Request) {
             let message = "the request was carried out, but its answer is unreadable".into();
             request.refuse(Refusal { kind: RefusalKind::OutcomeUnknown, message }).await;
         }
-    }
-}
-
-fn name_of(command: &Command) -> &'static str {
-    match command {
-        Command::RegisterJob(_) => "RegisterJob",
-        Command::DeregisterJob(_) => "DeregisterJob",
-        Command::EvaluateJob(_) => "EvaluateJob",
-        Command::Transition(_) => "Transition",
-        Command::SubmitPlan(_) => "SubmitPlan",
-        Command::UpdateEvals(_) => "UpdateEvals",
-        Command::DeleteEvals(_) => "DeleteEvals",
-        Command::RegisterNode(_) => "RegisterNode",
-        Command::UpdateNodes(_) => "UpdateNodes",
-        Command::ReportAllocs(_) => "ReportAllocs",
-        Command::DeregisterNodes(_) => "DeregisterNodes",
-        Command::SetEligibility(_) => "SetEligibility",
-        Command::UpdateDeployments(_) => "UpdateDeployments",
-        Command::FailDeployment(_) => "FailDeployment",
-        Command::CollectGarbage(_) => "CollectGarbage",
-        Command::EvaluateNode(_) => "EvaluateNode",
-        Command::SetNamespace(_) => "SetNamespace",
-        Command::DeleteNamespace(_) => "DeleteNamespace",
-        Command::SetNodePool(_) => "SetNodePool",
-        Command::DeleteNodePool(_) => "DeleteNodePool",
-        Command::SetSchedulerConfig(_) => "SetSchedulerConfig",
-        Command::AddRootKey(_) => "AddRootKey",
-        Command::TakeLease(_) => "TakeLease",
     }
 }

@@ -313,6 +313,11 @@ impl<A> Applier<A> {
         !self.ready.rows.is_empty() && !self.ready.room.is_used_up()
     }
 
+    /// The change sets that are being written.
+    pub fn being_written(&self) -> &[Arc<ChangeSet>] {
+        self.writing.as_ref().map_or(&[], |writing| &writing.batch.sets)
+    }
+
     /// Whether a write is under way, or what became of one is still to be found out.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()

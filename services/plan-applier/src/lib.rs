@@ -19,6 +19,7 @@ mod projection;
 mod queue;
 mod refusing;
 mod remembered;
+mod span;
 mod standby;
 mod trimming;
 

@@ -11,7 +11,7 @@ use model::eval::Evaluation;
 use model::{EvalId, Index, Timestamp};
 use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, Snapshot, State};
-use telemetry::clock;
+use telemetry::{attribute, clock, traces};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
@@ -25,6 +25,8 @@ use crate::metrics;
 use crate::outstanding::{Kept, Outstanding, is_at_cost};
 use crate::threads::Threads;
 
+/// Name of the spans of waiting for that.
+const WAIT_FOR_INDEX: &str = "wait for index";
 /// How long a worker waits for its replica to reach an index.
 const INDEX_WAIT: Duration = Duration::from_secs(5);
 /// How long a plan is sent again and again while no applier answers.
@@ -111,12 +113,26 @@ async fn renew(bus: &Bus, delivery: Delivery) {
 }
 
 async fn process(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
+    let since = clock::now();
     let Some(snapshot) = wait_for(&shared.replica, delivery.wait_index).await else {
         return End::GivenBack(Why::Behind(delivery.wait_index));
     };
     let Some(eval) = unfinished(&snapshot, delivery.eval_id) else { return End::Finished };
+    if let Some(trace) = &eval.trace {
+        // Whose trace it is has become known just now.
+        traces::record_past(WAIT_FOR_INDEX, trace, since, clock::now(), || {
+            vec![
+                (attribute::EVAL_ID, eval.id.to_string().into()),
+                (attribute::INDEX, delivery.wait_index.to_string().into()),
+            ]
+        });
+    }
     let span = span(&eval);
-    attempts(shared, delivery, permit).instrument(span).await
+    let end = attempts(shared, delivery, permit).instrument(span.clone()).await;
+    if let End::Failed(error) = &end {
+        traces::fail(&span, "panic", error);
+    }
+    end
 }
 
 async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemaphorePermit>) -> End {
@@ -130,7 +146,10 @@ async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemapho
         if shared.stop.is_cancelled() {
             return End::GivenBack(Why::Stopping);
         }
-        if wait_for(&shared.replica, at_least).await.is_none() {
+        let is_behind = shared.replica.snapshot().index() < at_least;
+        let wait = || tracing::info_span!(WAIT_FOR_INDEX, { attribute::INDEX } = at_least.0.cast_signed());
+        let wait = if is_behind { traces::within(wait) } else { Span::none() };
+        if wait_for(&shared.replica, at_least).instrument(wait).await.is_none() {
             return End::GivenBack(Why::Behind(at_least));
         }
         let (proposal, outstanding) = match schedule(shared, delivery, at_least, fruitless, permit).await {
@@ -141,6 +160,7 @@ async fn attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSemapho
         };
         let seen = proposal.plan.snapshot_index;
         let Some(answer) = submit(shared, proposal).await else { return End::GivenBack(Why::Stopping) };
+        tracing::debug!(eval.id = %delivery.eval_id, snapshot = %seen, is_taken = answer.is_ok(), "the plan is answered");
         if let (Some(kept), Ok(done)) = (outstanding, &answer) {
             keep_until(shared, done.index, kept).await;
         }
@@ -180,7 +200,13 @@ async fn schedule(
     let outstanding = shared.outstanding.clone();
     // An evaluation that the broker takes away does not make room before its thread is done with it.
     let permit = Arc::clone(permit);
-    let span = tracing::info_span!("schedule", fruitless);
+    let span = traces::within(|| {
+        tracing::info_span!(
+            "schedule",
+            { attribute::ATTEMPT } = i64::from(fruitless),
+            { attribute::INDEX } = tracing::field::Empty
+        )
+    });
     let since = clock::monotonic();
     let compute = shared.threads.compute(move |ids| {
         let _permit = permit;
@@ -190,6 +216,7 @@ async fn schedule(
         }
         let Some(eval) = unfinished(&snapshot, delivery.eval_id) else { return Found::Nothing };
         let now = now_for(&snapshot, &eval, clock::now());
+        span.record(attribute::INDEX, snapshot.index().0.cast_signed());
         let mut schedule_on = |state: &State| {
             let attempt = Attempt { state, eval: &eval, now, fruitless, rollouts: true, explain: false };
             span.in_scope(|| schedule(&attempt, &mut || ids.next()))
@@ -211,9 +238,8 @@ async fn submit(shared: &Shared, proposal: Proposal) -> Option<Result<Done, Comm
     let command =
         Command::SubmitPlan(Box::new(SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION }));
     let since = clock::monotonic();
-    let span = tracing::info_span!("submit plan");
     let answer = tokio::select! {
-        answer = shared.bus.command(&command, PLAN_WITHIN).instrument(span) => answer,
+        answer = shared.bus.command(&command, PLAN_WITHIN) => answer,
         () = stopping(&shared.stop) => return None,
     };
     let verdict = answer.as_ref().ok().and_then(|done| done.plan.as_ref()).map(|plan| plan.verdict);
@@ -238,16 +264,16 @@ fn now_for(state: &State, eval: &Evaluation, own: Timestamp) -> Timestamp {
 
 /// The span of the work on an evaluation, as part of the trace of what made it.
 fn span(eval: &Evaluation) -> Span {
+    let Some(trace) = &eval.trace else { return Span::none() };
     let span = tracing::info_span!(
-        "evaluation",
-        eval.id = %eval.id,
-        eval.trigger = eval.trigger.as_str(),
-        job = %eval.job,
-        scheduler = eval.kind.as_str(),
+        "process eval",
+        { attribute::EVAL_ID } = %eval.id,
+        { attribute::EVAL_TRIGGERED_BY } = eval.trigger.as_str(),
+        { attribute::JOB_ID } = &*eval.job.id,
+        { attribute::JOB_NAMESPACE } = &*eval.job.namespace,
+        { attribute::JOB_TYPE } = eval.kind.as_str(),
     );
-    if let Some(trace) = &eval.trace {
-        telemetry::adopt(&span, trace);
-    }
+    telemetry::adopt(&span, trace);
     span
 }
 

@@ -124,6 +124,9 @@ pub struct Allocation {
     /// The job's create index, in a state dump, where the job was purged and registered anew since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_create_index: Option<u64>,
+    /// Trace of the plan that placed it or updated it last, in hex digits; only where there is one. Not in Nomad's API.
+    #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
 }
 
 /// An allocation in a list.

@@ -44,6 +44,9 @@ pub struct Deployment {
     pub create_time: Option<i64>,
     /// When it last changed: Unix time in nanoseconds.
     pub modify_time: Option<i64>,
+    /// Trace of what began it, in hex digits; only where there is one. Not in Nomad's API.
+    #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
 }
 
 /// The rollout of one group.

@@ -106,6 +106,9 @@ pub struct Evaluation {
     /// When it last changed: Unix time in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modify_time: Option<i64>,
+    /// Trace of what made it, in hex digits; only where there is one. Not in Nomad's API.
+    #[serde(rename = "TraceID", skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
 }
 
 /// An evaluation among related ones.

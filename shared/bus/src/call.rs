@@ -7,10 +7,11 @@ use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use model::RequestId;
 use telemetry::clock;
+use tracing::Instrument as _;
 use wire::{DecodeError, Refusal, Subject, Wire};
 
 use crate::connection::Bus;
-use crate::envelope;
+use crate::{envelope, span};
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,13 @@ impl Bus {
         body: &Q,
         within: Duration,
     ) -> Result<A, RequestError> {
-        self.call(&Call::new(subject, id, body), within, clock::monotonic() + within).await
+        let span = span::send(subject, id);
+        let call = span.in_scope(|| Call::new(subject, id, body));
+        span::body(&span, call.bytes());
+        let deadline = clock::monotonic() + within;
+        let answer = self.call(&call, within, deadline).instrument(span.clone()).await;
+        span::answered(&span, &answer);
+        answer
     }
 
     /// Sends a request once and waits for its answer `within` a time; whoever serves it is told that the answer is wanted

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::RequestId;
 use telemetry::clock;
+use tracing::Instrument as _;
 use wire::command::{Answer, Command, Done};
 use wire::envelope::COMMAND_BYTES_MAX;
 use wire::{DecodeError, Refusal, Subject};
@@ -11,6 +12,7 @@ use wire::{DecodeError, Refusal, Subject};
 use crate::backoff::backoff;
 use crate::call::{Call, RequestError};
 use crate::connection::Bus;
+use crate::span;
 
 /// How long one try waits for its answer: some time from here…
 const TRY_MIN: Duration = Duration::from_secs(2);
@@ -71,7 +73,17 @@ impl Bus {
         command: &Command,
         within: Duration,
     ) -> Result<Done, CommandError> {
-        let call = Call::new(Subject::Command, id, command);
+        let span = span::send(Subject::Command, id);
+        span::command(&span, command);
+        let call = span.in_scope(|| Call::new(Subject::Command, id, command));
+        span::body(&span, call.bytes());
+        let outcome = self.repeat(&call, within).instrument(span.clone()).await;
+        span::commanded(&span, &outcome);
+        outcome
+    }
+
+    /// Sends a command until it is answered or the time is up.
+    async fn repeat(&self, call: &Call, within: Duration) -> Result<Done, CommandError> {
         if call.bytes() > COMMAND_BYTES_MAX {
             return Err(CommandError::TooLarge { bytes: call.bytes(), max: COMMAND_BYTES_MAX });
         }
@@ -84,7 +96,7 @@ impl Bus {
                 return Err(CommandError::Unavailable { reason });
             }
             let epoch = self.contact().epoch();
-            match self.try_once(&call, deadline).await {
+            match self.try_once(call, deadline).await {
                 Ok(settled) => return settled,
                 Err(Again::Now(why)) => reason = why.to_owned(),
                 Err(Again::Later(why)) => {

@@ -18,6 +18,7 @@ pub mod lease;
 mod publisher;
 mod returned;
 mod serve;
+mod span;
 mod turn;
 
 pub use args::{Address, Args};

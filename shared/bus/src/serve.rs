@@ -10,10 +10,11 @@ use model::{RequestId, TraceContext};
 use telemetry::clock;
 use telemetry::metrics::{self, Counter};
 use tokio::sync::{Semaphore, mpsc};
+use tracing::{Instrument as _, Span};
 use wire::{DecodeError, Refusal, RefusalKind, Wire};
 
 use crate::connection::{Bus, Error};
-use crate::envelope;
+use crate::{envelope, span};
 
 /// How many requests wait for a service; more are dropped, and their senders ask again once theirs have timed out. Enough
 /// for all nodes of a large cluster at once.
@@ -151,7 +152,8 @@ impl Requests {
         while let Some(request) = self.next().await {
             // Fails once it is closed, which nobody does.
             let permit = Arc::clone(&under_way).acquire_owned().await;
-            let answering = answer(request);
+            let span = request.span();
+            let answering = answer(request).instrument(span);
             tokio::spawn(async move {
                 answering.await;
                 drop(permit);
@@ -205,12 +207,13 @@ impl Request {
         envelope::trace(&self.message)
     }
 
-    /// A span for the work on it, named so, as part of its trace.
-    pub fn span(&self, name: &str) -> tracing::Span {
-        let span = tracing::info_span!("request", otel.name = name, subject = self.subject());
-        if let Some(trace) = self.trace() {
-            telemetry::adopt(&span, &trace);
-        }
+    /// A span for the work on it, as part of its trace; disabled if it belongs to none.
+    pub fn span(&self) -> Span {
+        let Some(trace) = self.trace().filter(|_| telemetry::traces::are_exported()) else {
+            return Span::none();
+        };
+        let span = span::process(self.subject(), self.id, self.payload().len());
+        telemetry::adopt(&span, &trace);
         span
     }
 
@@ -267,8 +270,11 @@ impl Request {
         self.reply::<T>(wire::encode(body), Some(unheard)).await;
     }
 
-    /// Refuses it.
+    /// Refuses it. If the current span is that of the work on it, that has failed.
     pub async fn refuse(self, refusal: Refusal) {
+        if self.trace().is_some() {
+            span::refused(&Span::current(), &refusal);
+        }
         self.reply::<Refusal>(wire::encode(&refusal), None).await;
     }
 

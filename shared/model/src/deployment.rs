@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::text::words;
-use crate::{AllocId, DeploymentId, Index, JobVersionKey, Map, Nanos, Text, Timestamp};
+use crate::{AllocId, DeploymentId, Index, JobVersionKey, Map, Nanos, Text, Timestamp, TraceContext};
 
 words! {
     /// Where a deployment stands (N-12.1).
@@ -73,6 +73,9 @@ pub struct Deployment {
     /// When it changed last.
     #[serde(default)]
     pub modify_time: Timestamp,
+    /// The trace of the plan that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// A group's part in a deployment (N-12.3).
@@ -112,4 +115,39 @@ pub struct DeploymentUpdate {
     pub status: DeploymentStatus,
     /// The same in words.
     pub description: Text,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_from_before_there_were_traces_is_read() {
+        let untraced = Deployment {
+            id: DeploymentId::from_bytes([1; 16]),
+            job: JobVersionKey {
+                job: crate::JobKey::new("default", "web"),
+                create_index: Index(1),
+                version: 0,
+            },
+            job_modify_index: Index(1),
+            job_spec_modify_index: Index(1),
+            is_multiregion: false,
+            groups: Map::default(),
+            status: DeploymentStatus::Running,
+            status_description: Text::default(),
+            eval_priority: 0,
+            create_index: Index(2),
+            modify_index: Index(2),
+            create_time: Timestamp::UNSET,
+            modify_time: Timestamp::UNSET,
+            trace: None,
+        };
+        let bytes = rmp_serde::to_vec_named(&untraced).unwrap();
+        assert!(!bytes.windows(5).any(|name| name == b"trace"), "it is written as it always was");
+        assert_eq!(rmp_serde::from_slice::<Deployment>(&bytes).unwrap(), untraced);
+        let traced = Deployment { trace: TraceContext::new(1, 2, 1), ..untraced };
+        let bytes = rmp_serde::to_vec_named(&traced).unwrap();
+        assert_eq!(rmp_serde::from_slice::<Deployment>(&bytes).unwrap(), traced);
+    }
 }

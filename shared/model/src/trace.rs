@@ -35,6 +35,11 @@ impl TraceContext {
         self.trace_id
     }
 
+    /// The trace, as people and programs know it: 32 lower-case hex digits.
+    pub fn trace_id_text(self) -> String {
+        format!("{:032x}", self.trace_id)
+    }
+
     /// The span in it.
     pub fn span_id(self) -> u64 {
         self.span_id
@@ -119,6 +124,7 @@ mod tests {
         let bytes = rmp_serde::to_vec(&context).unwrap();
         assert_eq!(bytes.len(), PACKED + 2);
         assert_eq!(rmp_serde::from_slice::<TraceContext>(&bytes).unwrap(), context);
+        assert_eq!(context.trace_id_text(), &TEXT[3..35]);
     }
 
     #[test]

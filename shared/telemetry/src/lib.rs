@@ -9,7 +9,7 @@ mod logs;
 pub mod metrics;
 pub mod monitor;
 mod otlp;
-mod traces;
+pub mod traces;
 
 use std::error::Error as StdError;
 use std::io::IsTerminal;
@@ -19,10 +19,24 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry};
 
+pub use traces::attributes as attribute;
 pub use traces::{adopt, current_trace};
 
 /// What is logged unless somebody says otherwise; libraries are quieter than we are.
 const LEVEL: &str = "info,actix_server=warn,async_nats=warn";
+
+/// What a process is, as its spans and metrics say.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Its role; `OTEL_SERVICE_NAME` says otherwise.
+    pub service: &'static str,
+    /// The version of its program.
+    pub version: &'static str,
+    /// Its id, which no other process has or had.
+    pub instance: String,
+    /// Its machine's name.
+    pub host: String,
+}
 
 /// How a process logs.
 #[derive(Debug, Clone, clap::Args)]
@@ -90,25 +104,35 @@ impl Drop for Guard {
     }
 }
 
-/// Sets up logs, traces and metrics for this process, which calls itself `service` unless `OTEL_SERVICE_NAME` says
-/// otherwise. Call it once, inside a tokio runtime: the exporter's connection lives there.
+/// Sets up logs, traces and metrics for this process. Call it once, inside a tokio runtime: the exporter's connection lives
+/// there.
 ///
 /// # Errors
 /// If a setting is not understood, or it was done before.
-pub fn init(args: &Args, service: &'static str) -> Result<Guard, Error> {
+pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     let level = |source| Error::Level { level: args.level.clone(), source };
     let filter = EnvFilter::try_new(&args.level).map_err(level)?;
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let logs = logs::layer(args.format, colours).with_filter(filter);
 
-    let resource = otlp::resource(service);
+    let resource = otlp::resource(identity);
     let metrics = otlp::meter_provider(resource.clone())?;
     let traces = otlp::tracer_provider(resource)?;
-    let spans = traces.as_ref().map(|provider| {
-        tracing_opentelemetry::layer().with_tracer(provider.tracer("drover")).with_filter(traces::filter())
+    let tracer = traces.as_ref().map(|provider| provider.tracer("drover"));
+    let logs = logs::layer(args.format, colours, filter, tracer.is_some(), std::io::stderr);
+    // The filter wraps an absent layer as well: without a filter, an absent layer would keep all spans enabled.
+    let wanted = if tracer.is_some() { traces::filter() } else { traces::no_spans() };
+    let spans = tracer.clone().map(|tracer| {
+        // What these would add to every span, nobody who looks at a trace of this cluster asks for.
+        let layer =
+            tracing_opentelemetry::layer().with_location(false).with_threads(false).with_target(false);
+        layer.with_tracked_inactivity(false).with_tracer(tracer)
     });
+    let spans = spans.with_filter(wanted);
 
     Registry::default().with(spans).with(logs).with(monitor::layer()).try_init().map_err(Error::Twice)?;
+    if let Some(tracer) = tracer {
+        traces::set_up(tracer);
+    }
     metrics::set_up(&metrics);
     Ok(Guard { traces, metrics })
 }

@@ -1,17 +1,206 @@
-//! How log lines look.
+//! Formats of log lines. In both, a line that is written inside of a span of a trace ends with the trace's id.
 
-use tracing_subscriber::Layer;
+use std::fmt::{self, Write as _};
+
+use opentelemetry::trace::{SpanContext, TraceContextExt};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::fmt::format::{self, Full, Json, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, MakeWriter};
+use tracing_subscriber::layer::Filter;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::Format;
 
-/// Writes logs to standard error.
-pub(crate) fn layer<S>(format: Format, colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+/// Spans' fields with this prefix are repeated in JSON lines.
+const OURS: &str = "drover.";
+
+/// Writes logs. `traced` says whether spans are exported: only then do JSON lines need them.
+pub(crate) fn layer<S, W>(
+    format: Format,
+    colours: bool,
+    level: EnvFilter,
+    traced: bool,
+    writer: W,
+) -> Box<dyn Layer<S> + Send + Sync>
 where
-    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     match format {
-        Format::Human => lines.boxed(),
-        Format::Json => lines.json().flatten_event(true).boxed(),
+        Format::Human => {
+            let event = WithTrace { lines: format::format().with_ansi(colours), colours };
+            lines.with_ansi(colours).event_format(event).with_filter(wanted(level, false)).boxed()
+        }
+        Format::Json => {
+            let event =
+                format::format().json().flatten_event(true).with_current_span(false).with_span_list(false);
+            let lines = lines.with_ansi(false).fmt_fields(Ids).event_format(WithTraceJson { lines: event });
+            lines.with_filter(wanted(level, traced)).boxed()
+        }
     }
 }
+
+/// Lines of these levels; spans, which cost something, only where somebody looks at them.
+fn wanted<S>(level: EnvFilter, spans: bool) -> Box<dyn Filter<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+{
+    level.and(filter_fn(move |metadata| spans || metadata.is_event())).boxed()
+}
+
+/// Lines for people. The id of the trace stands at the end, where it does not hide what is said.
+struct WithTrace {
+    lines: format::Format<Full>,
+    colours: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for WithTrace
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some(trace) = current() else { return self.lines.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.lines.format_event(context, Writer::new(&mut line), event)?;
+        let (dim, plain) = if self.colours { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        writeln!(writer, "{} {dim}trace_id={}{plain}", line.trim_end_matches('\n'), trace.trace_id())
+    }
+}
+
+/// One JSON object a line, with the ids of the trace, the span, and what the span and those around it are about.
+struct WithTraceJson {
+    lines: format::Format<Json>,
+}
+
+impl<S> FormatEvent<S, Ids> for WithTraceJson
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, Ids>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let Some(trace) = current() else { return self.lines.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.lines.format_event(context, Writer::new(&mut line), event)?;
+        // The object's last brace comes after what is added.
+        let object = line.trim_end_matches('\n');
+        writer.write_str(object.strip_suffix('}').unwrap_or(object))?;
+        let mut written: Vec<String> = Vec::new();
+        for span in context.event_scope().into_iter().flatten() {
+            let extensions = span.extensions();
+            let Some(fields) = extensions.get::<FormattedFields<Ids>>() else { continue };
+            // A field that is recorded again comes later in the same text.
+            for member in fields.fields.lines().rev() {
+                let name = member.split_once(':').map_or(member, |(name, _)| name);
+                let is_in_event = event.fields().any(|field| name.trim_matches('"') == field.name());
+                if is_in_event || written.iter().any(|known| known == name) {
+                    continue;
+                }
+                write!(writer, ",{member}")?;
+                written.push(name.to_owned());
+            }
+        }
+        writeln!(writer, r#","trace_id":"{}","span_id":"{}"}}"#, trace.trace_id(), trace.span_id())
+    }
+}
+
+/// The current span's place in its trace, also where the span is not sampled; `None` outside of any trace.
+fn current() -> Option<SpanContext> {
+    opentelemetry::Context::map_current(|context| {
+        let span = context.span();
+        let found = span.span_context();
+        found.is_valid().then(|| found.clone())
+    })
+}
+
+/// Keeps of a span's fields those that say what it is about, as members of a JSON object, one a line.
+struct Ids;
+
+impl<'writer> FormatFields<'writer> for Ids {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut members = Members { writer, outcome: Ok(()) };
+        fields.record(&mut members);
+        members.outcome
+    }
+
+    fn add_fields(
+        &self,
+        current: &'writer mut FormattedFields<Self>,
+        fields: &tracing::span::Record<'_>,
+    ) -> fmt::Result {
+        self.format_fields(current.as_writer(), fields)
+    }
+}
+
+struct Members<'writer> {
+    writer: Writer<'writer>,
+    outcome: fmt::Result,
+}
+
+impl Members<'_> {
+    fn add(&mut self, field: &Field, value: fmt::Arguments<'_>) {
+        if field.name().starts_with(OURS) && self.outcome.is_ok() {
+            self.outcome = writeln!(self.writer, r#""{}":{value}"#, field.name());
+        }
+    }
+}
+
+impl Visit for Members<'_> {
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, format_args!("{value}"));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, format_args!("{value}"));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, format_args!("{value}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name().starts_with(OURS) {
+            self.add(field, format_args!("{}", Quoted(value)));
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name().starts_with(OURS) {
+            self.add(field, format_args!("{}", Quoted(&format!("{value:?}"))));
+        }
+    }
+}
+
+/// A text as a JSON string.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for letter in self.0.chars() {
+            match letter {
+                '"' | '\\' => write!(f, "\\{letter}")?,
+                letter if u32::from(letter) < 0x20 => write!(f, "\\u{:04x}", u32::from(letter))?,
+                letter => f.write_char(letter)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests;

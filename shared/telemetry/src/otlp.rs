@@ -2,23 +2,35 @@
 
 use std::time::Duration;
 
+use opentelemetry::{Key, KeyValue};
 use opentelemetry_otlp::{MetricExporter, SpanExporter};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
-use crate::{Error, metrics};
+use crate::traces::LinkedSampler;
+use crate::{Error, Identity, metrics};
 
 /// How often metrics are sent where `OTEL_METRIC_EXPORT_INTERVAL` does not say.
 const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Who this process is.
-pub(crate) fn resource(service: &'static str) -> Resource {
-    let builder = Resource::builder();
-    if std::env::var_os("OTEL_SERVICE_NAME").is_some() {
-        return builder.build();
-    }
-    builder.with_service_name(format!("drover-{service}")).build()
+/// What this process is. What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say of it stands.
+pub(crate) fn resource(identity: &Identity) -> Resource {
+    const NAME: &str = "service.name";
+    const UNNAMED: &str = "unknown_service";
+    let given = Resource::builder().build();
+    let is_given = |name: &'static str| {
+        let found = given.get(&Key::new(name));
+        found.is_some_and(|value| name != NAME || !value.as_str().starts_with(UNNAMED))
+    };
+    let known = [
+        (NAME, format!("drover-{}", identity.service)),
+        ("service.version", identity.version.to_owned()),
+        ("service.instance.id", identity.instance.clone()),
+        ("host.name", identity.host.clone()),
+    ];
+    let known = known.into_iter().filter(|(name, _)| !is_given(name));
+    Resource::builder().with_attributes(known.map(|(name, value)| KeyValue::new(name, value))).build()
 }
 
 /// Where spans go; `None` where no collector is named.
@@ -28,7 +40,9 @@ pub(crate) fn tracer_provider(resource: Resource) -> Result<Option<SdkTracerProv
     }
     let exporter = SpanExporter::builder().with_tonic().build();
     let exporter = exporter.map_err(|source| Error::Exporter { what: "traces", source })?;
-    Ok(Some(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build()))
+    let provider =
+        SdkTracerProvider::builder().with_resource(resource).with_sampler(LinkedSampler::from_env());
+    Ok(Some(provider.with_batch_exporter(exporter).build()))
 }
 
 /// Where metrics are counted, for whoever asks this process and, where one is named, for a collector.

@@ -76,6 +76,37 @@ pub enum Command {
     TakeLease(TakeLease),
 }
 
+impl Command {
+    /// Its kind, for spans and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RegisterJob(_) => "RegisterJob",
+            Self::DeregisterJob(_) => "DeregisterJob",
+            Self::EvaluateJob(_) => "EvaluateJob",
+            Self::Transition(_) => "Transition",
+            Self::SubmitPlan(_) => "SubmitPlan",
+            Self::UpdateEvals(_) => "UpdateEvals",
+            Self::DeleteEvals(_) => "DeleteEvals",
+            Self::RegisterNode(_) => "RegisterNode",
+            Self::UpdateNodes(_) => "UpdateNodes",
+            Self::ReportAllocs(_) => "ReportAllocs",
+            Self::DeregisterNodes(_) => "DeregisterNodes",
+            Self::SetEligibility(_) => "SetEligibility",
+            Self::UpdateDeployments(_) => "UpdateDeployments",
+            Self::FailDeployment(_) => "FailDeployment",
+            Self::CollectGarbage(_) => "CollectGarbage",
+            Self::EvaluateNode(_) => "EvaluateNode",
+            Self::SetNamespace(_) => "SetNamespace",
+            Self::DeleteNamespace(_) => "DeleteNamespace",
+            Self::SetNodePool(_) => "SetNodePool",
+            Self::DeleteNodePool(_) => "DeleteNodePool",
+            Self::SetSchedulerConfig(_) => "SetSchedulerConfig",
+            Self::AddRootKey(_) => "AddRootKey",
+            Self::TakeLease(_) => "TakeLease",
+        }
+    }
+}
+
 /// Registers a job (N-17). The specification has been through admission.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterJob {

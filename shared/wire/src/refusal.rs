@@ -36,6 +36,21 @@ pub enum RefusalKind {
     OutcomeUnknown,
 }
 
+impl RefusalKind {
+    /// The word, as spans carry it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Invalid => "invalid",
+            Self::NotReady => "not_ready",
+            Self::Outdated => "outdated",
+            Self::Deposed => "deposed",
+            Self::OutcomeUnknown => "outcome_unknown",
+        }
+    }
+}
+
 kinds! {
     Refusal => "refusal",
 }

@@ -1,5 +1,7 @@
 //! Every subject. Each says what it promises and what it does not: order, duplicates, loss.
 
+use std::borrow::Cow;
+
 use model::NodeId;
 use model::cluster::Singleton;
 
@@ -115,6 +117,15 @@ impl Subject {
         }
     }
 
+    /// A subject with `{node}` in place of a node's id, so that there are few of them.
+    pub fn template(subject: &str) -> Cow<'_, str> {
+        let is_node = |part: &&str| part.parse::<NodeId>().is_ok();
+        match subject.split('.').find(is_node) {
+            Some(node) => subject.replace(node, "{node}").into(),
+            None => subject.into(),
+        }
+    }
+
     /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
     pub fn node_of(subject: &str) -> Option<NodeId> {
         let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
@@ -150,6 +161,14 @@ mod tests {
         let wake = Subject::AgentWake(NODE).to_string();
         assert_eq!(wake, Subject::EVERY_AGENT_WAKE.replace('*', &NODE.to_string()));
         assert_eq!(Subject::agent_of(&wake), Some(NODE));
+    }
+
+    #[test]
+    fn subjects_of_all_nodes_have_one_template() {
+        for (subject, wildcard) in OF_NODES {
+            assert_eq!(Subject::template(&subject.to_string()), wildcard.replace('*', "{node}"));
+        }
+        assert_eq!(Subject::template(&Subject::Command.to_string()), "applier.command");
     }
 
     #[test]

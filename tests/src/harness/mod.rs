@@ -6,6 +6,7 @@ pub mod invariants;
 pub mod jobs;
 pub mod otlp;
 pub mod processes;
+pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -227,7 +228,8 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
-    fn log(&self, name: &str) -> PathBuf {
+    /// The file that a process logs to.
+    pub fn log(&self, name: &str) -> PathBuf {
         self.path(&format!("{name}.log"))
     }
 

@@ -1,5 +1,6 @@
 //! A collector that keeps what it is sent: spans by OTLP over gRPC.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,23 +10,47 @@ use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1 as proto;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
 /// A span, as far as tests look at it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// Which process made it: the resource's `service.name`.
-    pub service: String,
+    /// The process that made it: the resource's attributes.
+    pub resource: BTreeMap<String, String>,
     /// Its name.
     pub name: String,
+    /// What it is on its side of an exchange, such as `server`.
+    pub kind: &'static str,
     /// Its trace, in hex digits.
     pub trace_id: String,
     /// Its id, in hex digits.
     pub span_id: String,
     /// The span that it is a part of; empty for a root.
     pub parent: String,
+    /// Ids of the spans that it links to: trace and span.
+    pub links: Vec<(String, String)>,
+    /// When it began, in nanoseconds since 1970.
+    pub start: u64,
+    /// When it ended, in nanoseconds since 1970.
+    pub end: u64,
+    /// Its attributes.
+    pub attributes: BTreeMap<String, String>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+}
+
+impl Span {
+    /// The process that made it: the resource's `service.name`.
+    pub fn service(&self) -> &str {
+        self.resource.get("service.name").map_or("", String::as_str)
+    }
 }
 
 /// A running collector.
@@ -54,6 +79,11 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
+    /// All spans that have arrived.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The spans of a trace that have arrived.
     pub fn trace(&self, trace_id: &str) -> Vec<Span> {
         let spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,24 +102,49 @@ impl TraceService for Keep {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for resource in request.into_inner().resource_spans {
             let attributes = resource.resource.map(|resource| resource.attributes).unwrap_or_default();
-            let service = attributes.into_iter().find(|attribute| attribute.key == "service.name");
-            let service = service.and_then(|attribute| attribute.value).and_then(|value| value.value);
-            let service = match service {
-                Some(opentelemetry_proto::tonic::common::v1::any_value::Value::StringValue(name)) => name,
-                _ => String::new(),
-            };
-            for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-                kept.push(Span {
-                    service: service.clone(),
-                    name: span.name,
-                    trace_id: hex(&span.trace_id),
-                    span_id: hex(&span.span_id),
-                    parent: hex(&span.parent_span_id),
-                });
-            }
+            let attributes = texts(attributes);
+            let spans = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
+            kept.extend(spans.map(|span| read(span, attributes.clone())));
         }
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
+}
+
+fn read(span: proto::Span, resource: BTreeMap<String, String>) -> Span {
+    let links = span.links.iter().map(|link| (hex(&link.trace_id), hex(&link.span_id)));
+    let status = span.status.as_ref().filter(|status| status.code() == StatusCode::Error);
+    let kind = match span.kind() {
+        SpanKind::Unspecified => "",
+        SpanKind::Internal => "internal",
+        SpanKind::Server => "server",
+        SpanKind::Client => "client",
+        SpanKind::Producer => "producer",
+        SpanKind::Consumer => "consumer",
+    };
+    Span {
+        resource,
+        kind,
+        links: links.collect(),
+        error: status.map(|status| status.message.clone()),
+        trace_id: hex(&span.trace_id),
+        span_id: hex(&span.span_id),
+        parent: hex(&span.parent_span_id),
+        start: span.start_time_unix_nano,
+        end: span.end_time_unix_nano,
+        attributes: texts(span.attributes),
+        name: span.name,
+    }
+}
+
+fn texts(attributes: Vec<KeyValue>) -> BTreeMap<String, String> {
+    let text = |value: Option<AnyValue>| match value.and_then(|value| value.value) {
+        Some(Value::StringValue(text)) => text,
+        Some(Value::IntValue(number)) => number.to_string(),
+        Some(Value::BoolValue(is)) => is.to_string(),
+        Some(Value::DoubleValue(number)) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    attributes.into_iter().map(|attribute| (attribute.key, text(attribute.value))).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

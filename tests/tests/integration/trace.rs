@@ -1,56 +1,227 @@
-//! Is the way of a job, from its registration to its running tasks, one connected trace?
+//! Is the way of a job, from the request that registers it to its running task, one trace through separate processes, named
+//! and attributed by OpenTelemetry's conventions? And do logs, objects and tables carry its id?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use reqwest::Method;
+use serde_json::{Value, json};
+use tests::harness::api::{array, text};
 use tests::harness::otlp::{Collector, Span};
-use tests::harness::{AGENT, Cluster, SERVICES, jobs, until};
+use tests::harness::{AGENT, Cluster, SERVICES, jobs, until, waterfall};
 
 use crate::BINARY;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
+/// Names the file that the picture of the trace goes to, if it is to be drawn.
+const PICTURE: &str = "DROVER_WATERFALL";
+/// Attributes whose values differ from run to run; all others are compared.
+const REDACTED: [&str; 9] = [
+    "drover.alloc.id",
+    "drover.deployment.id",
+    "drover.eval.id",
+    "drover.index",
+    "drover.node.id",
+    "messaging.destination.name",
+    "messaging.message.body.size",
+    "messaging.message.conversation_id",
+    "server.port",
+];
+
+/// The trace of one registered job: a line for each span with its process, name and kind, then its attributes.
+const ONE_JOB: &str = include_str!("../../data/traces/one_job.txt");
+/// The trace of a registration that the applier refuses.
+const REFUSED: &str = include_str!("../../data/traces/refused.txt");
+
+/// What makes every process export its spans to a collector, and log everything as JSON.
+fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
+    vec![
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
+        ("OTEL_METRICS_EXPORTER", "none".to_owned()),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned()),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test".to_owned()),
+        ("DROVER_LOG_FORMAT", "json".to_owned()),
+        ("DROVER_LOG_LEVEL", "info,agent=debug,api=debug,bus=debug,eval_broker=debug,node_tracker=debug,plan_applier=debug,scheduler=debug".to_owned()),
+    ]
+}
+
+async fn put(cluster: &Cluster, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
+    let request = cluster.api.ask(Method::PUT, path).json(body);
+    let request =
+        request.header("user-agent", "test/1").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
+    let answer = request.send().await.expect("an answer");
+    (answer.status().as_u16(), answer.text().await.expect("a text"))
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_makes_one_trace_through_all_services() {
     let collector = Collector::start();
-    let exports = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()),
-        ("OTEL_METRICS_EXPORTER", "none".to_owned()),
-        ("OTEL_BSP_SCHEDULE_DELAY", "50".to_owned()),
-    ];
-    let mut cluster = Cluster::start(BINARY, &exports).await;
-    let request = cluster.api.ask(Method::PUT, "/v1/jobs").json(&jobs::pretending("traced", 1));
-    let answer =
-        request.header("traceparent", format!("00-{TRACE}-{PARENT}-01")).send().await.expect("an answer");
-    assert!(answer.status().is_success());
+    let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
+    let job = jobs::pretending("traced", 1);
+    let (status, body) = put(&cluster, "/v1/jobs", &job, TRACE, "01").await;
+    assert_eq!(status, 200, "{body}");
     cluster.until_alloc("traced", "running").await;
 
     let found = || collector.trace(TRACE);
-    let whole = async || (lacks(&found()).is_empty() && strays(&found()).is_empty()).then_some(());
+    // The commit of the report comes last. Spans are sent when they have ended, and parents end after their children.
+    let whole = async || (strays(&found()).is_empty() && tree(&found()) == ONE_JOB).then_some(());
     until("the trace is whole", whole, || {
-        let spans = found();
-        format!(
-            "no spans of {:?}; without their parents: {:#?}; all: {spans:#?}",
-            lacks(&spans),
-            strays(&spans)
-        )
+        format!("without their parents: {:#?}\n{}", strays(&found()), tree(&found()))
     })
     .await;
+    let spans = found();
+    assert!(spans.iter().all(|span| span.start > 0 && span.end >= span.start), "{spans:#?}");
+    assert_resources(&spans);
+    if let Some(file) = std::env::var_os(PICTURE) {
+        std::fs::write(file, waterfall::draw(&spans, PARENT)).expect("the picture can be written");
+    }
+    assert_logs(&cluster);
+    assert_objects(&cluster).await;
     cluster.assert_alive();
 }
 
-/// Processes that have not told what they did.
-fn lacks(spans: &[Span]) -> BTreeSet<String> {
-    let told: BTreeSet<&str> = spans.iter().map(|span| span.service.as_str()).collect();
-    // The watcher speaks of many jobs at once, and only when they have run for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
+    let collector = Collector::start();
+    let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
+
+    // The applier finds that the job has another index, which the API says as it says all that is refused.
+    let job = json!({
+        "Job": jobs::pretending("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
+    });
+    let (status, _) = put(&cluster, "/v1/jobs", &job, TRACE, "01").await;
+    assert_eq!(status, 500);
+    let found = || collector.trace(TRACE);
+    let whole = async || (strays(&found()).is_empty() && tree(&found()) == REFUSED).then_some(());
+    until("the failed request's trace is whole", whole, || tree(&found())).await;
+    let spans = found();
+    for span in &spans {
+        let error = span.error.as_deref().unwrap_or_else(|| panic!("{span:#?} has failed"));
+        assert!(error.contains("Enforcing job modify index"), "{error}");
+    }
+
+    // A client that does not want to be traced is not, but its trace's id goes on.
+    let unsampled = TRACE.replace('0', "1");
+    let (status, body) = put(&cluster, "/v1/jobs", &jobs::pretending("quiet", 1), &unsampled, "00").await;
+    assert_eq!(status, 200, "{body}");
+    let alloc = cluster.until_alloc("quiet", "running").await;
+    let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(&alloc, "ID"))).await;
+    assert_eq!(text(&alloc, "TraceID"), unsampled);
+
+    // Another one that is traced, and comes after it: whatever there was of the other one would have come, too.
+    let last = TRACE.replace('0', "2");
+    let (status, body) = put(&cluster, "/v1/jobs", &jobs::pretending("last", 1), &last, "01").await;
+    assert_eq!(status, 200, "{body}");
+    cluster.until_alloc("last", "running").await;
+    let ended = async || collector.trace(&last).iter().any(|span| span.name == "start alloc").then_some(());
+    until("the last trace has come", ended, || tree(&collector.trace(&last))).await;
+    assert_eq!(collector.trace(&unsampled), []);
+    cluster.assert_alive();
+}
+
+/// Every service says what it is.
+fn assert_resources(spans: &[Span]) {
+    let told: BTreeSet<&str> = spans.iter().map(Span::service).collect();
+    // The watcher speaks of many jobs at once, in traces of its own.
     let wanted = SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]);
-    let wanted = wanted.map(|service| format!("drover-{service}"));
-    wanted.filter(|service| !told.contains(service.as_str())).collect()
+    let wanted: Vec<String> = wanted.map(|service| format!("drover-{service}")).collect();
+    assert_eq!(told, wanted.iter().map(String::as_str).collect());
+    let mut instances: BTreeMap<&str, &str> = BTreeMap::new();
+    for span in spans {
+        let of = |name: &str| span.resource.get(name).map_or("", String::as_str);
+        let instance = of("service.instance.id");
+        assert_eq!(*instances.entry(instance).or_insert(span.service()), span.service());
+        assert_eq!(of("service.version"), env!("CARGO_PKG_VERSION"));
+        assert_eq!(of("deployment.environment.name"), "test");
+        assert!(!of("host.name").is_empty());
+    }
+    assert_eq!(instances.len(), told.len());
+}
+
+/// Each process has logged something that carries the trace, and a span of it.
+fn assert_logs(cluster: &Cluster) {
+    for name in SERVICES.into_iter().filter(|service| *service != "deployment-watcher").chain([AGENT]) {
+        let log = std::fs::read_to_string(cluster.log(name)).expect("a log");
+        let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let traced: Vec<&Value> = lines.iter().filter(|line| text(line, "trace_id") == TRACE).collect();
+        assert!(!traced.is_empty(), "{name} has logged nothing in the trace:\n{log}");
+        for line in traced {
+            assert_eq!(text(line, "span_id").len(), 16, "{line}");
+        }
+    }
+}
+
+/// Evaluations, allocations and the deployment name the trace, in the API and in the tables.
+async fn assert_objects(cluster: &Cluster) {
+    let of_job = async |what: &str| cluster.api.get(&format!("/v1/job/traced/{what}")).await;
+    let evals = of_job("evaluations").await;
+    assert!(!array(&evals).is_empty());
+    for eval in array(&evals) {
+        assert_eq!(text(eval, "TraceID"), TRACE, "{eval}");
+    }
+    let deployment = of_job("deployment").await;
+    assert_eq!(text(&deployment, "TraceID"), TRACE, "{deployment}");
+    for alloc in array(&of_job("allocations").await) {
+        let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(alloc, "ID"))).await;
+        assert_eq!(text(&alloc, "TraceID"), TRACE, "{alloc}");
+    }
+    let queries = [
+        "select trace_id from evals where job_id = 'traced'",
+        "select trace_id from deployments where job_id = 'traced'",
+        "select trace_id from allocs join alloc_shares on alloc_shares.id = allocs.share_id
+            where allocs.job_id = 'traced'",
+    ];
+    for query in queries {
+        // The tables follow right behind the log.
+        let written = async || cluster.sql(query).first().map(|row| row == TRACE);
+        until("the tables name the trace", written, || format!("{query}: {:?}", cluster.sql(query))).await;
+        assert!(cluster.sql(query).iter().all(|row| row == TRACE), "{query}");
+    }
 }
 
 /// Spans that hang on nothing.
 fn strays(spans: &[Span]) -> Vec<&Span> {
     let ids: BTreeSet<&str> = spans.iter().map(|span| span.span_id.as_str()).chain([PARENT]).collect();
     spans.iter().filter(|span| !ids.contains(span.parent.as_str())).collect()
+}
+
+/// The spans as a tree, children in the order in which they began, with what is the same in every run.
+///
+/// Of siblings that look the same only the last is shown: an agent may report an allocation before it runs as well.
+fn tree(spans: &[Span]) -> String {
+    let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
+    for span in spans {
+        children.entry(&span.parent).or_default().push(span);
+    }
+    children.values_mut().for_each(|siblings| siblings.sort_by_key(|span| span.start));
+    branches(PARENT, &children, 0).concat()
+}
+
+fn branches(parent: &str, children: &BTreeMap<&str, Vec<&Span>>, depth: usize) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for span in children.get(parent).into_iter().flatten() {
+        let branch = line(span, depth) + &branches(&span.span_id, children, depth + 1).concat();
+        shown.retain(|before| *before != branch);
+        shown.push(branch);
+    }
+    shown
+}
+
+fn line(span: &Span, depth: usize) -> String {
+    let mut line = String::new();
+    let service = span.service().trim_start_matches("drover-");
+    let _ = write!(line, "{:indent$}{service}: {} ({})", "", span.name, span.kind, indent = 2 * depth);
+    if !span.links.is_empty() {
+        let _ = write!(line, " links {}", span.links.len());
+    }
+    if span.error.is_some() {
+        line.push_str(" failed");
+    }
+    line.push('\n');
+    for (name, value) in &span.attributes {
+        let value = if REDACTED.contains(&name.as_str()) { "…" } else { value };
+        let _ = writeln!(line, "{:indent$}· {name} = {value}", "", indent = 2 * depth + 2);
+    }
+    line
 }

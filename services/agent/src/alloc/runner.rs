@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::alloc::{ClientStatus, TaskEventKind, TaskRunState, TaskState};
-use model::{AllocId, Text};
-use telemetry::{chain, clock};
+use model::{AllocId, Text, TraceContext};
+use telemetry::{attribute, chain, clock, traces};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
 
 use super::core::{AllocCore, Kill, Kills};
 use super::spec::AllocSpec;
@@ -59,6 +60,8 @@ pub(crate) struct AllocRunner {
     tasks: BTreeMap<Text, TaskControl>,
     runners: JoinSet<()>,
     told: Option<AllocState>,
+    /// The trace of its start.
+    trace: Option<TraceContext>,
 }
 
 /// What a task is told by.
@@ -100,7 +103,7 @@ impl AllocRunner {
         let spec = watch::Sender::new(Arc::clone(core.spec()));
         let news = mpsc::channel(NEWS_MAX);
         let (tasks, runners) = (BTreeMap::new(), JoinSet::new());
-        Self { context, core, commands, reporter, news, spec, tasks, runners, told: None }
+        Self { context, core, commands, reporter, news, spec, tasks, runners, told: None, trace: None }
     }
 
     /// Runs the allocation to its end. Dropped before that, it lets go of its tasks, which run on.
@@ -109,12 +112,21 @@ impl AllocRunner {
     pub(crate) async fn run(mut self, before: Before, known: Option<Vec<TaskState>>) {
         let id = self.core.spec().id();
         // The last step of the way from a job to a running task; ends when it runs, or will not.
-        let mut starting = Some(self.start_span());
+        // One that was there before the agent was restarted has been on it before.
+        let mut starting = Some(if known.is_none() { self.start_span() } else { Span::none() });
+        self.trace = starting.as_ref().and_then(traces::trace_of);
+        let set_up_span = match &starting {
+            Some(span) if !span.is_disabled() => tracing::info_span!(parent: span, "set up alloc"),
+            Some(_) | None => Span::none(),
+        };
         let mut kills = Vec::new();
         if !self.core.spec().should_run() {
             kills = self.core.stop(clock::now());
         }
         self.publish().await;
+        if let Some(trace) = self.trace {
+            let _ = self.reporter.send(Told::Traced(id, trace)).await;
+        }
         let names: Vec<Text> = self.core.tasks().keys().cloned().collect();
         for name in names {
             let state = known.iter().flatten().find(|state| state.task == name).cloned();
@@ -123,6 +135,8 @@ impl AllocRunner {
         self.carry_out(kills);
 
         let setup = set_up(Arc::clone(&self.context), Arc::clone(self.core.spec()), before);
+        // The span ends with the set-up, and not with what is pinned here: that of the start could not end before it.
+        let setup = async move { setup.instrument(set_up_span).await };
         tokio::pin!(setup);
         let mut is_set_up = false;
         while !self.core.is_over() {
@@ -156,8 +170,11 @@ impl AllocRunner {
             };
             self.publish().await;
             self.carry_out(kills);
-            if self.told.as_ref().is_some_and(|told| told.status != ClientStatus::Pending) {
-                starting = None;
+            if let Some(told) = self.told.as_ref().filter(|told| told.status != ClientStatus::Pending)
+                && let Some(span) = starting.take()
+                && told.status == ClientStatus::Failed
+            {
+                traces::fail(&span, "alloc_failed", &told.description);
             }
             if let Some(saved) = saved {
                 // The task is gone if it does not wait.
@@ -171,12 +188,20 @@ impl AllocRunner {
         tracing::info!(alloc.id = %id, %status, health = ?failed, "allocation ended");
     }
 
-    fn start_span(&self) -> tracing::Span {
+    /// The span from when the agent hears of the allocation until it runs, or will not; disabled if it belongs to no trace.
+    fn start_span(&self) -> Span {
         let AllocSpec { common, job, .. } = &**self.core.spec();
-        let span = tracing::info_span!("start allocation", alloc.id = %self.core.spec().id(), job.id = &*job.spec.id);
-        if let Some(trace) = &common.trace {
-            telemetry::adopt(&span, trace);
-        }
+        let Some(trace) = &common.trace else { return Span::none() };
+        let span = tracing::info_span!(
+            parent: None,
+            "start alloc",
+            otel.kind = "consumer",
+            { attribute::ALLOC_ID } = %self.core.spec().id(),
+            { attribute::JOB_ID } = &*job.spec.id,
+            { attribute::JOB_NAMESPACE } = &*common.job.job.namespace,
+            { attribute::TASK_GROUP } = &*common.task_group,
+        );
+        telemetry::adopt(&span, trace);
         span
     }
 
@@ -210,6 +235,7 @@ impl AllocRunner {
             kill: control.kill.subscribe(),
             news: self.news.0.clone(),
             orders: ordered,
+            trace: self.trace,
         };
         (runner, control)
     }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use model::alloc::{TaskEventKind as Event, TaskRunState, TaskState};
 use model::job::{JobType, RestartPolicy, Task};
-use model::{AllocId, Nanos, Text};
+use model::{AllocId, Nanos, Text, TraceContext};
 use serde::{Deserialize, Serialize};
-use telemetry::{chain, clock};
+use telemetry::{attribute, chain, clock, traces};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
+use tracing::{Instrument as _, Span};
 
 use super::dirs::TaskDirs;
 use super::names::fill_in_config;
@@ -89,6 +90,8 @@ pub(crate) struct TaskRunner {
     pub(crate) news: mpsc::Sender<News>,
     /// What people want of it while it runs.
     pub(crate) orders: mpsc::Receiver<TaskOrder>,
+    /// The trace of its allocation's start.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// How a run of the task ended.
@@ -240,17 +243,43 @@ impl TaskRunner {
             MustEnd = self.must_end() => return Err(RunEnd::Killed { exit: None, error: String::new() }),
             _ = until(&self.gate, |open| *open) => {}
         }
-        match self.try_start(restarts).await {
+        let span = self.start_span(restarts);
+        match self.try_start(restarts).instrument(span.clone()).await {
             Ok(task) => {
+                span.in_scope(|| {
+                    tracing::debug!(alloc.id = %self.spec.borrow().id(), task = &*self.name, "task started");
+                });
+                drop(span);
                 self.started().await;
                 Ok(task)
             }
             Err(NotStarted { event, recoverable }) => {
+                traces::fail(&span, event.as_str(), &event.display());
                 tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(), "cannot start a task");
                 self.tell(Happening::event(event)).await;
                 Err(RunEnd::Ended { exit: None, ended: Ended::NotStarted { recoverable } })
             }
         }
+    }
+
+    /// The span of a start. The first is a part of the allocation's start; later ones begin traces that link to that.
+    fn start_span(&self, restarts: u64) -> Span {
+        let Some(trace) = &self.trace else { return Span::none() };
+        let spec = Arc::clone(&self.spec.borrow());
+        let span = tracing::info_span!(
+            parent: None,
+            "start task",
+            { attribute::ALLOC_ID } = %spec.id(),
+            { attribute::TASK_NAME } = &*self.name,
+            { attribute::TASK_DRIVER } = spec.task(&self.name).map(|task| &*task.driver),
+            { attribute::TASK_RESTARTS } = restarts.cast_signed(),
+        );
+        if restarts == 0 {
+            telemetry::adopt(&span, trace);
+        } else {
+            traces::link(&span, trace);
+        }
+        span
     }
 
     async fn try_start(&self, restarts: u64) -> Result<Arc<dyn Running>, NotStarted> {
@@ -280,7 +309,8 @@ impl TaskRunner {
         };
         // What is found on disk after a crash says at every moment what there is to find.
         self.remember(&Started { id: id.clone(), restarts, handle: None }).await?;
-        let running = driver.start(start).await?;
+        let span = || tracing::info_span!("start driver", { attribute::TASK_DRIVER } = &*task.driver);
+        let running = driver.start(start).instrument(traces::within(span)).await?;
         self.remember(&Started { id, restarts, handle: Some(running.handle()) }).await?;
         Ok(running)
     }
@@ -295,10 +325,11 @@ impl TaskRunner {
         if !dirs.task.exists() {
             self.tell(Happening::event(Event::TaskSetup { message: Text::default() })).await;
         }
-        dirs.build().map_err(hook("task_dir"))?;
+        hook_span("task_dir").in_scope(|| dirs.build()).map_err(hook("task_dir"))?;
         if let (Some(target), Some(payload)) = (&task.dispatch_payload, &spec.job.spec.payload) {
             let file = payload_file(dirs, &target.file)?;
-            write_payload(&file, &payload.0).map_err(hook("dispatch_payload"))?;
+            let writing = hook_span("dispatch_payload");
+            writing.in_scope(|| write_payload(&file, &payload.0)).map_err(hook("dispatch_payload"))?;
         }
         Ok(())
     }
@@ -484,6 +515,11 @@ impl TaskRunner {
             sleep(pause).await;
         }
     }
+}
+
+/// The span of preparing a task's start in one respect.
+fn hook_span(name: &'static str) -> Span {
+    traces::within(|| tracing::info_span!("hook", otel.name = %format_args!("hook {name}")))
 }
 
 async fn until_killed(kill: &watch::Receiver<Option<Kill>>) -> MustEnd {

@@ -104,6 +104,11 @@ impl Answer {
         Self::ok(Body::Empty).with(Meta { index: Some(index), ..Meta::default() })
     }
 
+    /// Its status.
+    pub(crate) fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
     /// The same body under another status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }

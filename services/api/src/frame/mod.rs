@@ -24,4 +24,4 @@ pub(crate) use list::{Piece, creation_token, ordered, piece, remaining};
 pub(crate) use params::{Namespace, Page, Query, Reading, unescape};
 pub(crate) use path::{Cleaned, clean, escape};
 pub(crate) use read::{Heads, Part, Shown, Sight, heads};
-pub(crate) use span::Spans;
+pub(crate) use span::{Spans, responded};

@@ -1,31 +1,53 @@
-//! Which requests are traced: every write, every read that belongs to somebody's trace, and of other reads a few.
+//! Spans of HTTP requests, named and attributed by OpenTelemetry's conventions. Every write is traced, every read that
+//! belongs to somebody's trace, and of other reads a few.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use actix_web::http::header::HeaderMap;
+use actix_web::HttpRequest;
+use actix_web::http::header::USER_AGENT;
+use actix_web::http::{Method, StatusCode};
 use model::TraceContext;
+use telemetry::{attribute, traces};
 use tracing::Span;
+use tracing::field::Empty;
 use wire::envelope::HEADER_TRACE;
 
 /// One of so many reads gets a span of its own: at tens of thousands a second, all of them would cost more than they tell.
 const READS_PER_SPAN: u64 = 1_024;
 
-/// Makes the root spans of requests.
+/// Makes the spans of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     reads: AtomicU64,
 }
 
 impl Spans {
-    /// The span of a request.
-    pub(crate) fn root(&self, method: &str, route: &'static str, headers: &HeaderMap) -> Span {
-        let parent: Option<TraceContext> =
-            headers.get(HEADER_TRACE).and_then(|value| value.to_str().ok()?.parse().ok());
-        let is_read = method == "GET";
-        if is_read && parent.is_none() && !self.is_turn() {
+    /// The span of a request, which is a child of the client's if it names one.
+    pub(crate) fn server(&self, request: &HttpRequest, route: &'static str) -> Span {
+        if !traces::are_exported() {
             return Span::none();
         }
-        let span = tracing::info_span!("http.request", http.method = method, http.route = route);
+        let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let parent: Option<TraceContext> = header(HEADER_TRACE).and_then(|value| value.parse().ok());
+        if request.method() == Method::GET && parent.is_none() && !self.is_turn() {
+            return Span::none();
+        }
+        let method = request.method().as_str();
+        let connection = request.connection_info();
+        let (host, port) = host_and_port(connection.host());
+        let span = tracing::info_span!(
+            "request",
+            otel.name = %format_args!("{method} {route}"),
+            otel.kind = "server",
+            { attribute::HTTP_REQUEST_METHOD } = method,
+            { attribute::HTTP_ROUTE } = route,
+            { attribute::HTTP_RESPONSE_STATUS_CODE } = Empty,
+            { attribute::URL_PATH } = request.path(),
+            { attribute::URL_SCHEME } = connection.scheme(),
+            { attribute::SERVER_ADDRESS } = host,
+            { attribute::SERVER_PORT } = port,
+            { attribute::USER_AGENT_ORIGINAL } = header(USER_AGENT.as_str()),
+        );
         if let Some(parent) = parent {
             telemetry::adopt(&span, &parent);
         }
@@ -34,5 +56,44 @@ impl Spans {
 
     fn is_turn(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS_PER_SPAN)
+    }
+}
+
+/// Notes the response's status. As the conventions have it, a server's span has failed if the server has: what is wrong with
+/// a request of status 4xx is the client's business.
+pub(crate) fn responded(span: &Span, status: StatusCode, error: Option<&str>) {
+    span.record(attribute::HTTP_RESPONSE_STATUS_CODE, i64::from(status.as_u16()));
+    if status.is_server_error() {
+        let class = match status {
+            StatusCode::INTERNAL_SERVER_ERROR => "500",
+            StatusCode::NOT_IMPLEMENTED => "501",
+            StatusCode::BAD_GATEWAY => "502",
+            StatusCode::SERVICE_UNAVAILABLE => "503",
+            StatusCode::GATEWAY_TIMEOUT => "504",
+            _ => "5xx",
+        };
+        traces::fail(span, class, error.unwrap_or_default());
+    }
+}
+
+/// A `Host` header in its parts.
+fn host_and_port(host: &str) -> (&str, Option<i64>) {
+    let port = |text: &str| text.parse::<u16>().ok().map(i64::from);
+    match host.rsplit_once(':') {
+        Some((name, digits)) if port(digits).is_some() => (name, port(digits)),
+        Some(_) | None => (host, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_and_port;
+
+    #[test]
+    fn a_host_has_a_port_or_none() {
+        assert_eq!(host_and_port("api.example:4646"), ("api.example", Some(4646)));
+        assert_eq!(host_and_port("api.example"), ("api.example", None));
+        assert_eq!(host_and_port("[::1]:80"), ("[::1]", Some(80)));
+        assert_eq!(host_and_port("[::1]"), ("[::1]", None));
     }
 }

@@ -41,7 +41,9 @@ use tracing::Instrument as _;
 pub(crate) use self::table::paths;
 use self::table::{Route, Serves};
 use crate::Api;
-use crate::frame::{Answer, Body, Cleaned, Error, Query, clean, cors, escape, is_understood, receive};
+use crate::frame::{
+    Answer, Body, Cleaned, Error, Query, clean, cors, escape, is_understood, receive, responded,
+};
 
 static REQUESTS: Counter = telemetry::metrics::counter("drover.api.requests");
 static SECONDS: Histogram = telemetry::metrics::histogram("drover.api.write.seconds");
@@ -113,23 +115,39 @@ async fn route(
     };
     let method = request.method();
     let handler = handler(route, method)?;
-    let region = query.text("region");
-    if !region.is_empty() && region != api.args.region {
-        return Err(Error::failed(NO_REGION));
-    }
-    let body = match *method {
-        Method::GET | Method::HEAD => Bytes::new(),
-        _ => receive(payload, &api.limits).await?,
-    };
-    let span = api.spans.root(method.as_str(), route.path, request.headers());
+    let span = api.spans.server(request, route.path);
+    let answering = answer(api, handler, request, Request { params, query, body: Bytes::new() }, payload);
     let began = telemetry::clock::monotonic();
-    let request = Request { params, query, body };
-    let answer = handler(api, &request).instrument(span).await;
+    let answer = answering.instrument(span.clone()).await;
+    let (status, error) = match &answer {
+        Ok(answer) => (answer.status_code(), None),
+        Err(error) => (error.status, Some(&*error.text)),
+    };
+    responded(&span, status, error);
+    span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
     REQUESTS.add_with(1, &[("route", route.path), ("outcome", if answer.is_ok() { "ok" } else { "error" })]);
     if *method != Method::GET {
         SECONDS.record(began.elapsed().as_secs_f64());
     }
     answer.map(Routed::Answer)
+}
+
+/// Answers a request, whose body is still to be received.
+async fn answer(
+    api: &Api,
+    handler: Handler,
+    received: &HttpRequest,
+    mut request: Request,
+    payload: Payload,
+) -> Result<Answer, Error> {
+    let region = request.query.text("region");
+    if !region.is_empty() && region != api.args.region {
+        return Err(Error::failed(NO_REGION));
+    }
+    if !matches!(*received.method(), Method::GET | Method::HEAD) {
+        request.body = receive(payload, &api.limits).await?;
+    }
+    handler(api, &request).await
 }
 
 /// What is said of a region that is not this one (http-api §3).

@@ -62,7 +62,13 @@ fn set_up_logs() {
     static LOGS: OnceLock<telemetry::Guard> = OnceLock::new();
     LOGS.get_or_init(|| {
         let args = telemetry::Args { level: "off".to_owned(), format: telemetry::Format::Human };
-        telemetry::init(&args, "test").unwrap()
+        let identity = telemetry::Identity {
+            service: "test",
+            version: "0",
+            instance: String::new(),
+            host: String::new(),
+        };
+        telemetry::init(&args, &identity).unwrap()
     });
 }
 

@@ -39,6 +39,7 @@ fn deployment(number: u8, namespace: &str, job_create_index: u64) -> Change {
         modify_index: Index(2),
         create_time: Timestamp::from_secs(1),
         modify_time: Timestamp::from_secs(1),
+        trace: None,
     }))
 }
 

@@ -118,6 +118,7 @@ async fn a_job_comes_with_its_allocations_and_newest_deployment() {
         modify_index: Index(2),
         create_time: model::Timestamp::default(),
         modify_time: model::Timestamp::default(),
+        trace: None,
     })));
     let house = House::with(changes).await;
     let list = house.get("/v1/jobs/statuses").await.json();

@@ -94,6 +94,9 @@ impl Monitor {
                 format::id(eval.id.as_ref(), self.verbose)
             )));
             lines.push(Line::Progress(trigger(eval, self.verbose)));
+            if let Some(trace) = eval.trace_id.as_ref().filter(|_| self.verbose) {
+                lines.push(Line::Progress(format!("Trace ID = {trace}")));
+            }
             "pending".to_owned()
         });
         let before = std::mem::replace(before, status.clone());

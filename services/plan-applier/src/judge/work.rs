@@ -11,7 +11,7 @@ use model::change::{Change, Unblocked};
 use model::cluster::Singleton;
 use model::eval::{EvalTrigger, Evaluation};
 use model::job::JobType;
-use model::{DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, Text, Timestamp};
+use model::{DeploymentId, Epoch, EvalId, Index, JobKey, NodeId, Text, Timestamp, TraceContext};
 use planted_bugs::{Bug, is_planted};
 use state::{NodeRef, Stamp, State};
 use wire::command::Done;
@@ -70,6 +70,11 @@ impl<'a> Work<'a> {
 
     pub(super) fn at(&self) -> Timestamp {
         self.given.at
+    }
+
+    /// The trace that the command belongs to.
+    pub(super) fn trace(&self) -> Option<TraceContext> {
+        self.given.trace
     }
 
     /// Makes a change.

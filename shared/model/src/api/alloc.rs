@@ -10,7 +10,7 @@ use crate::alloc::{
 };
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror, text_members, write_unless_zero};
-use crate::{JobVersionKey, Text};
+use crate::{JobVersionKey, Text, TraceContext};
 
 text_members!(ClientStatus, DesiredStatus, RescheduleOutcome);
 public!(
@@ -137,6 +137,7 @@ impl Allocation {
             alloc_modify_index: write_unless_zero(&self.alloc_modify_index),
             create_time: write_unless_zero(&self.create_time),
             modify_time: write_unless_zero(&self.modify_time),
+            trace_id: common.trace.map(TraceContext::trace_id_text),
             ..Default::default()
         }
     }

@@ -4,7 +4,7 @@ use super::public;
 use crate::deployment::{Deployment, DeploymentGroup, DeploymentStatus};
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror, text_members};
-use crate::{JobKey, JobVersionKey};
+use crate::{JobKey, JobVersionKey, TraceContext};
 
 text_members!(DeploymentStatus);
 public!(Deployment = Deployment);
@@ -31,6 +31,7 @@ impl Mirror for Deployment {
             modify_index: Member::read(api.modify_index).at("ModifyIndex")?,
             create_time: Member::read(api.create_time).at("CreateTime")?,
             modify_time: Member::read(api.modify_time).at("ModifyTime")?,
+            trace: None,
         })
     }
 
@@ -52,6 +53,7 @@ impl Mirror for Deployment {
             modify_index: self.modify_index.write(),
             create_time: self.create_time.write(),
             modify_time: self.modify_time.write(),
+            trace_id: self.trace.map(TraceContext::trace_id_text),
         }
     }
 }

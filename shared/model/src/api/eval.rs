@@ -1,10 +1,10 @@
 //! Evaluations, and what plans set out to do.
 
 use super::public;
-use crate::JobKey;
 use crate::eval::{DesiredUpdates, EvalStatus, Evaluation, PlanAnnotations};
 use crate::invalid::{At, Invalid};
 use crate::mirror::{Member, Mirror, mirror, text_members, write_unless_zero};
+use crate::{JobKey, TraceContext};
 
 text_members!(EvalStatus);
 public!(Evaluation = Evaluation, PlanAnnotations = PlanAnnotations);
@@ -82,6 +82,7 @@ impl Mirror for Evaluation {
             modify_index: write_unless_zero(&self.modify_index),
             create_time: write_unless_zero(&self.create_time),
             modify_time: write_unless_zero(&self.modify_time),
+            trace_id: self.trace.map(TraceContext::trace_id_text),
         }
     }
 }

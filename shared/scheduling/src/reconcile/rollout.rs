@@ -258,6 +258,7 @@ fn begin(attempt: &Attempt<'_>, job: &Job, eval_priority: u16, new_id: NewId<'_>
         modify_index: Default::default(),
         create_time: Default::default(),
         modify_time: Default::default(),
+        trace: attempt.eval.trace,
     }
 }
 

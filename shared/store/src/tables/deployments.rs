@@ -1,6 +1,7 @@
 //! The table `deployments`.
 
 use futures::TryStreamExt;
+use model::TraceContext;
 use model::change::Change;
 use model::deployment::Deployment;
 use sqlx::postgres::PgConnection;
@@ -37,18 +38,18 @@ async fn upsert(
 ) -> Result<(), Error> {
     sqlx::query!(
         "insert into deployments (id, namespace, job_id, job_create_index, job_version, status, status_description,
-            create_index, modify_index, create_time, modify_time, body)
+            create_index, modify_index, create_time, modify_time, trace_id, body)
         select id, namespace, job_id, job_create_index, job_version, status, status_description, create_index,
-            modify_index, moment(create_time), moment(modify_time), body
+            modify_index, moment(create_time), moment(modify_time), trace_id, body
         from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[],
-            $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bytea[])
+            $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[])
             as rows (id, namespace, job_id, job_create_index, job_version, status, status_description, create_index,
-            modify_index, create_time, modify_time, body)
+            modify_index, create_time, modify_time, trace_id, body)
         on conflict (id) do update set (namespace, job_id, job_create_index, job_version, status, status_description,
-            create_index, modify_index, create_time, modify_time, body)
+            create_index, modify_index, create_time, modify_time, trace_id, body)
             = (excluded.namespace, excluded.job_id, excluded.job_create_index, excluded.job_version, excluded.status,
             excluded.status_description, excluded.create_index, excluded.modify_index, excluded.create_time,
-            excluded.modify_time, excluded.body)",
+            excluded.modify_time, excluded.trace_id, excluded.body)",
         &column(deployments, |deployment| deployment.id.0),
         &column(deployments, |deployment| text(&deployment.job.job.namespace)) as &[&str],
         &column(deployments, |deployment| text(&deployment.job.job.id)) as &[&str],
@@ -60,6 +61,7 @@ async fn upsert(
         &column(deployments, |deployment| int(deployment.modify_index.0)),
         &column(deployments, |deployment| deployment.create_time.0),
         &column(deployments, |deployment| deployment.modify_time.0),
+        &column(deployments, |deployment| deployment.trace.map(TraceContext::trace_id_text)) as &[Option<String>],
         bodies,
     )
     .execute(transaction)

@@ -1,6 +1,7 @@
 //! The table `evals`.
 
 use futures::TryStreamExt;
+use model::TraceContext;
 use model::change::Change;
 use model::eval::Evaluation;
 use sqlx::postgres::PgConnection;
@@ -39,21 +40,22 @@ async fn upsert(
 ) -> Result<(), Error> {
     sqlx::query!(
         "insert into evals (id, namespace, job_id, type, priority, triggered_by, status, status_description, node_id,
-            deployment_id, wait_until, create_index, modify_index, create_time, modify_time, body)
+            deployment_id, wait_until, create_index, modify_index, create_time, modify_time, trace_id, body)
         select id, namespace, job_id, type, priority, triggered_by, status, status_description, node_id,
             deployment_id, moment(wait_until), create_index, modify_index, moment(create_time), moment(modify_time),
-            body
+            trace_id, body
         from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
             $9::uuid[], $10::uuid[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-            $16::bytea[])
+            $16::text[], $17::bytea[])
             as rows (id, namespace, job_id, type, priority, triggered_by, status, status_description, node_id,
-            deployment_id, wait_until, create_index, modify_index, create_time, modify_time, body)
+            deployment_id, wait_until, create_index, modify_index, create_time, modify_time, trace_id, body)
         on conflict (id) do update set (namespace, job_id, type, priority, triggered_by, status, status_description,
-            node_id, deployment_id, wait_until, create_index, modify_index, create_time, modify_time, body)
+            node_id, deployment_id, wait_until, create_index, modify_index, create_time, modify_time, trace_id,
+            body)
             = (excluded.namespace, excluded.job_id, excluded.type, excluded.priority, excluded.triggered_by,
             excluded.status, excluded.status_description, excluded.node_id, excluded.deployment_id,
             excluded.wait_until, excluded.create_index, excluded.modify_index, excluded.create_time,
-            excluded.modify_time, excluded.body)",
+            excluded.modify_time, excluded.trace_id, excluded.body)",
         &column(evals, |eval| eval.id.0),
         &column(evals, |eval| text(&eval.job.namespace)) as &[&str],
         &column(evals, |eval| text(&eval.job.id)) as &[&str],
@@ -69,6 +71,7 @@ async fn upsert(
         &column(evals, |eval| int(eval.modify_index.0)),
         &column(evals, |eval| eval.create_time.0),
         &column(evals, |eval| eval.modify_time.0),
+        &column(evals, |eval| eval.trace.map(TraceContext::trace_id_text)) as &[Option<String>],
         bodies,
     )
     .execute(transaction)

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
+use model::TraceContext;
 use model::alloc::AllocCommon;
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgConnection;
@@ -75,9 +76,9 @@ async fn insert(
 ) -> Result<(), Error> {
     sqlx::query!(
         "insert into alloc_shares (id, namespace, job_id, job_create_index, job_version, task_group, eval_id,
-            deployment_id, body, allocs)
+            deployment_id, trace_id, body, allocs)
         select * from unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::uuid[],
-            $8::uuid[], $9::bytea[], $10::bigint[])
+            $8::uuid[], $9::text[], $10::bytea[], $11::bigint[])
         on conflict (id) do update set allocs = alloc_shares.allocs + excluded.allocs",
         &column(shares, |share| share.id),
         &column(shares, |share| text(&share.common.job.job.namespace)) as &[&str],
@@ -87,6 +88,7 @@ async fn insert(
         &column(shares, |share| text(&share.common.task_group)) as &[&str],
         &column(shares, |share| share.common.eval_id.0),
         &column(shares, |share| share.common.deployment_id.map(|id| id.0)) as &[Option<Uuid>],
+        &column(shares, |share| share.common.trace.map(TraceContext::trace_id_text)) as &[Option<String>],
         bodies,
         &column(shares, |share| int(share.allocs)),
     )

@@ -198,6 +198,7 @@ fn deployment(number: u64, job: JobVersionKey, index: u64) -> Change {
         modify_index: Index(index),
         create_time: at(index),
         modify_time: at(index),
+        trace: None,
     }))
 }
 

@@ -83,6 +83,7 @@ impl Scene {
             kill: self.kill.subscribe(),
             news,
             orders: ordered,
+            trace: None,
         };
         tokio::spawn(runner.run(known))
     }

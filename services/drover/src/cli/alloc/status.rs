@@ -113,6 +113,9 @@ fn head(page: &mut Page, alloc: &Allocation, now: i64, verbose: bool) {
             pairs.push((key, format::id(Some(id), verbose)));
         }
     }
+    if let Some(trace) = &alloc.trace_id {
+        pairs.push(("Trace ID", trace.clone()));
+    }
     page.block(&pairs);
 }
 

@@ -50,13 +50,17 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 fn show(page: &mut Page, deployment: &Deployment, verbose: bool) {
-    page.block(&[
+    let mut pairs = vec![
         ("ID", format::id(deployment.id.as_ref(), verbose)),
         ("Job ID", format::text(deployment.job_id.as_ref())),
         ("Job Version", deployment.job_version.unwrap_or_default().to_string()),
         ("Status", format::text(deployment.status.as_ref())),
         ("Description", format::text(deployment.status_description.as_ref())),
-    ]);
+    ];
+    if let Some(trace) = &deployment.trace_id {
+        pairs.push(("Trace ID", trace.clone()));
+    }
+    page.block(&pairs);
     page.title("Deployed");
     groups(page, deployment);
 }

@@ -81,6 +81,9 @@ fn page(eval: &Evaluation, allocs: &[AllocListStub], now: i64, verbose: bool) ->
             pairs.push((key, format::id(Some(id), verbose)));
         }
     }
+    if let Some(trace) = &eval.trace_id {
+        pairs.push(("Trace ID", trace.clone()));
+    }
     page.block(&pairs);
     if has_failures(eval) {
         page.title("Failed Placements");
@@ -120,6 +123,7 @@ mod tests {
             modify_time: Some(4_000_000_000),
             blocked_eval: Some("b0000000-0000".to_owned()),
             failed_tg_allocs: Some([("web".to_owned(), metric)].into()),
+            trace_id: Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
             ..Evaluation::default()
         };
         let mut page = page(&eval, &[], 5_000_000_000, false);
@@ -137,6 +141,7 @@ mod tests {
         Priority           = 50
         Placement Failures = true
         Blocked Eval       = b0000000
+        Trace ID           = 0af7651916cd43dd8448eb211c80319c
 
         Failed Placements
         Task Group "web" (failed to place 5):

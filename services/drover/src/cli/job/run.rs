@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use api_types::{JobRegisterRequest, JobRegisterResponse};
+use api_types::{Evaluation, JobRegisterRequest, JobRegisterResponse};
 
 use super::file::{JobFile, Loaded};
 use crate::cli::client::Error;
@@ -90,6 +90,12 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     if args.detach {
         session.output.line("Job registration successful");
         session.output.line(&format!("Evaluation ID: {eval}"));
+        if args.verbose {
+            let eval: Evaluation = session.client.get(&format!("/v1/evaluation/{eval}"), &[]).await?;
+            if let Some(trace) = eval.trace_id {
+                session.output.line(&format!("Trace ID = {trace}"));
+            }
+        }
         return Ok(ExitCode::SUCCESS);
     }
     session.follow(&eval, Until::Running, args.verbose).await

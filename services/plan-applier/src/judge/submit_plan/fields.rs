@@ -2,13 +2,14 @@
 //! the plan (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::alloc::{AllocState, ClientStatus, DesiredStatus, RescheduleOutcome};
+use model::alloc::{AllocCommon, AllocState, ClientStatus, DesiredStatus, RescheduleOutcome};
 use model::change::{AllocsChanged, Change};
 use model::columns::AllocIds;
 use model::deployment::{Deployment, DeploymentGroup, DeploymentUpdate};
 use model::plan::{Placement, Placements, Plan, Stops, Update, Updates};
-use model::{AllocId, EvalId, JobKey, Text, Timestamp};
+use model::{AllocId, EvalId, JobKey, Text, Timestamp, TraceContext};
 use state::{AllocRef, State};
 use wire::Refusal;
 
@@ -89,7 +90,8 @@ impl Taken {
         }
         self.deployment_updates.iter().try_for_each(|update| work.set_deployment_status(update))?;
         self.changes.into_iter().try_for_each(|change| work.change_allocs(change))?;
-        self.placements.into_iter().try_for_each(|placements| work.place(placements))?;
+        let trace = work.trace();
+        self.placements.into_iter().try_for_each(|placements| work.place(traced(placements, trace)))?;
         Ok(self.victims)
     }
 
@@ -204,6 +206,13 @@ fn in_sight(state: &State, updates: &[Updates], verified: &Verified) -> BTreeSet
     allocs.filter(|alloc| !verified.takes_slot(alloc.node_slot())).map(|alloc| alloc.id()).collect()
 }
 
+/// Placements whose nodes' work on them follows from the plan's command in its trace.
+fn traced(placements: Placements, trace: Option<TraceContext>) -> Placements {
+    let Some(trace) = trace else { return placements };
+    let common = AllocCommon { trace: Some(trace), ..AllocCommon::clone(&placements.common) };
+    Placements { common: Arc::new(common), ..placements }
+}
+
 /// The rows whose nodes can take them, and that do not take the place of any of `stay`.
 fn accepted(placements: Placements, takes: impl Fn(u32) -> bool, stay: &BTreeSet<AllocId>) -> Placements {
     let places = 0..u32::try_from(placements.nodes.len()).expect("a command names fewer than 2³² nodes");
@@ -248,6 +257,7 @@ fn merged(work: &Work<'_>, planned: Deployment) -> Option<Deployment> {
             create_time: modify_time,
             modify_index,
             modify_time,
+            trace: work.trace().or(planned.trace),
             ..planned
         });
     };

@@ -54,6 +54,7 @@ impl Rolling {
             modify_index: Index::ZERO,
             create_time: Timestamp::UNSET,
             modify_time: Timestamp::UNSET,
+            trace: None,
         }));
         scene.submit(plan);
         Self { scene, node, job, allocs }

@@ -320,6 +320,7 @@ fn deployment(scene: &Scene, plan: &Plan) -> Deployment {
         modify_index: Index::ZERO,
         create_time: scene.now,
         modify_time: scene.now,
+        trace: None,
     }
 }
 

@@ -196,6 +196,7 @@ fn deployment(plan: &Plan) -> Deployment {
         modify_index: Index::ZERO,
         create_time: model::Timestamp::UNSET,
         modify_time: model::Timestamp::UNSET,
+        trace: None,
     }
 }
 
@@ -222,7 +223,12 @@ fn a_deployment_counts_what_was_placed_for_it() {
     let group = &stored.groups["app"];
     assert_eq!((group.placed_allocs, &group.placed_canaries), (2, &canaries));
     assert_eq!(group.require_progress_by, scene.now + Nanos::from_mins(10));
-    assert!(scene.alloc(canaries[0]).health.unwrap().canary);
+    let alloc = scene.alloc(canaries[0]);
+    assert!(alloc.health.unwrap().canary);
+    assert!(
+        stored.trace.is_some() && alloc.common.trace == stored.trace,
+        "both follow from the plan's command"
+    );
 }
 
 #[test]

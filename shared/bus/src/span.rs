@@ -1,0 +1,102 @@
+//! Spans of messages, named and attributed by OpenTelemetry's conventions for messaging systems.
+//!
+//! Only messages that are sent within a span have one: heartbeats, long polls and the feed make no traces.
+
+use model::RequestId;
+use telemetry::attribute;
+use tracing::Span;
+use tracing::field::Empty;
+use wire::command::{Command, Done};
+use wire::{Refusal, Subject};
+
+use crate::call::RequestError;
+use crate::command::CommandError;
+
+const NATS: &str = "nats";
+
+/// The span of a request, from sending it to its response. Disabled outside of any trace.
+pub(crate) fn send(subject: Subject, id: RequestId) -> Span {
+    if telemetry::current_trace().is_none() {
+        return Span::none();
+    }
+    let subject = &*subject.to_string();
+    let template = Subject::template(subject);
+    tracing::info_span!(
+        "send",
+        otel.name = %format_args!("send {template}"),
+        otel.kind = "producer",
+        { attribute::MESSAGING_SYSTEM } = NATS,
+        { attribute::MESSAGING_OPERATION_NAME } = "send",
+        { attribute::MESSAGING_OPERATION_TYPE } = "send",
+        { attribute::MESSAGING_DESTINATION_NAME } = subject,
+        { attribute::MESSAGING_DESTINATION_TEMPLATE } = (template != subject).then_some(&*template),
+        { attribute::MESSAGING_MESSAGE_CONVERSATION_ID } = %id,
+        { attribute::MESSAGING_MESSAGE_BODY_SIZE } = Empty,
+        { attribute::COMMAND } = Empty,
+        { attribute::INDEX } = Empty,
+    )
+}
+
+/// The span of the work on a message.
+pub(crate) fn process(subject: &str, id: RequestId, bytes: usize) -> Span {
+    let template = Subject::template(subject);
+    tracing::info_span!(
+        "process",
+        otel.name = %format_args!("process {template}"),
+        otel.kind = "consumer",
+        { attribute::MESSAGING_SYSTEM } = NATS,
+        { attribute::MESSAGING_OPERATION_NAME } = "process",
+        { attribute::MESSAGING_OPERATION_TYPE } = "process",
+        { attribute::MESSAGING_DESTINATION_NAME } = subject,
+        { attribute::MESSAGING_DESTINATION_TEMPLATE } = (template != subject).then_some(&*template),
+        { attribute::MESSAGING_MESSAGE_CONVERSATION_ID } = %id,
+        { attribute::MESSAGING_MESSAGE_BODY_SIZE } = bytes.cast_signed() as i64,
+        { attribute::COMMAND } = Empty,
+        { attribute::INDEX } = Empty,
+    )
+}
+
+/// Notes what a request carries.
+pub(crate) fn body(span: &Span, bytes: usize) {
+    span.record(attribute::MESSAGING_MESSAGE_BODY_SIZE, bytes.cast_signed() as i64);
+}
+
+/// Notes which command a request carries.
+pub(crate) fn command(span: &Span, command: &Command) {
+    span.record(attribute::COMMAND, command.name());
+}
+
+/// Notes what became of a command.
+pub(crate) fn commanded(span: &Span, outcome: &Result<Done, CommandError>) {
+    match outcome {
+        Ok(done) => drop(span.record(attribute::INDEX, done.index.0.cast_signed())),
+        Err(CommandError::Refused(refusal)) => refused(span, refusal),
+        Err(error) => {
+            let kind = match error {
+                CommandError::Refused(_) | CommandError::Unavailable { .. } => "unavailable",
+                CommandError::Unreadable(_) => "unreadable",
+                CommandError::TooLarge { .. } => "too_large",
+            };
+            telemetry::traces::fail(span, kind, &telemetry::chain(error));
+        }
+    }
+}
+
+/// Notes what became of a request.
+pub(crate) fn answered<A>(span: &Span, outcome: &Result<A, RequestError>) {
+    let Err(error) = outcome else { return };
+    let kind = match error {
+        RequestError::Refused(refusal) => return refused(span, refusal),
+        RequestError::NoResponders => "no_responders",
+        RequestError::TimedOut => "timeout",
+        RequestError::Disconnected => "disconnected",
+        RequestError::Unreadable(_) => "unreadable",
+        RequestError::TooLarge { .. } => "too_large",
+    };
+    telemetry::traces::fail(span, kind, &telemetry::chain(error));
+}
+
+/// Notes that a request was refused.
+pub(crate) fn refused(span: &Span, refusal: &Refusal) {
+    telemetry::traces::fail(span, refusal.kind.as_str(), &refusal.message);
+}

@@ -23,6 +23,7 @@ use nix::unistd::Pid;
 use private_servers::{Nats, Postgres};
 use serde_json::Value;
 use store::Database;
+use store::roles::{Passwords, Role, script};
 use tempfile::TempDir;
 
 use self::api::{Api, array, text};
@@ -89,6 +90,7 @@ impl Cluster {
             processes: BTreeMap::new(),
             dir: tempfile::tempdir().expect("there is room for temporary files"),
         };
+        cluster.make_roles().await;
         names.iter().for_each(|name| cluster.spawn(name));
         let agents = names.iter().filter(|name| service_of(name) == AGENT).count();
         if names.iter().any(|name| service_of(name) == "api") {
@@ -101,6 +103,30 @@ impl Cluster {
                 .await;
         }
         cluster
+    }
+
+    /// Makes the database's roles, and a file with a password for each.
+    async fn make_roles(&self) {
+        let passwords = Passwords::random();
+        let made = self.postgres.run_script(script("postgres", &passwords)).await;
+        made.expect("the roles can be made");
+        for role in Role::ALL {
+            let password = passwords.of(role).expect("every role is given one");
+            std::fs::write(self.password_file(role), password).expect("there is room for a file");
+        }
+    }
+
+    fn password_file(&self, role: Role) -> PathBuf {
+        self.path(&format!("{}.password", role.name()))
+    }
+
+    /// What a process finds in its environment that is to use the database with the rights of a role.
+    pub fn login(&self, role: Role) -> [(&'static str, String); 2] {
+        let file = self.password_file(role);
+        [
+            ("DROVER_DATABASE_URL", self.postgres.url_as(role.name())),
+            ("DROVER_DATABASE_PASSWORD_FILE", file.display().to_string()),
+        ]
     }
 
     /// Starts a process, or starts it again. Its name is a sub-command, with `@` and more where there are several.
@@ -119,7 +145,10 @@ impl Cluster {
         let service = service_of(name);
         let mut command = Command::new(&self.binary);
         command.arg(service).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
-        command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
+        command.env("DROVER_NATS_URL", self.nats.url());
+        if let Some(role) = Role::of_service(service) {
+            command.envs(self.login(role));
+        }
         match service {
             "api" if name == service => drop(command.args(["--http-addr", self.api.host()])),
             "api" => {
@@ -233,7 +262,7 @@ impl Cluster {
         self.path(&format!("{name}.log"))
     }
 
-    /// The database as services read it.
+    /// The database as its administrator reads it.
     ///
     /// # Panics
     /// If it cannot be read.

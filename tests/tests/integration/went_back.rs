@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use reqwest::Method;
+use store::roles::Role;
 use tests::harness::{Cluster, jobs};
 
 use crate::BINARY;
@@ -56,7 +57,7 @@ async fn a_database_that_went_back_is_written_to_once_it_is_accepted() {
 
     let accept = Command::new(BINARY)
         .args(["operator", "accept-database", "-yes"])
-        .env("DROVER_DATABASE_URL", cluster.postgres.url())
+        .envs(cluster.login(Role::PlanApplier))
         .output()
         .expect("the program runs");
     assert!(accept.status.success(), "{}", String::from_utf8_lossy(&accept.stderr));

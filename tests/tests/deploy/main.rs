@@ -18,10 +18,12 @@ use objects::{Object, at, elements, text};
 const BINARY: &str = env!("CARGO_BIN_EXE_drover-under-test");
 
 /// Variables that others than Drover's own settings read: OpenTelemetry's, and those that stand in another's value.
-const OTHER_VARIABLES: [&str; 6] = [
+const OTHER_VARIABLES: [&str; 8] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_METRICS_EXPORTER",
     "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
     "POD_NAME",
     "POD_NAMESPACE",
     "POD_NODE_NAME",

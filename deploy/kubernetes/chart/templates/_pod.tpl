@@ -44,6 +44,14 @@ nodeAffinity:
 - name: OTEL_METRICS_EXPORTER
   value: none
 {{- end }}
+{{- with $.ctx.Values.otlp.tracesSampler }}
+- name: OTEL_TRACES_SAMPLER
+  value: {{ . }}
+{{- end }}
+{{- with $.ctx.Values.otlp.tracesSamplerArg }}
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end -}}
 

@@ -52,9 +52,9 @@ spec:
     matchLabels:
       {{- include "drover.selectorLabels" . | nindent 6 }}
   # One pod more, and never one less. Where one pod works and the others stand by, the new pod joins as a standby before an
-  # old one ends. Which of the old ones ends first is Kubernetes' choice, so the lease changes hands once or twice. The one
-  # that works gives it up in order, and a standby takes it within a second; commands that come meanwhile are sent again by
-  # their senders, with the same request id, and take effect once.
+  # old one ends. Which of the old ones ends first is Kubernetes' choice, so the lease changes hands once or twice. A
+  # standby takes it within a second after nobody listens in the holder's place; commands that come meanwhile are sent again
+  # by their senders, with the same request id, and take effect once.
   strategy:
     type: RollingUpdate
     rollingUpdate: {maxSurge: 1, maxUnavailable: 0}

@@ -199,7 +199,7 @@ pub(super) fn monitors_find_what_they_read(objects: &[Object]) -> Vec<String> {
             faults.extend(unknown_keys(
                 &monitor.title(),
                 endpoint,
-                &["port", "path", "interval", "params", "honorLabels"],
+                &["port", "path", "interval", "params", "honorLabels", "metricRelabelings"],
             ));
             for service in &services {
                 let name = service.at("/metadata/name");

@@ -4,6 +4,7 @@
 mod chart;
 mod objects;
 mod rules;
+#[allow(clippy::wildcard_enum_match_arm, reason = "a place in a document takes some events and no other")]
 mod yaml;
 
 use std::collections::BTreeSet;
@@ -342,7 +343,9 @@ fn change(value: &mut Value, pointer: &str, to: &Value) {
         Value::Object(members) if to.is_null() => drop(members.remove(&name)),
         Value::Object(members) => drop(members.insert(name, to.clone())),
         Value::Array(list) => list[name.parse::<usize>().expect("an index")] = to.clone(),
-        other => panic!("{other} has no members"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            panic!("what is at {pointer} is in no map or list")
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod envelope;
 pub mod feed;
 pub mod files;
 pub mod inbox;
+pub mod metrics;
 pub mod node;
 pub mod permissions;
 pub mod refusal;

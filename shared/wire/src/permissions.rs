@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use model::NodeId;
 use model::cluster::Singleton;
+use model::{NodeId, ProcessId};
 
 use crate::inbox::Inbox;
 use crate::role::Role;
@@ -94,10 +94,24 @@ table! {
     AgentFiles(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
     AgentStats(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
+    ProcessMetrics(from in PUBLISHING_METRICS.map(|role| (role, ANY_PROCESS))) => told(&[from.0], &[Role::Api]);
 }
+
+/// The roles whose processes publish their metrics.
+const PUBLISHING_METRICS: [Role; 7] = [
+    Role::Api,
+    Role::EvalBroker,
+    Role::Scheduler,
+    Role::PlanApplier,
+    Role::NodeTracker,
+    Role::DeploymentWatcher,
+    Role::Servers,
+];
 
 /// Stands for a node until its place in a subject is filled with an id, a wildcard or a template.
 const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
+/// Stands for a process until its place in a subject is filled with a wildcard. It reads like [`ANY_NODE`].
+const ANY_PROCESS: ProcessId = ProcessId::from_bytes([0; 16]);
 /// One token, whatever it is.
 const WILDCARD: &str = "*";
 /// Everything.
@@ -197,7 +211,10 @@ mod tests {
     #[test]
     fn a_scheduler_asks_the_broker_and_sends_commands() {
         let Permissions { publish, subscribe } = of(Role::Scheduler);
-        assert_eq!(publish, set(["applier.command", "broker.dequeue", "broker.hand-out"]));
+        assert_eq!(
+            publish,
+            set(["applier.command", "broker.dequeue", "broker.hand-out", "metrics.scheduler.*"])
+        );
         assert_eq!(subscribe, set(["feed.changes", "feed.head", "inbox.scheduler.>"]));
     }
 
@@ -274,5 +291,11 @@ mod tests {
             Subject::EVERY_NODE_REPORT,
         ];
         assert!(served.iter().all(|subject| tracker.contains(*subject)));
+        let api = of(Role::Api).subscribe;
+        for role in PUBLISHING_METRICS {
+            assert!(api.contains(&Subject::every_metrics_of(role)), "{role}");
+            assert!(of(role).publish.contains(&Subject::every_metrics_of(role)), "{role}");
+        }
+        assert!(!of(Role::Scheduler).subscribe.contains(&Subject::every_metrics_of(Role::Scheduler)));
     }
 }

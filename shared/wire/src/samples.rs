@@ -36,6 +36,7 @@ use crate::files::{
     self, FileChunk, FileInfo, FileList, ListFiles, LogChunk, LogCursor, LogPosition, LogStream, Origin,
     ReadFile, ReadLogs, StatFile,
 };
+use crate::metrics::{self, Counters, Distributions, Gauges, ProcessMetrics};
 use crate::node::{
     self, AllocReport, AskAllocs, AskWork, Heartbeat, News, NodeAnswer, Register, Report, Reported, Wake,
     Work, WorkAlloc, WorkAllocs, WorkCommon, WorkIndex,
@@ -551,6 +552,27 @@ fn every_message_comes_back_as_it_went_out() {
                 processes: vec![(4_711, USAGE)],
             }],
         }),
+        returns(ProcessMetrics {
+            process: PROCESS,
+            service: "eval-broker".into(),
+            at: NOW,
+            sequence: 3,
+            is_last: true,
+            active: vec![("eval-broker".into(), EPOCH)],
+            left_out: 1,
+            names: vec!["nomad.raft.apply".into(), "drover.active".into(), "nomad.plan.evaluate".into()],
+            counters: Counters { names: vec![0], labels: vec![vec![]], values: vec![7] },
+            gauges: Gauges { names: vec![1], labels: vec![vec!["eval-broker".into()]], values: vec![1.0] },
+            distributions: Distributions {
+                names: vec![2],
+                labels: vec![vec![]],
+                buckets: vec![vec![1, 0, 2]],
+                sums: vec![3.5],
+                squares: vec![4.5],
+                mins: vec![f64::INFINITY],
+                maxs: vec![2.0],
+            },
+        }),
         returns(AskHostFacts {}),
         returns(HostFacts {
             os: "debian 13".into(),
@@ -570,6 +592,7 @@ fn every_message_comes_back_as_it_went_out() {
         command::KINDS,
         feed::KINDS,
         files::KINDS,
+        metrics::KINDS,
         node::KINDS,
         refusal::KINDS,
         stats::KINDS,

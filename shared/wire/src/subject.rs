@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use model::NodeId;
 use model::cluster::Singleton;
+use model::{NodeId, ProcessId};
+
+use crate::role::Role;
 
 /// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
 /// same request id, and whoever follows the feed repairs gaps from the log.
@@ -75,6 +77,10 @@ pub enum Subject {
     /// lost is asked for again.
     #[display("agent.{_0}.stats")]
     AgentStats(NodeId),
+    /// What a process of a service has recorded of its metrics ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), every few
+    /// seconds. Sums in it are counted from the process's start, so a lost or repeated one does no harm.
+    #[display("metrics.{}.{}", _0.0, _0.1)]
+    ProcessMetrics((Role, ProcessId)),
 }
 
 impl Subject {
@@ -113,7 +119,8 @@ impl Subject {
             | Self::NodeRegister(_)
             | Self::NodeHeartbeat(_)
             | Self::NodeWork(_)
-            | Self::NodeReport(_) => None,
+            | Self::NodeReport(_)
+            | Self::ProcessMetrics(_) => None,
         }
     }
 
@@ -130,6 +137,17 @@ impl Subject {
     pub fn node_of(subject: &str) -> Option<NodeId> {
         let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
         id.parse().ok()
+    }
+
+    /// Metrics of all processes of a role, for subscribing.
+    pub fn every_metrics_of(role: Role) -> String {
+        format!("metrics.{role}.*")
+    }
+
+    /// The role and the id of the process that published metrics, by the subject they came on.
+    pub fn publisher_of(subject: &str) -> Option<(Role, ProcessId)> {
+        let (role, id) = subject.strip_prefix("metrics.")?.split_once('.')?;
+        Some((role.parse().ok()?, id.parse().ok()?))
     }
 
     /// The agent that a message is for, by the subject it came on; `None` where that is not one that agents listen on.
@@ -169,6 +187,18 @@ mod tests {
             assert_eq!(Subject::template(&subject.to_string()), wildcard.replace('*', "{node}"));
         }
         assert_eq!(Subject::template(&Subject::Command.to_string()), "applier.command");
+    }
+
+    #[test]
+    fn the_publisher_of_metrics_is_read_from_its_subject() {
+        let process = ProcessId::from_bytes([8; 16]);
+        let subject = Subject::ProcessMetrics((Role::EvalBroker, process)).to_string();
+        assert_eq!(Subject::publisher_of(&subject), Some((Role::EvalBroker, process)));
+        assert_eq!(Subject::every_metrics_of(Role::EvalBroker), subject.replace(&process.to_string(), "*"));
+        let nobody = format!("metrics.nobody.{process}");
+        for broken in ["metrics", "metrics.api", "metrics.api.7", "metrics..", "node.api.7", &nobody] {
+            assert_eq!(Subject::publisher_of(broken), None, "{broken}");
+        }
     }
 
     #[test]

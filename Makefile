@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos drill bench profile conformance toolchain servers engine
+.PHONY: help demo test manifests chaos drill bench profile conformance toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -16,7 +16,7 @@ demo: toolchain servers ## Starts a whole cluster and runs a job on it
 	cargo build --release $(LOCKED) --package drover
 	@.ci/demo
 
-test: toolchain servers engine ## Checks format and lints, and runs every test
+test: toolchain servers engine promtool ## Checks format and lints, and runs every test
 	cargo fmt --all --check
 	@.ci/kubernetes
 	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
@@ -57,3 +57,6 @@ servers:
 
 engine:
 	@.ci/engine
+
+promtool:
+	@.ci/promtool

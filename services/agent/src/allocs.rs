@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::alloc::TaskState;
 use model::{AllocId, Nanos};
 use serde::de::DeserializeOwned;
-use telemetry::metrics::{Gauge, gauge};
+use telemetry::metrics::catalogue::AGENT_ALLOCS;
 use telemetry::{chain, clock};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -40,8 +40,6 @@ const GC_EVERY: Duration = Duration::from_secs(60);
 const CONTACT_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 /// Without any contact since the agent started, allocations stop only after this time.
 const NO_CONTACT_GRACE: Duration = Duration::from_secs(50);
-
-static ALLOCS: Gauge = gauge("drover.agent.allocs");
 
 /// What the allocations are asked.
 #[derive(Debug)]
@@ -247,7 +245,7 @@ impl Allocs {
         if any_added {
             self.collect().await;
         }
-        ALLOCS.set(self.held.len() as f64);
+        AGENT_ALLOCS.set(self.held.len() as f64);
     }
 
     async fn update(&mut self, spec: AllocSpec) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bus::{Bus, RequestError};
 use model::{AllocId, Index};
-use telemetry::metrics::{Counter, counter};
+use telemetry::metrics::catalogue::AGENT_REPORTS_FAILED;
 use telemetry::{attribute, chain, clock, traces};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -32,8 +32,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
 /// The same where nobody was there to answer: servers take over from one another within a second (departs from ).
 const UNANSWERED_RETRY: Duration = Duration::from_secs(1);
-
-static FAILED: Counter = counter("drover.agent.reports_failed");
 
 type Sending = Pin<Box<dyn Future<Output = (Report, Result<Reported, RequestError>)> + Send>>;
 
@@ -192,7 +190,7 @@ impl Reporter {
             }
             Err(error) => error,
         };
-        FAILED.add(1);
+        AGENT_REPORTS_FAILED.add(1);
         // What is to be told is found anew, in its newest state. All of it is asked for again if need be.
         self.queue.clear();
         let base = match error {

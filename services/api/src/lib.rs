@@ -10,6 +10,7 @@ mod events;
 mod files;
 mod filter;
 mod frame;
+mod metrics;
 mod regexp;
 mod routes;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::web::{self, Data};
@@ -29,12 +31,14 @@ use bus::{Bus, CommandError, Contact};
 use model::job::JobType;
 use model::{NodeId, ProcessId};
 use state::Replica;
+use telemetry::metrics::catalogue::{AGENT_HTTP_CONNECTIONS, API_CONNECTIONS};
 use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
 use self::events::Recent;
 use self::frame::{Error, Heads, Kept, NO_LEADER, Spans, heads};
+use self::metrics::Metrics;
 pub use self::settings::Args;
 use self::settings::Limits;
 
@@ -114,6 +118,8 @@ impl Server {
         let asking = tokio::spawn(answer_heads);
         let recent = Arc::<Recent>::default();
         let keeping_up = tokio::spawn(Arc::clone(&recent).keep_up(Arc::clone(&replica)));
+        let metrics = Arc::<Metrics>::default();
+        let gathering = tokio::spawn(Arc::clone(&metrics).gather(bus.clone()));
         let workers = args.http_workers;
         let api = Data::new(Api {
             limits,
@@ -121,6 +127,7 @@ impl Server {
             heads,
             kept: Arc::default(),
             recent,
+            metrics,
             spans: Spans::default(),
             bus,
             replica,
@@ -134,6 +141,7 @@ impl Server {
         let app = move || App::new().app_data(Data::clone(&api)).default_service(web::to(routes::serve));
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
+            .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))
             // A client that has gone is noticed while its query waits, or its log is followed.
             .h1_allow_half_closed(false)
             .shutdown_timeout(SHUTDOWN_SECS)
@@ -153,6 +161,7 @@ impl Server {
         let (served, ()) = tokio::join!(server, stopping);
         asking.abort();
         keeping_up.abort();
+        gathering.abort();
         served.context("the HTTP server broke down")
     }
 }
@@ -172,6 +181,30 @@ pub async fn run(
     Server::bind(args)?.run(bus, replica, contact, process, stop).await
 }
 
+/// Connections that are open, of all APIs in this process.
+static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// An open connection, which is counted while this lives.
+struct Connection;
+
+impl Connection {
+    fn opened() -> Self {
+        show(CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1);
+        Self
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        show(CONNECTIONS.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+}
+
+fn show(connections: usize) {
+    API_CONNECTIONS.set(connections as f64);
+    AGENT_HTTP_CONNECTIONS.set(connections as f64);
+}
+
 /// What every request is served with; shared by all threads that serve.
 #[derive(Debug)]
 struct Api {
@@ -184,6 +217,7 @@ struct Api {
     heads: Heads,
     kept: Arc<Kept>,
     recent: Arc<Recent>,
+    metrics: Arc<Metrics>,
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,

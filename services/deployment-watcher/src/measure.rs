@@ -1,15 +1,11 @@
-//! What the watcher counts.
+//! What the watcher records of its work.
 
-use telemetry::metrics::{Counter, Gauge, counter, gauge};
+use telemetry::metrics::catalogue::{WATCHER_FOUND, WATCHER_NOT_WRITTEN, WATCHER_WATCHED};
 use wire::command::DeploymentStep;
-
-static WATCHED: Gauge = gauge("drover.watcher.deployments.watched");
-static FOUND: Counter = counter("drover.watcher.found");
-static NOT_WRITTEN: Counter = counter("drover.watcher.not_written");
 
 /// So many deployments are to be looked at, now or later.
 pub(crate) fn watched(count: usize) {
-    WATCHED.set(count as f64);
+    WATCHER_WATCHED.set(count as f64);
 }
 
 /// Something is to be written of a deployment.
@@ -20,10 +16,10 @@ pub(crate) fn found(step: &DeploymentStep) {
         DeploymentStep::FailUnhealthy { .. } => "fail-unhealthy",
         DeploymentStep::FailLate { .. } => "fail-late",
     };
-    FOUND.add_with(1, &[("step", step)]);
+    WATCHER_FOUND.add_with(1, &[step]);
 }
 
 /// A command failed, or what became of it is not known.
 pub(crate) fn not_written() {
-    NOT_WRITTEN.add(1);
+    WATCHER_NOT_WRITTEN.add(1);
 }

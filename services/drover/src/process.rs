@@ -76,14 +76,21 @@ impl Process {
         }
     }
 
-    /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`].
+    /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`]. From here on, the process
+    /// publishes its metrics.
     pub(crate) async fn connect(
-        &self,
+        &mut self,
         args: &bus::Args,
-        name: &str,
+        name: &'static str,
         scope: Scope,
     ) -> anyhow::Result<Cluster> {
         let bus = Bus::connect(args, name).await.context("cannot connect to NATS")?;
+        let role: wire::Role = name.parse().context("a process of services is named like its role")?;
+        let publish = bus::metrics::publish(bus.clone(), role, self.id, self.stop.clone());
+        self.start("metrics", async {
+            publish.await;
+            Ok(())
+        });
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), scope)));
         self.health.set_servers(self.id, &bus, &replica);
         Ok(Cluster { bus, replica })

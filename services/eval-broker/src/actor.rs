@@ -15,12 +15,12 @@ use wire::broker::{Delivery, HandOut, HandOutAction};
 use wire::command::{Command, UpdateEvals};
 
 use crate::broker::Broker;
-use crate::metrics::Metrics;
+use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};
 
-/// How often what is counted is published.
-const METRICS_EVERY: Duration = Duration::from_secs(5);
+/// How often it is recorded what waits.
+const METRICS_EVERY: Duration = Duration::from_secs(2);
 /// How long one command is repeated before what is to be written is gathered anew.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
 /// How many messages wait for the actor; those who send more wait themselves.
@@ -34,7 +34,6 @@ pub(crate) struct EvalBroker {
     bus: Bus,
     epoch: Epoch,
     writes: mpsc::Sender<UpdateEvals>,
-    metrics: Metrics,
     timer: Option<(Timestamp, SpawnHandle)>,
 }
 
@@ -111,8 +110,7 @@ impl EvalBroker {
         epoch: Epoch,
         writes: mpsc::Sender<UpdateEvals>,
     ) -> Self {
-        let (waiters, metrics) = (Waiters::default(), Metrics::default());
-        Self { broker, waiters, settings, bus, epoch, writes, metrics, timer: None }
+        Self { broker, waiters: Waiters::default(), settings, bus, epoch, writes, timer: None }
     }
 
     /// After anything has happened: gives workers what is ready, has written what is to be, and sees to the next moment
@@ -189,7 +187,9 @@ impl EvalBroker {
 
     fn time_passed(&mut self) {
         let now = clock::now();
-        for id in self.broker.handle_timeout(now) {
+        let expired = self.broker.handle_timeout(now);
+        metrics::expired(expired.len());
+        for id in expired {
             tracing::info!(eval.id = %id, "a worker was silent about its evaluation for too long");
         }
         for reply in self.waiters.handle_timeout(now) {
@@ -205,13 +205,13 @@ impl Actor for EvalBroker {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
         ctx.run_interval(METRICS_EVERY, |broker, _| {
-            broker.metrics.publish(broker.broker.queue(), broker.broker.blocked());
+            metrics::publish(broker.broker.queue(), broker.broker.blocked(), clock::now());
         });
         self.carry_on(ctx);
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.metrics.clear();
+        metrics::clear();
     }
 }
 
@@ -222,7 +222,7 @@ impl Handler<Moved> for EvalBroker {
         let now = clock::now();
         match followed {
             Followed::Reset(state) => self.broker = Broker::restore(self.settings, state, now),
-            Followed::Step(step) => self.broker.step(&step, now).iter().for_each(Metrics::finished),
+            Followed::Step(step) => self.broker.step(&step, now).iter().for_each(metrics::finished),
         }
         self.carry_on(ctx);
     }

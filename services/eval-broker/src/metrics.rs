@@ -1,92 +1,109 @@
-//! What is counted of evaluations, for people. Nothing is labelled by job: there may be any number.
+//! What is recorded of evaluations, for people.
 
-use std::collections::BTreeSet;
+use std::time::Duration;
 
-use model::Nanos;
 use model::eval::EvalTrigger;
 use model::job::JobType;
-use telemetry::metrics::{Gauge, Histogram, gauge, histogram};
+use model::{JobKey, Nanos, Timestamp};
+use telemetry::metrics::catalogue::{
+    BLOCKED_CPU, BLOCKED_ESCAPED, BLOCKED_JOB_CPU, BLOCKED_JOB_MEMORY, BLOCKED_MEMORY, BLOCKED_QUOTA,
+    BLOCKED_TOTAL, BROKER, BROKER_BATCH_READY, BROKER_BATCH_UNACKED, BROKER_BLOCKED, BROKER_CANCELABLE,
+    BROKER_EVAL_WAITING, BROKER_EXPIRED, BROKER_FAILED, BROKER_FAILED_READY, BROKER_PENDING, BROKER_PROCESS,
+    BROKER_READY, BROKER_RESPONSE, BROKER_SERVICE_READY, BROKER_SERVICE_UNACKED, BROKER_SYSBATCH_READY,
+    BROKER_SYSBATCH_UNACKED, BROKER_SYSTEM_READY, BROKER_SYSTEM_UNACKED, BROKER_UNACKED, BROKER_WAIT,
+    BROKER_WAITING, NOMAD_BROKER_CANCELABLE, NOMAD_BROKER_PENDING, NOMAD_BROKER_PROCESS, NOMAD_BROKER_READY,
+    NOMAD_BROKER_RESPONSE, NOMAD_BROKER_UNACKED, NOMAD_BROKER_WAIT, NOMAD_BROKER_WAITING,
+};
+use telemetry::metrics::{Gauge, SERIES_PER_METRIC_MAX, set_standby};
 
-use crate::blocked::{BlockedEvals, BlockedStats, WantedBy};
+use crate::blocked::{BlockedEvals, WantedBy};
 use crate::queue::{EvalQueue, Finished, QueueStats};
 
-static READY: Gauge = gauge("drover.broker.ready");
-static UNACKED: Gauge = gauge("drover.broker.unacked");
-static PENDING: Gauge = gauge("drover.broker.pending");
-static WAITING: Gauge = gauge("drover.broker.waiting");
-static FAILED: Gauge = gauge("drover.broker.failed");
-static CANCELABLE: Gauge = gauge("drover.broker.cancelable");
-static BLOCKED: Gauge = gauge("drover.blocked_evals.total_blocked");
-static ESCAPED: Gauge = gauge("drover.blocked_evals.total_escaped");
-static QUOTA_LIMITED: Gauge = gauge("drover.blocked_evals.total_quota_limit");
-static CPU: Gauge = gauge("drover.blocked_evals.cpu.mhz");
-static MEMORY: Gauge = gauge("drover.blocked_evals.memory.mb");
-static WAIT_TIME: Histogram = histogram("drover.broker.wait.seconds");
-static PROCESS_TIME: Histogram = histogram("drover.broker.process.seconds");
-static RESPONSE_TIME: Histogram = histogram("drover.broker.response.seconds");
-
-/// Publishes figures, and remembers which it has to take back.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    wanted: BTreeSet<WantedBy>,
-}
-
-impl Metrics {
-    pub(crate) fn publish(&mut self, queue: &EvalQueue, blocked: &BlockedEvals) {
-        publish(&queue.stats(), blocked.stats());
-        let gone = std::mem::take(&mut self.wanted);
-        for (by, cpu_mhz, memory_mb) in blocked.wanted().sums() {
-            publish_wanted(by, cpu_mhz, memory_mb);
-            self.wanted.insert(by.clone());
-        }
-        gone.difference(&self.wanted).for_each(|by| publish_wanted(by, 0, 0));
-    }
-
-    /// Nothing waits here any more: another process counts now.
-    pub(crate) fn clear(&mut self) {
-        publish(&QueueStats::default(), BlockedStats::default());
-        std::mem::take(&mut self.wanted).iter().for_each(|by| publish_wanted(by, 0, 0));
-    }
-
-    pub(crate) fn finished(finished: &Finished) {
-        let trigger = &finished.eval.trigger;
-        // Any word may come as a trigger; a label for each there must not be.
-        let trigger = if matches!(trigger, EvalTrigger::Other(_)) { "other" } else { trigger.as_str() };
-        let labels = [("eval_type", finished.eval.kind.as_str()), ("triggered_by", trigger)];
-        PROCESS_TIME.record_with(seconds(finished.worked), &labels);
-        if let Some(waited) = finished.waited {
-            WAIT_TIME.record_with(seconds(waited), &labels);
-            RESPONSE_TIME.record_with(seconds(waited + finished.worked), &labels);
-        }
-    }
-}
-
-fn publish(queue: &QueueStats, blocked: BlockedStats) {
+/// Publishes what waits, and where.
+pub(crate) fn publish(queue: &EvalQueue, blocked: &BlockedEvals, now: Timestamp) {
+    let stats = queue.stats();
     for kind in JobType::ALL {
-        let labels = [("scheduler", kind.as_str())];
-        READY.set_with(count(queue.ready.get(kind).copied().unwrap_or(0)), &labels);
-        UNACKED.set_with(count(queue.out.get(kind).copied().unwrap_or(0)), &labels);
+        let ready = count(stats.ready.get(kind).copied().unwrap_or(0));
+        let unacked = count(stats.out.get(kind).copied().unwrap_or(0));
+        BROKER_READY.set_with(ready, &[kind.as_str()]);
+        BROKER_UNACKED.set_with(unacked, &[kind.as_str()]);
+        let (of_ready, of_unacked): (&Gauge, &Gauge) = match kind {
+            JobType::Service => (&BROKER_SERVICE_READY, &BROKER_SERVICE_UNACKED),
+            JobType::Batch => (&BROKER_BATCH_READY, &BROKER_BATCH_UNACKED),
+            JobType::System => (&BROKER_SYSTEM_READY, &BROKER_SYSTEM_UNACKED),
+            JobType::SysBatch => (&BROKER_SYSBATCH_READY, &BROKER_SYSBATCH_UNACKED),
+        };
+        of_ready.set(ready);
+        of_unacked.set(unacked);
     }
-    PENDING.set(count(queue.behind));
-    WAITING.set(count(queue.delayed));
-    FAILED.set(count(queue.failed));
-    CANCELABLE.set(count(queue.needless));
-    BLOCKED.set(count(blocked.total));
-    ESCAPED.set(count(blocked.escaped));
-    QUOTA_LIMITED.set(count(blocked.quota_limited));
+    publish_sums(&stats);
+    let seconds = |due: Timestamp| (due - now).0.max(0) as f64 / Nanos::SECOND.0 as f64;
+    let delayed = queue.delayed(SERIES_PER_METRIC_MAX);
+    BROKER_EVAL_WAITING.replace(delayed.into_iter().map(|(job, due)| (of_job(&job), seconds(due))));
+
+    let found = blocked.stats();
+    BROKER_BLOCKED.set(count(found.total));
+    BLOCKED_TOTAL.set(count(found.total));
+    BLOCKED_ESCAPED.set(count(found.escaped));
+    BLOCKED_QUOTA.set(count(found.quota_limited));
+    let place =
+        |by: &WantedBy| [&by.datacenter, &by.node_class, &by.node_pool].map(ToString::to_string).to_vec();
+    BLOCKED_CPU.replace(blocked.wanted().sums().map(|(by, cpu_mhz, _)| (place(by), cpu_mhz as f64)));
+    BLOCKED_MEMORY.replace(blocked.wanted().sums().map(|(by, _, memory_mb)| (place(by), memory_mb as f64)));
+    let by_job = blocked.wanted_by_job(SERIES_PER_METRIC_MAX);
+    BLOCKED_JOB_CPU.replace(by_job.iter().map(|(job, (cpu_mhz, _))| (of_job(job), *cpu_mhz as f64)));
+    BLOCKED_JOB_MEMORY.replace(by_job.iter().map(|(job, (_, memory_mb))| (of_job(job), *memory_mb as f64)));
 }
 
-fn publish_wanted(by: &WantedBy, cpu_mhz: u64, memory_mb: u64) {
-    let labels: [(&'static str, &str); 3] =
-        [("datacenter", &by.datacenter), ("node_class", &by.node_class), ("node_pool", &by.node_pool)];
-    CPU.set_with(cpu_mhz as f64, &labels);
-    MEMORY.set_with(memory_mb as f64, &labels);
+fn publish_sums(stats: &QueueStats) {
+    NOMAD_BROKER_READY.set(count(stats.ready.values().sum()));
+    NOMAD_BROKER_UNACKED.set(count(stats.out.values().sum()));
+    for (gauges, value) in [
+        ([&BROKER_PENDING, &NOMAD_BROKER_PENDING], stats.behind),
+        ([&BROKER_WAITING, &NOMAD_BROKER_WAITING], stats.delayed),
+        ([&BROKER_CANCELABLE, &NOMAD_BROKER_CANCELABLE], stats.needless),
+        ([&BROKER_FAILED, &BROKER_FAILED_READY], stats.failed),
+    ] {
+        gauges.iter().for_each(|gauge| gauge.set(count(value)));
+    }
+}
+
+/// Nothing waits here any more: another process counts now.
+pub(crate) fn clear() {
+    set_standby(BROKER);
+}
+
+/// Hand-outs ended because their workers were silent.
+pub(crate) fn expired(hand_outs: usize) {
+    BROKER_EXPIRED.add(hand_outs as u64);
+}
+
+/// A worker is done with an evaluation for good.
+pub(crate) fn finished(finished: &Finished) {
+    let trigger = &finished.eval.trigger;
+    // Any word may come as a trigger; a label for each there must not be.
+    let trigger = if matches!(trigger, EvalTrigger::Other(_)) { "other" } else { trigger.as_str() };
+    let labels = [finished.eval.kind.as_str(), trigger];
+    let worked = duration(finished.worked);
+    BROKER_PROCESS.record_with(worked.as_secs_f64(), &labels);
+    NOMAD_BROKER_PROCESS.record(worked);
+    if let Some(waited) = finished.waited.map(duration) {
+        BROKER_WAIT.record_with(waited.as_secs_f64(), &labels);
+        NOMAD_BROKER_WAIT.record(waited);
+        BROKER_RESPONSE.record_with((waited + worked).as_secs_f64(), &labels);
+        NOMAD_BROKER_RESPONSE.record(waited + worked);
+    }
+}
+
+/// The labels of a job's series.
+fn of_job(job: &JobKey) -> Vec<String> {
+    vec![job.id.to_string(), job.namespace.to_string()]
 }
 
 fn count(count: usize) -> f64 {
     count as f64
 }
 
-fn seconds(length: Nanos) -> f64 {
-    length.0 as f64 / Nanos::SECOND.0 as f64
+fn duration(length: Nanos) -> Duration {
+    Duration::from_nanos(length.0.max(0).unsigned_abs())
 }

@@ -115,8 +115,8 @@ pub(crate) async fn report_missed(
 ) {
     while let Some(nodes) = missed.recv().await {
         tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes are missed");
-        measure::missed(nodes.len());
         let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: None };
+        let begun = clock::monotonic();
         // What follows from it, such as evaluations of the nodes' jobs, begins here.
         let span = tracing::info_span!(
             parent: None,
@@ -124,6 +124,7 @@ pub(crate) async fn report_missed(
             { attribute::NODES } = nodes.len().cast_signed() as i64
         );
         let told = bus.command(&Command::UpdateNodes(update), REPORT_WITHIN).instrument(span).await;
+        measure::missed(nodes.len(), begun.elapsed());
         let sent = match told {
             Ok(done) => {
                 let seen = replica.wait_for(done.index).await;
@@ -193,9 +194,9 @@ impl NodeTracker {
         let now = clock::now();
         // The lease may be had again before heartbeats are heard again: they come over another connection.
         let unheard = self.hearing.deaf_for();
-        measure::unheard(unheard);
         self.heartbeats.look(now, Nanos(i64::try_from(unheard.as_nanos()).unwrap_or(i64::MAX)));
         let Some(missed) = &self.missed else { return };
+        measure::unheard(unheard);
         measure::timers(self.heartbeats.len());
         // While the applier is told of others, these wait for the next look.
         let Ok(permit) = missed.try_reserve() else { return };
@@ -261,7 +262,6 @@ impl Handler<StandBy> for NodeTracker {
 
     fn handle(&mut self, StandBy: StandBy, _: &mut Self::Context) {
         self.missed = None;
-        measure::timers(0);
     }
 }
 

@@ -8,6 +8,10 @@ use bus::{Bus, CommandError, Request};
 use model::node::{NodeStatus, Secret};
 use model::{Epoch, Index, Nanos, NodeId};
 use state::{NodeRef, Replica, Snapshot};
+use telemetry::clock;
+use telemetry::metrics::catalogue::{
+    CLIENT_GET_ALLOCS, CLIENT_GET_CLIENT_ALLOCS, CLIENT_REGISTER, CLIENT_UPDATE_ALLOC, CLIENT_UPDATE_STATUS,
+};
 use tokio::sync::Semaphore;
 use wire::command::{Command, NodeReport, RegisterNode};
 use wire::node::{
@@ -62,6 +66,7 @@ impl Server {
         else {
             return;
         };
+        let begun = clock::monotonic();
         let command = Command::RegisterNode(Box::new(RegisterNode { epoch: self.epoch, id, spec }));
         let told = self.bus.command(&command, COMMAND_WITHIN).await;
         let answer = match told {
@@ -70,6 +75,7 @@ impl Server {
             Err(error) => Err(unavailable(telemetry::chain(&error))),
         };
         answer_or_refuse(request, answer).await;
+        CLIENT_REGISTER.record(begun.elapsed());
     }
 
     /// Nodes are there, and those that are not ready ask to be (N-3). Only these take a command, and wait for it.
@@ -91,7 +97,9 @@ impl Server {
                     let permit = Arc::clone(&self.asking_to_be_ready).acquire_owned().await;
                     let server = self.clone();
                     tokio::spawn(async move {
+                        let begun = clock::monotonic();
                         answer_or_refuse(request, server.to_be_ready(beat.id).await).await;
+                        CLIENT_UPDATE_STATUS.record(begun.elapsed());
                         drop(permit);
                     });
                 }
@@ -138,14 +146,17 @@ impl Server {
 
     /// A node asks for its work (N-6), or for the rest of it.
     pub(crate) async fn work(self, request: Request) {
+        let begun = clock::monotonic();
         if request.is::<AskAllocs>() {
             let Some((request, ask)) = read(request, |ask: &AskAllocs| ask.id).await else { return };
             let answer = self.asked(&ask).await;
-            return answer_or_refuse(request, answer).await;
+            answer_or_refuse(request, answer).await;
+            return CLIENT_GET_ALLOCS.record(begun.elapsed());
         }
         let Some((request, ask)) = read(request, |ask: &AskWork| ask.id).await else { return };
         let answer = self.work_since(&ask).await;
         answer_or_refuse(request, answer).await;
+        CLIENT_GET_CLIENT_ALLOCS.record(begun.elapsed());
     }
 
     async fn work_since(&self, ask: &AskWork) -> Result<Work, Refusal> {
@@ -176,10 +187,11 @@ impl Server {
 
     /// A node reports how its allocations fare (N-7).
     pub(crate) async fn report(self, request: Request) {
-        let bytes = request.payload().len();
+        let (begun, bytes) = (clock::monotonic(), request.payload().len());
         let Some((request, report)) = read(request, |report: &Report| report.id).await else { return };
         let answer = self.reported(report, bytes).await;
         answer_or_refuse(request, answer).await;
+        CLIENT_UPDATE_ALLOC.record(begun.elapsed());
     }
 
     async fn reported(&self, report: Report, bytes: usize) -> Result<Reported, Refusal> {

@@ -35,6 +35,8 @@ struct Sender {
     request: Request,
     /// What the asking is a part of.
     span: Span,
+    /// When it asked.
+    since: Instant,
 }
 
 /// Why the loop ends.
@@ -56,6 +58,8 @@ struct Active<'a> {
     _keyring: Keyring,
     applier: Applier<Sender>,
     writing: Option<Writing>,
+    /// When the database last confirmed the epoch.
+    confirmed: Instant,
     /// The head is announced with the next write's end, which proves that this still is the applier.
     is_announcing: bool,
 }
@@ -87,10 +91,13 @@ pub(crate) async fn run(around: &Surroundings, taken: Taken) -> anyhow::Result<O
         _keyring: Keyring::start(around),
         applier,
         writing: None,
+        confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
     };
     let mut intake = Intake::open(&around.bus, head).await?;
+    measure::active(head.epoch);
     let ended = active.serve(&mut intake).await;
+    measure::standing_by(matches!(ended, Ok(End::Deposed)));
     drop(intake);
     active.projection.end();
     let sent_away = active.applier.send_everybody_away();
@@ -147,8 +154,9 @@ impl Active<'_> {
     }
 
     fn question(&mut self, question: Question, request: Request) {
-        let until = telemetry::clock::monotonic() + request.remaining();
-        self.applier.ask(question, Sender { request, span: Span::none() }, until);
+        let since = telemetry::clock::monotonic();
+        let until = since + request.remaining();
+        self.applier.ask(question, Sender { request, span: Span::none(), since }, until);
     }
 
     async fn receive(&mut self, request: Request, command: Command) {
@@ -157,8 +165,9 @@ impl Active<'_> {
         span.record(attribute::COMMAND, command.name());
         let trace = traces::trace_of(&span).or_else(|| request.trace());
         let bytes = request.payload().len();
-        let until = telemetry::clock::monotonic() + request.remaining();
-        let sender = Sender { request, span };
+        let since = telemetry::clock::monotonic();
+        let until = since + request.remaining();
+        let sender = Sender { request, span, since };
         self.applier.set_log_full(self.trimming.is_full());
         match self.applier.receive(Incoming { id, trace, command }, bytes, sender, until) {
             Received::Waits => {}
@@ -168,7 +177,7 @@ impl Active<'_> {
             }
             Received::Turned(sender, reply) => say([(sender, reply)]).await,
         }
-        measure::waiting(self.applier.waiting());
+        measure::waiting(self.applier.waiting(), self.applier.waiting_plans());
     }
 
     fn judge(&mut self) {
@@ -176,14 +185,15 @@ impl Active<'_> {
             return;
         }
         let (begun, wall) = (telemetry::clock::monotonic(), telemetry::clock::now());
+        let has_plans = self.applier.waiting_plans() > 0;
         if self.applier.may_judge_long() {
             // This thread's other tasks go on elsewhere meanwhile; to have them do so costs more than to judge little.
             tokio::task::block_in_place(|| self.applier.judge(begun, wall));
         } else {
             self.applier.judge(begun, wall);
         }
-        measure::judged(telemetry::clock::monotonic().duration_since(begun));
-        measure::waiting(self.applier.waiting());
+        measure::judged(begun.elapsed(), has_plans);
+        measure::waiting(self.applier.waiting(), self.applier.waiting_plans());
     }
 
     fn write(&mut self) {
@@ -200,14 +210,17 @@ impl Active<'_> {
         match self.applier.written(fate, now, telemetry::clock::now()) {
             Ended::Durable { rows, sets, after, said } => {
                 measure::durable(&rows, now.duration_since(begun));
+                measure::contact(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
                     self.around.replica.adopt(sets, after).expect("only the active applier moves this log");
                     let bytes: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
                     let history = self.applier.head(telemetry::clock::now()).history;
+                    let publishing = telemetry::clock::monotonic();
                     if let Err(error) = self.publisher.publish(history, first, &bytes).await {
                         tracing::debug!(error = telemetry::chain(&error), "replicas read the log instead");
                     }
+                    measure::published(publishing.elapsed());
                 }
                 if let Some(link) = &link {
                     said.iter().for_each(|(sender, _)| traces::link(&sender.span, link));
@@ -235,8 +248,8 @@ impl Active<'_> {
 }
 
 async fn say(said: impl IntoIterator<Item = (Sender, Reply)>) {
-    for (Sender { request, span }, reply) in said {
-        measure::said(&reply);
+    for (Sender { request, span, since }, reply) in said {
+        measure::said(&reply, since.elapsed());
         span.in_scope(|| tracing::debug!(request.id = %request.id(), "answering"));
         match reply {
             Reply::Answer(answer) => {
@@ -285,9 +298,11 @@ async fn carry_out(writer: Writer, write: Write, span: Span) -> Result<Fate, Err
     };
     if matches!(error, Error::Unknown { .. }) {
         tracing::warn!(error = telemetry::chain(&error), "the outcome of a write is unknown");
+        measure::write_failed("unknown");
         return Ok(Fate::Unknown);
     }
     tracing::error!(error = telemetry::chain(&error), "cannot write");
+    measure::write_failed("failed");
     Ok(Fate::Failed)
 }
 

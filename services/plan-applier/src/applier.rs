@@ -227,6 +227,11 @@ impl<A> Applier<A> {
         self.queue.len()
     }
 
+    /// How many of those are plans.
+    pub fn waiting_plans(&self) -> usize {
+        self.queue.plans()
+    }
+
     /// Whether it may take milliseconds to judge those.
     pub fn may_judge_long(&self) -> bool {
         self.has_dear || self.queue.bytes() > SHORT_BYTES_MAX

@@ -96,6 +96,11 @@ impl<T> Queue<T> {
         self.len
     }
 
+    /// How many of them are plans.
+    pub(crate) fn plans(&self) -> usize {
+        self.plans.waiting.len()
+    }
+
     /// How many bytes those that wait came in.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

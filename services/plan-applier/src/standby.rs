@@ -10,7 +10,7 @@ use wire::Subject;
 use wire::feed::{AskHead, Head};
 
 use crate::remembered::{REMEMBERED_FOR, Remembered};
-use crate::{Surroundings, refusing};
+use crate::{Surroundings, measure, refusing};
 
 /// How often a standby looks whether the applier is there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -37,6 +37,7 @@ pub(crate) struct Taken {
 /// If NATS refuses to serve.
 pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Taken>> {
     let mut unanswered = 0;
+    measure::follower();
     loop {
         if around.stop.is_cancelled() {
             return Ok(None);
@@ -45,8 +46,12 @@ pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Ta
         if let Some(head) = around.bus.contact().head() {
             around.writer.heard_of(&head);
         }
-        match around.writer.take(around.process, unanswered >= PROBES).await {
-            Ok(Take::Active(head)) => match catch_up(around, head).await {
+        let is_gone = unanswered >= PROBES;
+        if is_gone {
+            measure::candidate();
+        }
+        match around.writer.take(around.process, is_gone).await {
+            Ok(Take::Active(head)) => match measured_catch_up(around, head).await {
                 Ok(taken) => {
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
                     return Ok(Some(taken));
@@ -71,6 +76,13 @@ pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Ta
 async fn is_unanswered(around: &Surroundings) -> bool {
     let probe = around.bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE).await;
     matches!(probe, Err(RequestError::NoResponders))
+}
+
+async fn measured_catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
+    let begun = telemetry::clock::monotonic();
+    let taken = catch_up(around, head).await;
+    measure::caught_up(begun.elapsed());
+    taken
 }
 
 /// Brings the shared replica to the head of the log, which nobody else can move now.

@@ -59,6 +59,19 @@ pub enum Why {
     Stopping,
 }
 
+impl Why {
+    /// The reason in a word, for metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Behind(_) => "behind",
+            Self::NoApplier => "no-applier",
+            Self::Outdated => "outdated",
+            Self::Overtaken => "overtaken",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
 impl Attempts {
     /// Nothing was attempted yet; the first snapshot must have reached the hand-out's wait index.
     pub fn new(wait_index: Index) -> Self {

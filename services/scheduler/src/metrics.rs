@@ -1,35 +1,46 @@
-//! What is counted of workers, for people.
+//! What workers record of their work, for people.
 
 use std::time::Duration;
 
 use model::job::JobType;
-use telemetry::metrics::{Counter, Histogram, counter, histogram};
+use telemetry::metrics::Timer;
+use telemetry::metrics::catalogue::{
+    SCHEDULER_DEQUEUE, SCHEDULER_EVALS, SCHEDULER_GIVEN_BACK, SCHEDULER_INDEX_WAIT, SCHEDULER_PLACEMENTS,
+    SCHEDULER_PLANS, SCHEDULER_RUN, SCHEDULER_SUBMIT, WORKER_DEQUEUE, WORKER_INVOKE_BATCH,
+    WORKER_INVOKE_SERVICE, WORKER_INVOKE_SYSBATCH, WORKER_INVOKE_SYSTEM, WORKER_SEND_NACK,
+    WORKER_SUBMIT_PLAN, WORKER_WAIT_FOR_INDEX,
+};
 use wire::command::PlanVerdict;
-
-static DEQUEUE: Histogram = histogram("drover.worker.dequeue.seconds");
-static INDEX_WAIT: Histogram = histogram("drover.worker.index_wait.seconds");
-static SCHEDULE: Histogram = histogram("drover.worker.schedule.seconds");
-static SUBMIT: Histogram = histogram("drover.worker.plan.seconds");
-static VERDICTS: Counter = counter("drover.worker.plans");
 
 /// How long workers waited for evaluations.
 pub(crate) fn dequeued(waited: Duration) {
-    DEQUEUE.record(waited.as_secs_f64());
+    SCHEDULER_DEQUEUE.record(waited.as_secs_f64());
+    WORKER_DEQUEUE.record(waited);
 }
 
 /// How long a worker waited for its replica to reach an index.
 pub(crate) fn index_waited(waited: Duration) {
-    INDEX_WAIT.record(waited.as_secs_f64());
+    SCHEDULER_INDEX_WAIT.record(waited.as_secs_f64());
+    WORKER_WAIT_FOR_INDEX.record(waited);
 }
 
 /// How long a scheduler took, its wait for a thread included.
 pub(crate) fn scheduled(kind: JobType, took: Duration) {
-    SCHEDULE.record_with(took.as_secs_f64(), &[("scheduler", kind.as_str())]);
+    SCHEDULER_RUN.record_with(took.as_secs_f64(), &[kind.as_str()]);
+    let timer: &Timer = match kind {
+        JobType::Service => &WORKER_INVOKE_SERVICE,
+        JobType::Batch => &WORKER_INVOKE_BATCH,
+        JobType::System => &WORKER_INVOKE_SYSTEM,
+        JobType::SysBatch => &WORKER_INVOKE_SYSBATCH,
+    };
+    timer.record(took);
 }
 
-/// How long a plan was under way, and what became of it; `None`: it was refused, or nobody answered.
-pub(crate) fn submitted(took: Duration, verdict: Option<PlanVerdict>) {
-    SUBMIT.record(took.as_secs_f64());
+/// How long a plan was under way, how many allocations it was to place, and what became of it; `None`: it was refused, or
+/// nobody answered.
+pub(crate) fn submitted(took: Duration, placements: usize, verdict: Option<PlanVerdict>) {
+    SCHEDULER_SUBMIT.record(took.as_secs_f64());
+    WORKER_SUBMIT_PLAN.record(took);
     let verdict = match verdict {
         Some(PlanVerdict::Whole) => "whole",
         Some(PlanVerdict::Part) => "part",
@@ -37,5 +48,17 @@ pub(crate) fn submitted(took: Duration, verdict: Option<PlanVerdict>) {
         Some(PlanVerdict::Stale) => "stale",
         None => "refused",
     };
-    VERDICTS.add_with(1, &[("verdict", verdict)]);
+    SCHEDULER_PLANS.add_with(1, &[verdict]);
+    SCHEDULER_PLACEMENTS.add(placements as u64);
+}
+
+/// An evaluation is done with.
+pub(crate) fn processed(kind: JobType) {
+    SCHEDULER_EVALS.add_with(1, &[kind.as_str()]);
+}
+
+/// An evaluation went back to the broker, and it took so long to tell it.
+pub(crate) fn given_back(reason: &'static str, took: Duration) {
+    SCHEDULER_GIVEN_BACK.add_with(1, &[reason]);
+    WORKER_SEND_NACK.record(took);
 }

@@ -78,15 +78,22 @@ pub(crate) async fn work(shared: Arc<Shared>, delivery: Delivery, permit: OwnedS
         }
     };
     match end {
-        End::Finished => shared.hold_back.well(),
+        End::Finished => {
+            metrics::processed(delivery.kind);
+            shared.hold_back.well();
+        }
         End::GivenBack(why) => {
             tracing::debug!(eval.id = %delivery.eval_id, ?why, "giving the evaluation back");
             shared.hold_back.given_back(why, shared.replica.snapshot().index());
+            let begun = clock::monotonic();
             let _ = tell_broker(&shared.bus, delivery, HandOutAction::GiveBack).await;
+            metrics::given_back(why.as_str(), begun.elapsed());
         }
         End::Failed(error) => {
             tracing::error!(eval.id = %delivery.eval_id, error, "cannot work on the evaluation");
+            let begun = clock::monotonic();
             let _ = tell_broker(&shared.bus, delivery, HandOutAction::Fail).await;
+            metrics::given_back("failed", begun.elapsed());
         }
     }
 }
@@ -235,6 +242,7 @@ async fn schedule(
 /// Submits a plan with its outcome; `None` if the worker is to stop and there is no answer yet.
 async fn submit(shared: &Shared, proposal: Proposal) -> Option<Result<Done, CommandError>> {
     let Proposal { plan, outcome } = proposal;
+    let placements = plan.placements.iter().map(|placements| placements.ids.len()).sum();
     let command =
         Command::SubmitPlan(Box::new(SubmitPlan { plan, outcome, scheduler_version: SCHEDULER_VERSION }));
     let since = clock::monotonic();
@@ -243,7 +251,7 @@ async fn submit(shared: &Shared, proposal: Proposal) -> Option<Result<Done, Comm
         () = stopping(&shared.stop) => return None,
     };
     let verdict = answer.as_ref().ok().and_then(|done| done.plan.as_ref()).map(|plan| plan.verdict);
-    metrics::submitted(since.elapsed(), verdict);
+    metrics::submitted(since.elapsed(), placements, verdict);
     Some(answer)
 }
 

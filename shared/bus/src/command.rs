@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::RequestId;
 use telemetry::clock;
+use telemetry::metrics::catalogue::{BUS_COMMAND, BUS_COMMANDS_REPEATED};
 use tracing::Instrument as _;
 use wire::command::{Answer, Command, Done};
 use wire::envelope::COMMAND_BYTES_MAX;
@@ -77,17 +78,24 @@ impl Bus {
         span::command(&span, command);
         let call = span.in_scope(|| Call::new(Subject::Command, id, command));
         span::body(&span, call.bytes());
-        let outcome = self.repeat(&call, within).instrument(span.clone()).await;
-        span::commanded(&span, &outcome);
-        outcome
+        let begun = clock::monotonic();
+        let settled = self.repeat(&call, begun + within).instrument(span.clone()).await;
+        let outcome = match &settled {
+            Ok(_) => "done",
+            Err(CommandError::Refused(_)) => "refused",
+            Err(CommandError::Unavailable { .. }) => "unavailable",
+            Err(CommandError::Unreadable(_) | CommandError::TooLarge { .. }) => "failed",
+        };
+        BUS_COMMAND.record_with(begun.elapsed().as_secs_f64(), &[outcome]);
+        span::commanded(&span, &settled);
+        settled
     }
 
-    /// Sends a command until it is answered or the time is up.
-    async fn repeat(&self, call: &Call, within: Duration) -> Result<Done, CommandError> {
+    /// Sends a command until it is answered or the deadline is over.
+    async fn repeat(&self, call: &Call, deadline: Instant) -> Result<Done, CommandError> {
         if call.bytes() > COMMAND_BYTES_MAX {
             return Err(CommandError::TooLarge { bytes: call.bytes(), max: COMMAND_BYTES_MAX });
         }
-        let deadline = clock::monotonic() + within;
         let mut attempt = 0;
         let mut reason = String::new();
         loop {
@@ -107,6 +115,7 @@ impl Bus {
                 }
             }
             attempt += 1;
+            BUS_COMMANDS_REPEATED.add(1);
         }
     }
 

@@ -11,7 +11,7 @@ use async_nats::{Client, ConnectOptions, Event, HeaderMap, ServerAddr, Subscribe
 use bytes::Bytes;
 use model::{NodeId, RequestId};
 use telemetry::clock;
-use telemetry::metrics::{self, Counter};
+use telemetry::metrics::catalogue::{BUS_CONNECTIONS_LOST, BUS_CONNECTIONS_MADE, BUS_SLOW_CONSUMER};
 use tokio::sync::watch;
 use wire::envelope::COMMAND_BYTES_MAX;
 use wire::{Inbox, Subject, Wire};
@@ -36,9 +36,6 @@ const SUBSCRIPTION_MESSAGES_MAX: usize = 32_768;
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often whoever waits for a connection looks by himself: the news of it may be lost in a flood of others.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-
-static CONNECTIONS_LOST: Counter = metrics::counter("drover.bus.connections_lost");
-static SLOW_CONSUMER: Counter = metrics::counter("drover.bus.slow_consumer");
 
 /// Why something could not be sent or set up.
 #[derive(Debug, thiserror::Error)]
@@ -324,16 +321,17 @@ impl Bus {
 fn notice(link: &watch::Sender<Link>, event: Event) {
     match event {
         Event::Connected => {
+            BUS_CONNECTIONS_MADE.add(1);
             tracing::info!("connected to NATS");
             link.send_modify(|link| *link = Link { made: link.made + 1, is_logged: false, ..*link });
         }
         Event::Disconnected => {
-            CONNECTIONS_LOST.add(1);
+            BUS_CONNECTIONS_LOST.add(1);
             tracing::warn!("lost the connection to NATS, trying to get it back");
             let lost_at = Some(clock::monotonic());
             link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, is_logged: true, ..*link });
         }
-        Event::SlowConsumer(_) => SLOW_CONSUMER.add(1),
+        Event::SlowConsumer(_) => BUS_SLOW_CONSUMER.add(1),
         Event::ServerError(error) => tracing::warn!(error = telemetry::chain(&error), "NATS complains"),
         Event::ClientError(error) => {
             // Each failed attempt makes one; what matters is that there is an outage.

@@ -13,7 +13,7 @@ use model::change::ChangeSet;
 use model::{HistoryId, Index};
 use state::{Inconsistent, Replica, State};
 use telemetry::clock;
-use telemetry::metrics::{self, Counter, Gauge};
+use telemetry::metrics::catalogue::{FEED_GAPS, FEED_INDEX, FEED_LAG, FEED_LOADS, FEED_READ_FROM_LOG};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::feed::{Changes, Head};
@@ -45,11 +45,6 @@ const AHEAD_MIN: Duration = Duration::from_millis(2500);
 const ARRIVES_WITHIN: Duration = Duration::from_millis(50);
 /// How long a history that the log did not have is taken for that of a mistaken applier.
 const HISTORY_REFUTED_FOR: Duration = Duration::from_secs(5);
-
-static LAG: Gauge = metrics::gauge("drover.feed.lag");
-static GAPS: Counter = metrics::counter("drover.feed.gaps");
-static READ_FROM_LOG: Counter = metrics::counter("drover.feed.read_from_log");
-static LOADS: Counter = metrics::counter("drover.feed.loads");
 
 /// Where committed change sets are kept. It may be asked again at any time, and its answer may be thrown away.
 pub trait Log: Send + Sync + 'static {
@@ -213,7 +208,7 @@ impl<L: Log> Feed<L> {
                 target = overdue(behind) => {
                     self.behind = None;
                     if self.index() < target {
-                        GAPS.add(1);
+                        FEED_GAPS.add(1);
                         self.catch_up(Some(target)).await;
                     }
                 }
@@ -230,7 +225,7 @@ impl<L: Log> Feed<L> {
         }
         let mut last = Index(changes.first.0.checked_add(changes.sets.len() as u64)?.saturating_sub(1));
         if changes.first > self.index().next() {
-            GAPS.add(1);
+            FEED_GAPS.add(1);
             self.catch_up(Some(Index(changes.first.0 - 1))).await;
         }
         let next = self.index().next();
@@ -272,7 +267,8 @@ impl<L: Log> Feed<L> {
             return self.doubt(head.history).await;
         }
         let index = self.index();
-        LAG.set(head.index.0.saturating_sub(index.0) as f64);
+        FEED_INDEX.set(index.0 as f64);
+        FEED_LAG.set(head.index.0.saturating_sub(index.0) as f64);
         match self.ahead {
             Some((seen, since)) if head.index < seen => {
                 if at.saturating_duration_since(since) >= AHEAD_MIN {
@@ -314,7 +310,7 @@ impl<L: Log> Feed<L> {
                 }
                 LogPage::Sets { head, sets, .. } => {
                     target = target.or(Some(head));
-                    READ_FROM_LOG.add(sets.len() as u64);
+                    FEED_READ_FROM_LOG.add(sets.len() as u64);
                     self.apply(sets).await;
                 }
             }
@@ -353,7 +349,7 @@ impl<L: Log> Feed<L> {
         fail_point!("feed.loaded");
         self.loaded = Some(clock::monotonic());
         (self.ahead, self.behind) = (None, None);
-        LOADS.add(1);
+        FEED_LOADS.add(1);
         let (index, history) = (state.index(), state.history());
         let is_another_history = self.history.replace(history).is_some_and(|known| known != history);
         let was_wrong = match why {

@@ -8,6 +8,7 @@ use model::cluster::Singleton;
 use model::{Epoch, ProcessId};
 use state::Replica;
 use telemetry::clock;
+use telemetry::metrics::catalogue::{LEASES_LOST, LEASES_TAKEN};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use wire::command::{Answer, AskHolder, Command, Holding, LEASE, RenewLease, TakeLease};
@@ -38,6 +39,17 @@ pub struct Lease {
     pub epoch: Epoch,
     lost: watch::Receiver<bool>,
     _tasks: JoinSet<()>,
+    _shown: Shown,
+}
+
+/// While it lives, this process's metrics are shown as those of the active process.
+#[derive(Debug)]
+struct Shown(Singleton);
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        telemetry::metrics::set_standby(self.0.as_str());
+    }
 }
 
 /// Waits until this process is granted the lease of `service`, however long others hold it.
@@ -51,6 +63,8 @@ pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: Pro
         match take(bus, service, process, holder.gone()).await {
             Ok(lease) => {
                 tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "took the lease");
+                LEASES_TAKEN.add_with(1, &[service.as_str()]);
+                telemetry::metrics::set_active(service.as_str(), lease.epoch.0);
                 return lease;
             }
             Err(reason) => {
@@ -136,7 +150,7 @@ async fn take(
     let mut tasks = JoinSet::new();
     tasks.spawn(keep(bus.clone(), renewal, since, tell));
     tasks.spawn(answer_those_who_wait(asked));
-    Ok(Lease { epoch, lost, _tasks: tasks })
+    Ok(Lease { epoch, lost, _tasks: tasks, _shown: Shown(service) })
 }
 
 async fn answer_those_who_wait(mut asked: Requests) {
@@ -195,6 +209,7 @@ async fn keep(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Se
         }
     };
     let service = renewal.service.as_str();
+    LEASES_LOST.add_with(1, &[service]);
     tracing::warn!(service, epoch = renewal.epoch.0, reason, "lost the lease");
     lost.send_replace(true);
 }

@@ -15,6 +15,7 @@ mod envelope;
 pub mod feed;
 mod gathered;
 pub mod lease;
+pub mod metrics;
 mod publisher;
 mod returned;
 mod serve;

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use futures::StreamExt;
 use model::{RequestId, TraceContext};
 use telemetry::clock;
-use telemetry::metrics::{self, Counter};
+use telemetry::metrics::catalogue::{
+    BUS_DROPPED, BUS_EXPIRED, BUS_UNREADABLE, RPC_REQUEST, RPC_REQUEST_ERROR,
+};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{Instrument as _, Span};
 use wire::{DecodeError, Refusal, RefusalKind, Wire};
@@ -21,10 +23,6 @@ use crate::{envelope, span};
 const QUEUE_MAX: usize = 32_768;
 /// Unreadable messages are all counted, but no more than one in this time is logged for a subject.
 const UNREADABLE_LOGGED_EVERY: Duration = Duration::from_secs(60);
-
-static DROPPED: Counter = metrics::counter("drover.bus.dropped");
-static EXPIRED: Counter = metrics::counter("drover.bus.expired");
-static UNREADABLE: Counter = metrics::counter("drover.bus.unreadable");
 
 /// Messages that come in on a subject, in the order in which they came. Dropping it ends the subscription.
 #[derive(Debug)]
@@ -95,7 +93,7 @@ impl Queue {
     pub(crate) fn put(&self, message: Message) {
         let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
         if self.sender.try_send(request).is_err() {
-            DROPPED.add_with(1, &[("subject", &self.served.subject)]);
+            BUS_DROPPED.add_with(1, &[&self.served.subject]);
         }
     }
 
@@ -164,7 +162,7 @@ impl Requests {
     fn is_waited_for(&self, request: &Request) -> bool {
         let is_waited_for = request.is_waited_for();
         if !is_waited_for {
-            EXPIRED.add_with(1, &[("subject", &self.served.subject)]);
+            BUS_EXPIRED.add_with(1, &[&self.served.subject]);
         }
         is_waited_for
     }
@@ -172,6 +170,9 @@ impl Requests {
 
 impl Request {
     fn new(bus: Bus, served: Arc<Served>, message: Message) -> Self {
+        if message.reply.is_some() {
+            RPC_REQUEST.add(1);
+        }
         let id = envelope::request_id(&message).unwrap_or_else(|| bus.new_request_id());
         let deadline = clock::monotonic() + envelope::deadline(&message);
         Self { bus, served, message, id, deadline }
@@ -280,7 +281,8 @@ impl Request {
 
     /// Refuses it because it cannot be read, which is counted and logged.
     pub async fn refuse_unreadable(self, error: &DecodeError) {
-        UNREADABLE.add_with(1, &[("subject", &self.served.subject)]);
+        BUS_UNREADABLE.add_with(1, &[&self.served.subject]);
+        RPC_REQUEST_ERROR.add(1);
         let message = telemetry::chain(error);
         if self.served.is_unreadable_to_log() {
             tracing::warn!(subject = self.subject(), error = message, "cannot read a message");

@@ -91,7 +91,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Guard {
     traces: Option<opentelemetry_sdk::trace::SdkTracerProvider>,
-    metrics: opentelemetry_sdk::metrics::SdkMeterProvider,
+    metrics: Option<opentelemetry_sdk::metrics::SdkMeterProvider>,
 }
 
 impl Drop for Guard {
@@ -100,7 +100,9 @@ impl Drop for Guard {
         if let Some(traces) = &self.traces {
             let _ = traces.shutdown();
         }
-        let _ = self.metrics.shutdown();
+        if let Some(metrics) = &self.metrics {
+            let _ = metrics.shutdown();
+        }
     }
 }
 
@@ -133,7 +135,9 @@ pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     if let Some(tracer) = tracer {
         traces::set_up(tracer);
     }
-    metrics::set_up(&metrics);
+    if let Some(metrics) = &metrics {
+        metrics::set_up(metrics);
+    }
     Ok(Guard { traces, metrics })
 }
 

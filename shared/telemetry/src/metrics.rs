@@ -1,62 +1,172 @@
-//! Metrics: handles that live in statics, and what this process has counted so far.
+//! Metrics: the catalogue of all series, the handles that record them, and what a process has recorded so far.
 //!
-//! A name is `drover.<part>.<what>`, with its unit at the end. Whatever is recorded before [`init`](crate::init), as in
-//! tests, is lost.
+//! A metric exists only in the [`catalogue`]: handles cannot be made elsewhere, so that what is documented, what
+//! dashboards name and what is emitted cannot drift apart. Recording takes no lock: the series of a metric are cells of
+//! atomics that are found by the values of their labels.
+//!
+//! A name is `nomad.<part>.<what>` where the reference has the metric, otherwise `drover.<part>.<what>` with its unit at the
+//! end.
 
-use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock, Weak};
+pub mod catalogue;
+mod cells;
+mod export;
+pub mod prometheus;
+mod runtime;
+mod snapshot;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Meter, MeterProvider};
-use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
-use opentelemetry_sdk::metrics::reader::MetricReader;
-use opentelemetry_sdk::metrics::{InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Temporality};
+use self::cells::{Adds, Bits, Cells, Spread};
 
-/// Names and values that tell the series of one metric apart.
-pub type Labels<'a> = &'a [(&'static str, &'a str)];
+pub use self::export::set_up;
+pub use self::prometheus::process_text;
+pub use self::runtime::{observe, observe_tasks};
+pub use self::snapshot::{Distribution, Series, Value, snapshot, snapshot_of_window};
 
-static METER: OnceLock<Meter> = OnceLock::new();
-static READER: OnceLock<Reader> = OnceLock::new();
+/// The most series that one metric has in one process. Values of further ones are counted as `series_refused`.
+pub const SERIES_PER_METRIC_MAX: usize = 512;
+
+/// The values of a metric's labels, in the order in which the catalogue names the labels.
+pub type Labels<'a> = &'a [&'a str];
+
+/// What is known of a metric without looking at what was recorded.
+#[derive(Debug)]
+pub struct Meta {
+    /// Its name, in words with dots between them.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it means, in a sentence.
+    pub help: &'static str,
+    /// How the values of several processes become those of the cluster.
+    pub merge: Merge,
+}
+
+/// How a metric behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution, shown as a histogram.
+    Histogram,
+    /// A distribution of times in milliseconds, shown as the reference shows its timers: a summary.
+    Timer,
+}
+
+/// How the values of several processes become those of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge {
+    /// Each process has series of its own, told apart by the labels `service` and `process`.
+    Each,
+    /// As [`Merge::Each`], and only the process that is active for this service is shown.
+    EachActive(&'static str),
+    /// Added up.
+    Sum,
+    /// Only the process that is active for this service is shown.
+    Active(&'static str),
+    /// Computed by the API from its replica of the state when somebody reads it; no process records it.
+    Api,
+}
 
 /// Something that only grows.
 #[derive(Debug)]
 pub struct Counter {
-    name: &'static str,
-    instrument: OnceLock<opentelemetry::metrics::Counter<u64>>,
+    meta: Meta,
+    cells: Cells<Adds>,
 }
 
 /// Something that goes up and down.
 #[derive(Debug)]
 pub struct Gauge {
-    name: &'static str,
-    instrument: OnceLock<opentelemetry::metrics::Gauge<f64>>,
+    meta: Meta,
+    cells: Cells<Bits>,
+    /// Series that are replaced as a whole, see [`Gauge::replace`].
+    replaced: Mutex<Vec<(Vec<String>, f64)>>,
 }
 
 /// Something of which the distribution matters: times in seconds, sizes in bytes.
 #[derive(Debug)]
 pub struct Histogram {
-    name: &'static str,
-    instrument: OnceLock<opentelemetry::metrics::Histogram<f64>>,
+    meta: Meta,
+    cells: Cells<Spread>,
+    exported: OnceLock<opentelemetry::metrics::Histogram<f64>>,
 }
 
-/// A counter; keep it in a static.
-pub const fn counter(name: &'static str) -> Counter {
-    Counter { name, instrument: OnceLock::new() }
+/// How long something took, in milliseconds, as the reference measures it.
+#[derive(Debug)]
+pub struct Timer(Histogram);
+
+/// A metric of the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub enum Metric {
+    /// Only grows.
+    Counter(&'static Counter),
+    /// Goes up and down.
+    Gauge(&'static Gauge),
+    /// A distribution.
+    Histogram(&'static Histogram),
+    /// A distribution of times.
+    Timer(&'static Timer),
 }
 
-/// A gauge; keep it in a static.
-pub const fn gauge(name: &'static str) -> Gauge {
-    Gauge { name, instrument: OnceLock::new() }
-}
+impl Meta {
+    /// The upper bounds of the buckets of a distribution.
+    pub fn bounds(&self) -> &'static [f64] {
+        const SECONDS: &[f64] = &[
+            0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+            2.5, 5.0, 10.0, 30.0, 60.0,
+        ];
+        const MILLISECONDS: &[f64] = &[
+            0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0,
+            5000.0, 10_000.0, 30_000.0, 60_000.0,
+        ];
+        const COUNTS: &[f64] = &[
+            1.0,
+            4.0,
+            16.0,
+            64.0,
+            256.0,
+            1024.0,
+            4096.0,
+            16_384.0,
+            65_536.0,
+            262_144.0,
+            1_048_576.0,
+            4_194_304.0,
+            16_777_216.0,
+            67_108_864.0,
+        ];
+        match self.kind {
+            Kind::Timer => MILLISECONDS,
+            Kind::Histogram if self.name.ends_with("seconds") => SECONDS,
+            Kind::Counter | Kind::Gauge | Kind::Histogram => COUNTS,
+        }
+    }
 
-/// A histogram; keep it in a static.
-pub const fn histogram(name: &'static str) -> Histogram {
-    Histogram { name, instrument: OnceLock::new() }
+    /// The service whose active process alone is shown.
+    pub fn active(&self) -> Option<&'static str> {
+        match self.merge {
+            Merge::EachActive(service) | Merge::Active(service) => Some(service),
+            Merge::Each | Merge::Sum | Merge::Api => None,
+        }
+    }
+
+    /// Whether each process has series of its own.
+    pub fn is_of_each(&self) -> bool {
+        matches!(self.merge, Merge::Each | Merge::EachActive(_))
+    }
 }
 
 impl Counter {
+    const fn new(meta: Meta) -> Self {
+        Self { meta, cells: Cells::new() }
+    }
+
     /// Counts `n` more.
     pub fn add(&self, n: u64) {
         self.add_with(n, &[]);
@@ -64,25 +174,56 @@ impl Counter {
 
     /// Counts `n` more in the series with these labels.
     pub fn add_with(&self, n: u64, labels: Labels<'_>) {
-        let Some(meter) = METER.get() else { return };
-        self.instrument.get_or_init(|| meter.u64_counter(self.name).build()).add(n, &attributes(labels));
+        debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
+        if let Some(cell) = self.cells.of(labels) {
+            cell.add(n);
+        }
     }
 }
 
 impl Gauge {
-    /// Says what it is now.
+    const fn new(meta: Meta) -> Self {
+        Self { meta, cells: Cells::new(), replaced: Mutex::new(Vec::new()) }
+    }
+
+    /// Sets its value.
     pub fn set(&self, value: f64) {
         self.set_with(value, &[]);
     }
 
-    /// Says what the series with these labels is now.
+    /// Sets the value of the series with these labels.
     pub fn set_with(&self, value: f64, labels: Labels<'_>) {
-        let Some(meter) = METER.get() else { return };
-        self.instrument.get_or_init(|| meter.f64_gauge(self.name).build()).record(value, &attributes(labels));
+        debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
+        if let Some(cell) = self.cells.of(labels) {
+            cell.set(value);
+        }
+    }
+
+    /// Replaces all series by these, for labels whose values come and go. At most [`SERIES_PER_METRIC_MAX`] are kept. Takes a
+    /// lock: for what is published every few seconds.
+    pub fn replace(&self, series: impl IntoIterator<Item = (Vec<String>, f64)>) {
+        let series = series.into_iter().take(SERIES_PER_METRIC_MAX).collect();
+        *self.replaced.lock().unwrap_or_else(PoisonError::into_inner) = series;
+    }
+
+    /// Takes all series away, as when another process is active from now on.
+    pub fn clear(&self) {
+        self.cells.each(|_, cell| cell.clear());
+        self.replace([]);
+    }
+
+    /// A series of it that was not recorded but computed, for [`Merge::Api`].
+    pub fn computed(&'static self, labels: Vec<String>, value: f64) -> Series {
+        debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
+        Series { meta: &self.meta, labels, value: Value::Gauge(value) }
     }
 }
 
 impl Histogram {
+    const fn new(meta: Meta) -> Self {
+        Self { meta, cells: Cells::new(), exported: OnceLock::new() }
+    }
+
     /// Adds one observation.
     pub fn record(&self, value: f64) {
         self.record_with(value, &[]);
@@ -90,216 +231,68 @@ impl Histogram {
 
     /// Adds one observation to the series with these labels.
     pub fn record_with(&self, value: f64, labels: Labels<'_>) {
-        let Some(meter) = METER.get() else { return };
-        let build = || meter.f64_histogram(self.name).with_boundaries(bounds(self.name)).build();
-        self.instrument.get_or_init(build).record(value, &attributes(labels));
+        debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
+        if let Some(cell) = self.cells.of(labels) {
+            cell.record(self.meta.bounds(), value);
+        }
+        export::record(self, value, labels);
     }
 }
 
-fn attributes(labels: Labels<'_>) -> Vec<KeyValue> {
-    labels.iter().map(|(name, value)| KeyValue::new(*name, (*value).to_owned())).collect()
-}
+impl Timer {
+    const fn new(meta: Meta) -> Self {
+        Self(Histogram::new(meta))
+    }
 
-/// Bucket bounds: from 50 µs to a minute for times, powers of four for everything else.
-fn bounds(name: &str) -> Vec<f64> {
-    const SECONDS: [f64; 19] = [
-        0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
-        5.0, 10.0, 30.0, 60.0,
-    ];
-    if name.ends_with("seconds") {
-        SECONDS.to_vec()
-    } else {
-        (0..14).map(|power| 4_f64.powi(power)).collect()
+    /// Adds one observation.
+    pub fn record(&self, took: Duration) {
+        self.record_with(took, &[]);
+    }
+
+    /// Adds one observation to the series with these labels.
+    pub fn record_with(&self, took: Duration, labels: Labels<'_>) {
+        self.0.record_with(took.as_secs_f64() * 1_000.0, labels);
     }
 }
 
-/// What this process has counted of one series.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// The metric's name.
-    pub name: String,
-    /// Names and values that tell this series from others of the metric.
-    pub labels: Vec<(String, String)>,
-    /// What was counted.
-    pub value: Value,
-}
-
-/// What was counted.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// A counter's sum since the process began.
-    Counter(u64),
-    /// A gauge's last value.
-    Gauge(f64),
-    /// A histogram since the process began.
-    Histogram(Distribution),
-}
-
-/// The observations of a histogram.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Distribution {
-    /// How many there were.
-    pub count: u64,
-    /// What they add up to.
-    pub sum: f64,
-    /// The smallest.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// Upper bounds, and how many observations lie at or below each and above the one before; those above the last
-    /// bound are not listed.
-    pub buckets: Vec<(f64, u64)>,
-}
-
-/// What this process has counted so far, by name and labels.
-pub fn series() -> Vec<Series> {
-    let mut found = ResourceMetrics::default();
-    let Some(reader) = READER.get() else { return Vec::new() };
-    if reader.0.collect(&mut found).is_err() {
-        return Vec::new();
-    }
-    let mut series = Vec::new();
-    for metric in found.scope_metrics().flat_map(|scope| scope.metrics()) {
-        let mut add = |attributes: &mut dyn Iterator<Item = &KeyValue>, value| {
-            let labels = attributes.map(|label| (label.key.to_string(), label.value.to_string()));
-            let mut labels: Vec<_> = labels.collect();
-            labels.sort();
-            series.push(Series { name: metric.name().to_owned(), labels, value });
-        };
-        match metric.data() {
-            AggregatedMetrics::U64(MetricData::Sum(sum)) => sum
-                .data_points()
-                .for_each(|point| add(&mut point.attributes(), Value::Counter(point.value()))),
-            AggregatedMetrics::F64(MetricData::Gauge(gauge)) => gauge
-                .data_points()
-                .for_each(|point| add(&mut point.attributes(), Value::Gauge(point.value()))),
-            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
-                for point in histogram.data_points() {
-                    let distribution = Distribution {
-                        count: point.count(),
-                        sum: point.sum(),
-                        min: point.min().unwrap_or_default(),
-                        max: point.max().unwrap_or_default(),
-                        buckets: point.bounds().zip(point.bucket_counts()).collect(),
-                    };
-                    add(&mut point.attributes(), Value::Histogram(distribution));
-                }
-            }
-            // The handles above make no others.
-            AggregatedMetrics::U64(_) | AggregatedMetrics::F64(_) | AggregatedMetrics::I64(_) => {}
+impl Metric {
+    /// What is known of it.
+    pub fn meta(self) -> &'static Meta {
+        match self {
+            Self::Counter(counter) => &counter.meta,
+            Self::Gauge(gauge) => &gauge.meta,
+            Self::Histogram(histogram) => &histogram.meta,
+            Self::Timer(timer) => &timer.0.meta,
         }
     }
-    series.sort_by(|a, b| (&a.name, &a.labels).cmp(&(&b.name, &b.labels)));
-    series
 }
 
-/// What was counted, in the text format that Prometheus reads.
-pub fn prometheus(series: &[Series]) -> String {
-    let mut text = String::new();
-    let mut last = "";
-    for one in series {
-        let name = one.name.replace('.', "_");
-        if one.name != last {
-            let kind = match one.value {
-                Value::Counter(_) => "counter",
-                Value::Gauge(_) => "gauge",
-                Value::Histogram(_) => "histogram",
-            };
-            let _ = writeln!(text, "# TYPE {name} {kind}");
-            last = &one.name;
+/// The services for which this process is the active one, with the epochs of their leases.
+static ACTIVE: Mutex<Vec<(&'static str, u64)>> = Mutex::new(Vec::new());
+
+/// This process is the active one of a service, by a lease of this epoch.
+pub fn set_active(service: &'static str, epoch: u64) {
+    let mut active = ACTIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    active.retain(|(name, _)| *name != service);
+    active.push((service, epoch));
+}
+
+/// This process is not the active one of a service any more. All series that only the active process shows are taken away.
+pub fn set_standby(service: &'static str) {
+    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).retain(|(name, _)| *name != service);
+    for metric in catalogue::all() {
+        if let Metric::Gauge(gauge) = metric
+            && gauge.meta.active() == Some(service)
+        {
+            gauge.clear();
         }
-        let labels = |more: Option<(&str, &str)>| {
-            let own = one.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-            let all: Vec<String> = own
-                .chain(more)
-                .map(|(name, value)| format!("{}={value:?}", name.replace('.', "_")))
-                .collect();
-            if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
-        };
-        let _ = match &one.value {
-            Value::Counter(value) => writeln!(text, "{name}{} {value}", labels(None)),
-            Value::Gauge(value) => writeln!(text, "{name}{} {value}", labels(None)),
-            Value::Histogram(found) => {
-                let mut below = 0;
-                for (bound, count) in &found.buckets {
-                    below += count;
-                    let _ =
-                        writeln!(text, "{name}_bucket{} {below}", labels(Some(("le", &bound.to_string()))));
-                }
-                let _ = writeln!(text, "{name}_bucket{} {}", labels(Some(("le", "+Inf"))), found.count);
-                let _ = writeln!(text, "{name}_sum{} {}", labels(None), found.sum);
-                writeln!(text, "{name}_count{} {}", labels(None), found.count)
-            }
-        };
     }
-    text
 }
 
-/// A reader that this process keeps for itself.
-pub(crate) fn reader() -> impl MetricReader {
-    READER.get_or_init(|| Reader(Arc::new(ManualReader::builder().build()))).clone()
-}
-
-/// From here on, handles count.
-pub(crate) fn set_up(provider: &SdkMeterProvider) {
-    METER.get_or_init(|| provider.meter("drover"));
-}
-
-/// The provider wants to own its reader, and we want to ask it.
-#[derive(Debug, Clone)]
-struct Reader(Arc<ManualReader>);
-
-impl MetricReader for Reader {
-    fn register_pipeline(&self, pipeline: Weak<Pipeline>) {
-        self.0.register_pipeline(pipeline);
-    }
-
-    fn collect(&self, found: &mut ResourceMetrics) -> OTelSdkResult {
-        self.0.collect(found)
-    }
-
-    fn force_flush(&self) -> OTelSdkResult {
-        self.0.force_flush()
-    }
-
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.shutdown_with_timeout(timeout)
-    }
-
-    fn temporality(&self, kind: InstrumentKind) -> Temporality {
-        self.0.temporality(kind)
-    }
+/// The services for which this process is the active one, with the epochs of their leases.
+pub fn active() -> Vec<(&'static str, u64)> {
+    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_counted_is_told_in_the_text_format_of_prometheus() {
-        static PLANS: Counter = counter("drover.applier.plans");
-        static READY: Gauge = gauge("drover.broker.ready");
-        static COMMIT: Histogram = histogram("drover.applier.commit.seconds");
-
-        PLANS.add(9);
-        let provider = SdkMeterProvider::builder().with_reader(reader()).build();
-        set_up(&provider);
-        PLANS.add_with(2, &[("verdict", "whole")]);
-        PLANS.add_with(1, &[("verdict", "say \"no\"")]);
-        READY.set(3.0);
-        READY.set(2.5);
-        COMMIT.record(0.0003);
-        COMMIT.record(70.0);
-
-        let text = prometheus(&series());
-        assert!(text.contains("# TYPE drover_applier_plans counter\n"), "{text}");
-        assert!(text.contains("drover_applier_plans{verdict=\"whole\"} 2\n"), "{text}");
-        assert!(text.contains("drover_applier_plans{verdict=\"say \\\"no\\\"\"} 1\n"), "{text}");
-        assert!(text.contains("drover_broker_ready 2.5\n"), "{text}");
-        assert!(text.contains("drover_applier_commit_seconds_bucket{le=\"0.00025\"} 0\n"), "{text}");
-        assert!(text.contains("drover_applier_commit_seconds_bucket{le=\"0.0005\"} 1\n"), "{text}");
-        assert!(text.contains("drover_applier_commit_seconds_bucket{le=\"60\"} 1\n"), "{text}");
-        assert!(text.contains("drover_applier_commit_seconds_bucket{le=\"+Inf\"} 2\n"), "{text}");
-        assert!(text.contains("drover_applier_commit_seconds_count 2\n"), "{text}");
-    }
-}
+mod tests;

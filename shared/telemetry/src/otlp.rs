@@ -9,7 +9,7 @@ use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
 
 use crate::traces::LinkedSampler;
-use crate::{Error, Identity, metrics};
+use crate::{Error, Identity};
 
 /// How often metrics are sent where `OTEL_METRIC_EXPORT_INTERVAL` does not say.
 const METRICS_INTERVAL: Duration = Duration::from_secs(15);
@@ -45,19 +45,19 @@ pub(crate) fn tracer_provider(resource: Resource) -> Result<Option<SdkTracerProv
     Ok(Some(provider.with_batch_exporter(exporter).build()))
 }
 
-/// Where metrics are counted, for whoever asks this process and, where one is named, for a collector.
-pub(crate) fn meter_provider(resource: Resource) -> Result<SdkMeterProvider, Error> {
-    let builder = SdkMeterProvider::builder().with_resource(resource).with_reader(metrics::reader());
+/// Where metrics go; `None` where no collector is named.
+pub(crate) fn meter_provider(resource: Resource) -> Result<Option<SdkMeterProvider>, Error> {
     if !is_wanted("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_METRICS_EXPORTER") {
-        return Ok(builder.build());
+        return Ok(None);
     }
+    let builder = SdkMeterProvider::builder().with_resource(resource);
     let exporter = MetricExporter::builder().with_tonic().build();
     let exporter = exporter.map_err(|source| Error::Exporter { what: "metrics", source })?;
     let mut periodic = PeriodicReader::builder(exporter);
     if std::env::var_os("OTEL_METRIC_EXPORT_INTERVAL").is_none() {
         periodic = periodic.with_interval(METRICS_INTERVAL);
     }
-    Ok(builder.with_reader(periodic.build()).build())
+    Ok(Some(builder.with_reader(periodic.build()).build()))
 }
 
 /// Whether a collector is named, and nobody says `none`.

@@ -8,6 +8,7 @@ mod everywhere;
 mod go_client;
 mod health;
 mod input;
+mod metrics;
 mod outage;
 mod rollouts;
 mod tables;

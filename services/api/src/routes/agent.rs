@@ -44,7 +44,7 @@ impl Api {
     }
 
     /// Whether an applier has been heard of lately.
-    fn has_leader(&self) -> bool {
+    pub(super) fn has_leader(&self) -> bool {
         self.contact(true).1
     }
 

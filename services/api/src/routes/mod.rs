@@ -15,6 +15,7 @@ mod filtered;
 mod job;
 mod jobs;
 mod keyring;
+mod measured;
 mod metrics;
 mod monitor;
 mod namespaces;
@@ -34,7 +35,6 @@ use actix_web::http::header::{HeaderName, HeaderValue, LOCATION};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use futures::future::LocalBoxFuture;
-use telemetry::metrics::{Counter, Histogram};
 use tracing::Instrument as _;
 
 #[cfg(test)]
@@ -44,9 +44,6 @@ use crate::Api;
 use crate::frame::{
     Answer, Body, Cleaned, Error, Query, clean, cors, escape, is_understood, receive, responded,
 };
-
-static REQUESTS: Counter = telemetry::metrics::counter("drover.api.requests");
-static SECONDS: Histogram = telemetry::metrics::histogram("drover.api.write.seconds");
 
 /// What answers a request.
 pub(crate) type Handler = for<'a> fn(&'a Api, &'a Request) -> LocalBoxFuture<'a, Result<Answer, Error>>;
@@ -116,6 +113,7 @@ async fn route(
     let method = request.method();
     let handler = handler(route, method)?;
     let span = api.spans.server(request, route.path);
+    let may_wait = !matches!(query.text("index"), "" | "0");
     let answering = answer(api, handler, request, Request { params, query, body: Bytes::new() }, payload);
     let began = telemetry::clock::monotonic();
     let answer = answering.instrument(span.clone()).await;
@@ -125,10 +123,7 @@ async fn route(
     };
     responded(&span, status, error);
     span.in_scope(|| tracing::debug!(%method, path, status = status.as_u16(), error, "answered"));
-    REQUESTS.add_with(1, &[("route", route.path), ("outcome", if answer.is_ok() { "ok" } else { "error" })]);
-    if *method != Method::GET {
-        SECONDS.record(began.elapsed().as_secs_f64());
-    }
+    measured::answered(route.path, method, status, began.elapsed(), may_wait);
     answer.map(Routed::Answer)
 }
 

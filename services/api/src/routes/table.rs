@@ -274,7 +274,7 @@ static ROUTES: &[Route] = &[
     get("/v1/operator/license", at_once!(operator::license)).and_put(at_once!(operator::set_license)),
     enterprise("/v1/operator/utilization"),
     // Metrics and keys (§30, §31).
-    get("/v1/metrics", at_once!(metrics::read)),
+    get("/v1/metrics", waits!(metrics::read)),
     get("/.well-known/jwks.json", waits!(keyring::web_keys)),
     get("/.well-known/openid-configuration", at_once!(keyring::discovery)),
     // What the open-source product does not have (§33).

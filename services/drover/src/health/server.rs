@@ -101,10 +101,7 @@ fn answer(method: &Method, path: &str, board: &Board) -> Response<Full<Bytes>> {
     match path {
         "/live" => reported(&verdict::live(&board.facts(clock::monotonic()))),
         "/ready" => reported(&verdict::ready(&board.facts(clock::monotonic()))),
-        "/metrics" => {
-            let text = telemetry::metrics::prometheus(&telemetry::metrics::series());
-            response(StatusCode::OK, EXPOSITION, text)
-        }
+        "/metrics" => response(StatusCode::OK, EXPOSITION, telemetry::metrics::process_text(board.service())),
         _ => response(StatusCode::NOT_FOUND, TEXT, "there are /live, /ready and /metrics\n".to_owned()),
     }
 }

@@ -93,6 +93,18 @@ impl BlockedEvals {
         }
     }
 
+    /// CPU in MHz and memory in MB that jobs ask for in vain, of `max` evaluations at most.
+    pub(crate) fn wanted_by_job(&self, max: usize) -> BTreeMap<JobKey, (u64, u64)> {
+        let mut wanted: BTreeMap<JobKey, (u64, u64)> = BTreeMap::new();
+        for eval in self.waiting.values().take(max) {
+            let (cpu_mhz, memory_mb) = wanted.entry(eval.job.clone()).or_default();
+            let (more_cpu_mhz, more_memory_mb) = wanted::missing(eval);
+            *cpu_mhz += more_cpu_mhz;
+            *memory_mb += more_memory_mb;
+        }
+        wanted
+    }
+
     /// Has an evaluation wait for room, unless it has missed some already.
     pub(crate) fn track(&mut self, eval: &Arc<Evaluation>, now: Timestamp) -> Tracked {
         self.remove(eval.id);

@@ -55,6 +55,14 @@ impl Wanted {
     }
 }
 
+/// CPU in MHz and memory in MB that the groups of an evaluation asked for in vain.
+pub(super) fn missing(eval: &Evaluation) -> (u64, u64) {
+    let short = eval.failed_groups.values().flat_map(|metric| metric.resources_exhausted.values());
+    short.fold((0, 0), |(cpu_mhz, memory_mb), short| {
+        (cpu_mhz + u64::from(short.cpu_mhz), memory_mb + u64::from(short.memory_mb))
+    })
+}
+
 /// What each group of the evaluation asked for, in each datacenter and class that was looked at.
 fn shares(eval: &Evaluation) -> impl Iterator<Item = (WantedBy, Sum)> {
     eval.failed_groups.values().flat_map(|metric| {

@@ -333,6 +333,15 @@ impl EvalQueue {
         }
     }
 
+    /// Jobs of which evaluations wait for their time, and when the first of each is due; the first `max` evaluations.
+    pub(crate) fn delayed(&self, max: usize) -> BTreeMap<JobKey, Timestamp> {
+        let mut delayed = BTreeMap::new();
+        for (due, id) in self.delayed.iter().take(max) {
+            delayed.entry(self.entries[id].eval.job.clone()).or_insert(*due);
+        }
+        delayed
+    }
+
     #[cfg(test)]
     pub(crate) fn holds(&self, id: EvalId, token: RequestId) -> bool {
         matches!(self.entries.get(&id), Some(Entry { place: Place::Out(hand_out), .. }) if hand_out.token == token)

@@ -1,0 +1,137 @@
+//! Metrics of the whole cluster (http-api §30): what all processes publish, merged, and what the state says.
+//!
+//! Every process publishes what it has recorded; each API process keeps the last of each and so can answer for all. What follows
+//! from the state alone is computed from the replica, at most every few seconds.
+
+mod cluster;
+mod computed;
+mod shape;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bus::{Bus, Request, Requests};
+use state::Replica;
+use telemetry::clock;
+use telemetry::metrics::catalogue::{API_METRICS_COMPUTE, API_PROCESSES_SEEN, API_SNAPSHOTS_REFUSED};
+use telemetry::metrics::{Series, prometheus};
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::JoinSet;
+use wire::metrics::ProcessMetrics;
+use wire::{Role, Subject};
+
+use self::cluster::{ClusterMetrics, Line};
+
+/// How long what was computed from the state is shown before it is computed anew.
+const COMPUTED_FOR: Duration = Duration::from_secs(5);
+/// How often processes that are silent are looked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The metrics that an API process knows of.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    cluster: Mutex<ClusterMetrics>,
+    computed: AsyncMutex<Option<Computed>>,
+}
+
+/// What was computed from the state, and when.
+#[derive(Debug, Clone)]
+struct Computed {
+    at: Instant,
+    series: Arc<Vec<Series>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
+        Self { cluster, computed: AsyncMutex::new(None) }
+    }
+}
+
+impl Metrics {
+    /// Takes in what processes publish, for as long as it is awaited.
+    pub(crate) async fn gather(self: Arc<Self>, bus: Bus) {
+        // Dropping the set ends them all.
+        let mut listening = JoinSet::new();
+        for role in Role::SERVICES.into_iter().chain([Role::Servers]) {
+            match bus.serve(Subject::every_metrics_of(role)).await {
+                Ok(published) => drop(listening.spawn(Arc::clone(&self).listen(published))),
+                Err(error) => {
+                    let error = telemetry::chain(&error);
+                    tracing::error!(error, %role, "cannot hear of other processes' metrics");
+                }
+            }
+        }
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            look.tick().await;
+            let mut cluster = self.cluster();
+            cluster.pass(clock::monotonic());
+            API_PROCESSES_SEEN.set(cluster.processes() as f64);
+        }
+    }
+
+    /// Takes in what is published, until the connection is closed for good.
+    async fn listen(self: Arc<Self>, mut published: Requests) {
+        while let Some(request) = published.next().await {
+            self.take(request).await;
+        }
+    }
+
+    async fn take(&self, request: Request) {
+        let subject = request.subject().to_owned();
+        let Some((_, message)) = request.read::<ProcessMetrics>().await else { return };
+        let publisher = Subject::publisher_of(&subject);
+        if publisher.is_none_or(|(role, id)| role.as_str() != &*message.service || id != message.process) {
+            return refuse("another process's subject", &subject);
+        }
+        match bus::metrics::series(&message) {
+            Ok(series) => {
+                let taken = self.cluster().take(&message, series, clock::monotonic());
+                if taken.is_err() {
+                    refuse("too many", &subject);
+                }
+            }
+            Err(_) => refuse("garbled", &subject),
+        }
+    }
+
+    /// All series of the cluster, by name and labels.
+    pub(crate) async fn lines(&self, replica: &Replica, has_leader: bool) -> Vec<Line> {
+        let computed = self.computed(replica).await;
+        self.cluster().lines(&computed, has_leader)
+    }
+
+    async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
+        // Those who come while it is computed wait, and get the same.
+        let mut computed = self.computed.lock().await;
+        if let Some(computed) = &*computed
+            && computed.at.elapsed() < COMPUTED_FOR
+        {
+            return Arc::clone(&computed.series);
+        }
+        let snapshot = replica.snapshot();
+        let begun = clock::monotonic();
+        let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot));
+        let series = Arc::new(computing.await.expect("a panic while computing ends the process"));
+        API_METRICS_COMPUTE.record(begun.elapsed().as_secs_f64());
+        *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });
+        series
+    }
+
+    fn cluster(&self) -> std::sync::MutexGuard<'_, ClusterMetrics> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Metrics in the text format of Prometheus.
+pub(crate) fn text(lines: Vec<Line>) -> String {
+    prometheus::text(&lines.into_iter().map(|line| line.shown).collect::<Vec<_>>())
+}
+
+pub(crate) use self::shape::json;
+
+fn refuse(reason: &'static str, subject: &str) {
+    API_SNAPSHOTS_REFUSED.add_with(1, &[reason]);
+    tracing::debug!(subject, reason, "a snapshot of metrics cannot be used");
+}

@@ -1,0 +1,238 @@
+//! A process's metrics on their way to the API: what was recorded as a message, and back.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Epoch, ProcessId, Text};
+use telemetry::clock;
+use telemetry::metrics::{self, Distribution, Kind, Series, Value, catalogue};
+use tokio_util::sync::CancellationToken;
+use wire::metrics::{LABEL_BYTES_MAX, ProcessMetrics, SERIES_MAX};
+use wire::{Role, Subject};
+
+use crate::connection::Bus;
+
+/// How often a process publishes its metrics.
+pub const PUBLISHED_EVERY: Duration = Duration::from_secs(5);
+/// How soon after its start it does so for the first time.
+const FIRST_AFTER: Duration = Duration::from_millis(250);
+/// How long the last snapshot of a process that ends may take to leave it.
+const LAST_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why a snapshot cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The columns of a kind are not of one length, or refer to names that are not there.
+    #[error("its columns do not fit together")]
+    Columns,
+    /// It has more series than it may.
+    #[error("it has more than {SERIES_MAX} series")]
+    TooManySeries,
+}
+
+/// Publishes what this process records, every few seconds and when it ends, until `stop`. One for each process.
+pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: CancellationToken) {
+    let (subject, service) = (Subject::ProcessMetrics((role, process)), role.as_str());
+    let mut pause = FIRST_AFTER;
+    for sequence in 1.. {
+        let is_last = stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none();
+        pause = PUBLISHED_EVERY;
+        metrics::observe_tasks();
+        metrics::observe(service);
+        let mut snapshot = snapshot(service, process, &metrics::snapshot_of_window());
+        (snapshot.sequence, snapshot.is_last) = (sequence, is_last);
+        // Where there is no connection, the next one says the same and more.
+        let _ = bus.publish(subject, &snapshot).await;
+        if is_last {
+            let _ = tokio::time::timeout(LAST_WITHIN, bus.flush()).await;
+            return;
+        }
+    }
+}
+
+/// Series as a message.
+fn snapshot(service: &str, process: ProcessId, series: &[Series]) -> ProcessMetrics {
+    let active = metrics::active().into_iter().map(|(name, epoch)| (Text::from(name), Epoch(epoch)));
+    let mut message = ProcessMetrics {
+        process,
+        service: service.into(),
+        at: clock::now(),
+        sequence: 0,
+        is_last: false,
+        active: active.collect(),
+        left_out: series.len().saturating_sub(SERIES_MAX) as u64,
+        names: Vec::new(),
+        counters: wire::metrics::Counters::default(),
+        gauges: wire::metrics::Gauges::default(),
+        distributions: wire::metrics::Distributions::default(),
+    };
+    for one in series.iter().take(SERIES_MAX) {
+        if message.names.last().is_none_or(|name| **name != *one.meta.name) {
+            message.names.push(one.meta.name.into());
+        }
+        let name = u16::try_from(message.names.len() - 1).expect("the catalogue is smaller than that");
+        let labels = one.labels.iter().map(|value| cut(value).into()).collect();
+        match &one.value {
+            Value::Counter(value) => {
+                message.counters.names.push(name);
+                message.counters.labels.push(labels);
+                message.counters.values.push(*value);
+            }
+            Value::Gauge(value) => {
+                message.gauges.names.push(name);
+                message.gauges.labels.push(labels);
+                message.gauges.values.push(*value);
+            }
+            Value::Distribution(found) => {
+                let columns = &mut message.distributions;
+                columns.names.push(name);
+                columns.labels.push(labels);
+                columns.buckets.push(found.buckets.clone());
+                columns.sums.push(found.sum);
+                columns.squares.push(found.squares);
+                columns.mins.push(found.min);
+                columns.maxs.push(found.max);
+            }
+        }
+    }
+    message
+}
+
+/// Text of a length that a message takes.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LABEL_BYTES_MAX)]
+}
+
+/// A message as series. Metrics that this program does not know, or knows as something else, are left out: another version
+/// has them.
+///
+/// # Errors
+/// If the message is not what a process makes.
+pub fn series(message: &ProcessMetrics) -> Result<Vec<Series>, Unusable> {
+    let ProcessMetrics { names, counters, gauges, distributions, .. } = message;
+    let columns = [
+        (counters.names.len(), vec![counters.labels.len(), counters.values.len()]),
+        (gauges.names.len(), vec![gauges.labels.len(), gauges.values.len()]),
+        (
+            distributions.names.len(),
+            vec![
+                distributions.labels.len(),
+                distributions.buckets.len(),
+                distributions.sums.len(),
+                distributions.squares.len(),
+                distributions.mins.len(),
+                distributions.maxs.len(),
+            ],
+        ),
+    ];
+    if columns.iter().any(|(rows, others)| others.iter().any(|length| length != rows)) {
+        return Err(Unusable::Columns);
+    }
+    if columns.iter().map(|(rows, _)| rows).sum::<usize>() > SERIES_MAX {
+        return Err(Unusable::TooManySeries);
+    }
+    let known: HashMap<&str, &'static metrics::Meta> =
+        catalogue::all().map(|metric| (metric.meta().name, metric.meta())).collect();
+    let metas: Vec<_> = names.iter().map(|name| known.get(&**name).copied()).collect();
+    let mut found = Vec::new();
+    let mut add = |name: u16, labels: &[Text], value: Value| {
+        let meta = metas.get(usize::from(name)).ok_or(Unusable::Columns)?;
+        let Some(meta) = meta.filter(|meta| is_of(meta, &value) && meta.labels.len() == labels.len()) else {
+            return Ok(());
+        };
+        let labels = labels.iter().map(|value| cut(value).to_owned()).collect();
+        found.push(Series { meta, labels, value });
+        Ok(())
+    };
+    for (at, name) in counters.names.iter().enumerate() {
+        add(*name, &counters.labels[at], Value::Counter(counters.values[at]))?;
+    }
+    for (at, name) in gauges.names.iter().enumerate() {
+        add(*name, &gauges.labels[at], Value::Gauge(gauges.values[at]))?;
+    }
+    for (at, name) in distributions.names.iter().enumerate() {
+        let value = Distribution {
+            buckets: distributions.buckets[at].clone(),
+            sum: distributions.sums[at],
+            squares: distributions.squares[at],
+            min: distributions.mins[at],
+            max: distributions.maxs[at],
+        };
+        add(*name, &distributions.labels[at], Value::Distribution(value))?;
+    }
+    Ok(found)
+}
+
+/// Whether a value is one of this metric.
+fn is_of(meta: &metrics::Meta, value: &Value) -> bool {
+    match (meta.kind, value) {
+        (Kind::Counter, Value::Counter(_)) | (Kind::Gauge, Value::Gauge(_)) => true,
+        (Kind::Histogram | Kind::Timer, Value::Distribution(found)) => {
+            found.buckets.len() == meta.bounds().len() + 1
+        }
+        (Kind::Counter | Kind::Gauge | Kind::Histogram | Kind::Timer, _) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PROCESS: ProcessId = ProcessId::from_bytes([6; 16]);
+
+    fn recorded() -> Vec<Series> {
+        catalogue::APPLIER_PLANS.add_with(2, &["whole"]);
+        catalogue::BROKER_READY.set_with(4.0, &["batch"]);
+        catalogue::PLAN_EVALUATE.record(Duration::from_millis(3));
+        let names = ["drover.applier.plans", "drover.broker.ready", "nomad.plan.evaluate"];
+        metrics::snapshot().into_iter().filter(|one| names.contains(&one.meta.name)).collect()
+    }
+
+    #[test]
+    fn what_was_recorded_comes_back_as_it_was() {
+        let recorded = recorded();
+        let mut back = series(&snapshot("dev", PROCESS, &recorded)).unwrap();
+        back.sort_by_key(|one| one.meta.name);
+        assert_eq!(back.len(), 3);
+        for (one, other) in recorded.iter().zip(&back) {
+            assert_eq!(
+                (one.meta.name, &one.labels, &one.value),
+                (other.meta.name, &other.labels, &other.value)
+            );
+        }
+    }
+
+    #[test]
+    fn what_another_version_knows_is_left_out() {
+        let mut message = snapshot("dev", PROCESS, &recorded());
+        message.names[0] = "drover.of.tomorrow".into();
+        message.distributions.buckets[0].pop();
+        let names: Vec<_> = series(&message).unwrap().iter().map(|one| one.meta.name).collect();
+        assert_eq!(names, ["drover.broker.ready"]);
+    }
+
+    #[test]
+    fn a_garbled_message_is_refused() {
+        let good = snapshot("dev", PROCESS, &recorded());
+        let mut message = good.clone();
+        message.gauges.values.clear();
+        assert_eq!(series(&message).unwrap_err(), Unusable::Columns);
+        message = good.clone();
+        message.counters.names[0] = 99;
+        assert_eq!(series(&message).unwrap_err(), Unusable::Columns);
+        message = good;
+        message.counters.names = vec![0; SERIES_MAX + 1];
+        message.counters.labels = vec![vec!["whole".into()]; SERIES_MAX + 1];
+        message.counters.values = vec![1; SERIES_MAX + 1];
+        assert_eq!(series(&message).unwrap_err(), Unusable::TooManySeries);
+    }
+
+    #[test]
+    fn a_long_label_is_cut_between_characters() {
+        let text = "ü".repeat(LABEL_BYTES_MAX);
+        assert_eq!(cut(&text).len(), LABEL_BYTES_MAX);
+        assert_eq!(cut("short"), "short");
+    }
+}

@@ -1,0 +1,34 @@
+//! promtool, which checks metrics and alert rules (`.ci/promtool` brings it).
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Runs promtool with these arguments and this input.
+///
+/// # Panics
+/// If it is not there.
+pub fn promtool(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program())
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is there: .ci/promtool brings it");
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    let text = input.to_owned();
+    // It may write before it has read all.
+    let writing = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let output = child.wait_with_output().expect("promtool ends");
+    let _ = writing.join();
+    output
+}
+
+/// Where it is: in the directory of tools if it was put there, otherwise on the path.
+fn program() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let own = target.join("tools/promtool");
+    if own.exists() { own } else { "promtool".into() }
+}

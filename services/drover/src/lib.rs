@@ -229,6 +229,9 @@ mod tests {
             "drover config validate -json a.hcl conf.d",
             "drover operator postgres grants -database other -secrets-dir /run/secrets",
             "drover operator postgres check -json -database-url postgres://host/db",
+            "drover operator init -dir a -nats-host b -nats-host c -owner 1:2 -postgres-owner 999:999 -json",
+            "drover operator tls init -dir a -postgres-host b",
+            "drover operator tls renew -dir a -force -postgres-host b",
             "drover dev -ephemeral",
         ] {
             let arguments = cli::flags::normalised(&Cli::command(), line.split(' ').map(Into::into));

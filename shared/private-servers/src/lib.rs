@@ -17,4 +17,4 @@ mod template;
 pub use error::Error;
 pub use nats::{Nats, NatsOptions};
 pub use paused::Paused;
-pub use postgres::{Postgres, PostgresOptions};
+pub use postgres::{Certificate, Postgres, PostgresOptions};

@@ -1,6 +1,7 @@
 //! A private PostgreSQL: its files, its settings, when it is ready, and fresh databases in it.
 
 use std::{
+    fmt,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -27,6 +28,9 @@ use crate::{
 };
 
 const SERVER: &str = "postgres";
+/// Files of TLS in the directory of the data.
+const CERTIFICATE_FILE: &str = "server.crt";
+const KEY_FILE: &str = "server.key";
 /// The database that initdb makes.
 pub(crate) const DATABASE: &str = "postgres";
 /// A crash may have left much log to replay.
@@ -46,11 +50,33 @@ pub struct PostgresOptions {
     pub max_connections: u16,
     /// Whether commits are flushed to disk. Without it they survive a killed server, but not the machine's crash.
     pub survives_power_loss: bool,
+    /// Certificate and key for TLS, which is off without. With it, the server also listens on [`Certificate::ELSEWHERE`].
+    pub certificate: Option<Certificate>,
+}
+
+/// A server's certificate and its private key, both in PEM.
+#[derive(Clone)]
+pub struct Certificate {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Certificate {
+    /// An address of this machine that no certificate is expected to name.
+    pub const ELSEWHERE: &str = "127.0.0.2";
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificate")
+    }
 }
 
 impl Default for PostgresOptions {
     fn default() -> PostgresOptions {
-        PostgresOptions { port: None, max_connections: 200, survives_power_loss: true }
+        PostgresOptions { port: None, max_connections: 200, survives_power_loss: true, certificate: None }
     }
 }
 
@@ -256,6 +282,10 @@ impl Files {
         let data = self.home.join("data");
         self.predecessor_gone(&data).await?;
         places::turn_log(log)?;
+        if let Some(Certificate { certificate, key }) = &self.options.certificate {
+            places::write_private(&data.join(CERTIFICATE_FILE), certificate, self.user.as_ref())?;
+            places::write_private(&data.join(KEY_FILE), key, self.user.as_ref())?;
+        }
         places::write_private(&data.join("postgresql.conf"), &self.settings(port), self.user.as_ref())?;
         Guard::launch(Launch {
             server: SERVER,
@@ -289,12 +319,19 @@ impl Files {
 
     fn settings(&self, port: u16) -> String {
         let PostgresOptions { max_connections, survives_power_loss, .. } = self.options;
+        let (also, tls) = match self.options.certificate {
+            None => (String::new(), String::new()),
+            Some(_) => (
+                format!(",{}", Certificate::ELSEWHERE),
+                format!("ssl = on\nssl_cert_file = '{CERTIFICATE_FILE}'\nssl_key_file = '{KEY_FILE}'\n"),
+            ),
+        };
         let fsync = if survives_power_loss { "on" } else { "off" };
         // What goes with the directory needs no other cleaning up after a kill.
         let memory = if self.temporary { "mmap" } else { "posix" };
         format!(
             "# Written at every start.\n\
-             listen_addresses = '127.0.0.1'\n\
+             listen_addresses = '127.0.0.1{also}'\n\
              port = {port}\n\
              unix_socket_directories = ''\n\
              max_connections = {max_connections}\n\
@@ -302,7 +339,8 @@ impl Files {
              fsync = {fsync}\n\
              dynamic_shared_memory_type = {memory}\n\
              timezone = 'UTC'\n\
-             log_timezone = 'UTC'\n"
+             log_timezone = 'UTC'\n\
+             {tls}"
         )
     }
 

@@ -2,7 +2,12 @@
 //! do over the API.
 
 mod accept_database;
+mod certificates;
+mod directory;
+mod init;
 mod postgres;
+mod report;
+mod tls;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,6 +21,13 @@ use crate::process::fail;
 pub(crate) enum Command {
     /// Accepts a database that lost acknowledged writes, or was moved, as it is now
     AcceptDatabase(accept_database::Args),
+    /// Makes all secrets of a cluster in a directory: certificates, credentials, passwords
+    Init(init::Args),
+    /// Makes certificates for the servers, and renews them
+    Tls {
+        #[command(subcommand)]
+        command: tls::Command,
+    },
     /// Sees to the roles of the database
     Postgres {
         #[command(subcommand)]
@@ -29,6 +41,8 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> ExitCode {
     match command {
         Command::AcceptDatabase(args) => run_async(accept_database::run(&args)),
+        Command::Init(args) => init::run(&args),
+        Command::Tls { command } => tls::run(command),
         Command::Postgres { command } => postgres::run(&command),
         Command::OverApi(command) => crate::cli::operator::run(*command),
     }

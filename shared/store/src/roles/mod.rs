@@ -15,8 +15,8 @@ use state::{Scope, Table};
 
 pub use check::check;
 pub(crate) use grants::apply;
-pub use passwords::Passwords;
-pub use script::{is_plain_name, script};
+pub use passwords::{PASSWORD_FILE, Passwords};
+pub use script::{has_passwords, is_plain_name, script};
 
 /// A login role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Bytes of chance in a password.
 const PASSWORD_BYTES: usize = 24;
 /// The file of a role's password in its service's directory.
-const FILE: &str = "postgres-password";
+pub const PASSWORD_FILE: &str = "postgres-password";
 
 /// A password for some roles, or for all. Shows for which only.
 #[derive(Clone, Default)]
@@ -38,7 +38,7 @@ impl Passwords {
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let mut passwords = BTreeMap::new();
         for role in Role::ALL {
-            let path = dir.join(role.service()).join(FILE);
+            let path = dir.join(role.service()).join(PASSWORD_FILE);
             if path.try_exists().map_err(|source| Error::PasswordFile { path: path.clone(), source })? {
                 passwords.insert(role, args::password(&path)?);
             }

@@ -29,6 +29,13 @@ pub(super) fn verifier(password: &str, salt: [u8; SALT_BYTES]) -> String {
     )
 }
 
+/// Whether a verifier is that of the password.
+pub(super) fn is_of(given: &str, password: &str) -> bool {
+    let salt = given.split([':', '$']).nth(2).and_then(|salt| STANDARD.decode(salt).ok());
+    let salt = salt.and_then(|salt| salt.try_into().ok());
+    salt.is_some_and(|salt| verifier(password, salt) == given)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +49,15 @@ mod tests {
             "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==\
              $WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
         );
+    }
+
+    #[test]
+    fn a_verifier_is_of_one_password() {
+        let given = verifier("secret", [7; SALT_BYTES]);
+        assert!(is_of(&given, "secret"));
+        assert!(!is_of(&given, "Secret"));
+        for damaged in ["", "secret", "SCRAM-SHA-256$4096:AAAA$x:y", &given[1..]] {
+            assert!(!is_of(damaged, "secret"), "{damaged}");
+        }
     }
 }

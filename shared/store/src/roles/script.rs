@@ -43,6 +43,24 @@ pub fn is_plain_name(name: &str) -> bool {
     name.bytes().all(is_plain) && (1..=63).contains(&name.len()) && !name.as_bytes()[0].is_ascii_digit()
 }
 
+/// Whether a script gives each role the password that it has in `passwords`.
+pub fn has_passwords(script: &str, passwords: &Passwords) -> bool {
+    Role::ALL.into_iter().all(|role| {
+        let verifier = script.lines().find_map(|line| line.strip_prefix(&before_verifier(role)));
+        let verifier = verifier.and_then(|rest| rest.strip_suffix("';"));
+        match (verifier, passwords.of(role)) {
+            (Some(verifier), Some(password)) => scram::is_of(verifier, password),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    })
+}
+
+/// What stands before a role's verifier in its line.
+fn before_verifier(role: Role) -> String {
+    format!("alter role {} password '", role.name())
+}
+
 fn head(database: &str) -> String {
     format!(
         "-- Roles and rights of Drover in PostgreSQL (14 or newer), for the database {database}.
@@ -77,7 +95,8 @@ comment on role {name} is '{comment}';
 "
         );
         if let Some(password) = passwords.of(role) {
-            let _ = writeln!(text, "alter role {name} password '{}';", scram::verifier(password, random()));
+            let verifier = scram::verifier(password, random());
+            let _ = writeln!(text, "{}{verifier}';", before_verifier(role));
         }
         if role != Role::PlanApplier {
             let _ = writeln!(text, "alter role {name} set default_transaction_read_only = on;");
@@ -220,6 +239,14 @@ mod tests {
         for role in Role::ALL {
             assert!(!script.contains(passwords.of(role).unwrap()), "{role:?}");
         }
+    }
+
+    #[test]
+    fn the_passwords_of_a_script_can_be_told_from_others() {
+        let (passwords, others) = (Passwords::random(), Passwords::random());
+        let script = script("drover", &passwords);
+        assert!(has_passwords(&script, &passwords));
+        assert!(!has_passwords(&script, &others) && !has_passwords(&script, &Passwords::default()));
     }
 
     #[test]

@@ -70,6 +70,8 @@ impl<'a> Project<'a> {
     /// A command of Compose.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.engine.docker(&["compose", "--ansi", "never", "--progress", "quiet"]);
+        // What somebody has set for a cluster of theirs is not for this one.
+        command.args(["--env-file", "/dev/null"]);
         command.args(arguments).current_dir(root());
         command
     }

@@ -131,14 +131,15 @@ async fn all_schedulers_place(project: &Project<'_>, engine: &Engine, registrar:
     }
 }
 
-/// How many plans a scheduler has submitted, as its own metrics say.
+/// How many plans of a scheduler were taken as they were, as its own metrics say.
 async fn plans(engine: &Engine, container: &str) -> f64 {
     let addresses = engine.inspect(container, "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}");
     let address = addresses.split(' ').next().expect("a text has a first part");
     let url = format!("http://{address}:{HEALTH_PORT}/metrics");
     let response = reqwest::get(&url).await.unwrap_or_else(|error| panic!("{url}: {error}"));
     let text = response.text().await.unwrap_or_else(|error| panic!("{url}: {error}"));
-    let values = text.lines().filter(|line| line.starts_with(PLANS));
+    let is_placed = |line: &&str| line.starts_with(PLANS) && line.contains(r#"verdict="whole""#);
+    let values = text.lines().filter(is_placed);
     values.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 

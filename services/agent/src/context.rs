@@ -43,11 +43,30 @@ impl Context {
     }
 }
 
-/// The agent's environment without what the owner keeps from tasks.
+/// What a service manager tells the agent alone: a task that answers would speak for the agent.
+const OF_SERVICE_MANAGER: [&str; 8] = [
+    "CREDENTIALS_DIRECTORY",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+/// How the settings begin that the agent takes from its environment; some hold passwords.
+const OF_AGENT: &str = "DROVER_";
+
+/// The agent's environment without what is meant for the agent, and what the owner keeps from tasks.
 pub(crate) fn host_env(denylist: &[String]) -> BTreeMap<String, String> {
     let readable = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    readable.filter(|(name, _)| !denylist.contains(name)).collect()
+    readable.filter(|(name, _)| is_for_tasks(name, denylist)).collect()
+}
+
+fn is_for_tasks(name: &str, denylist: &[String]) -> bool {
+    let is_denied = denylist.iter().any(|denied| denied == name);
+    !is_denied && !OF_SERVICE_MANAGER.contains(&name) && !name.starts_with(OF_AGENT)
 }
 
 fn disk_use(dir: &Path) -> DiskUse {
@@ -86,5 +105,13 @@ mod tests {
         let path = host_env(&[]);
         assert!(path.contains_key("PATH"));
         assert!(!host_env(&["PATH".to_owned()]).contains_key("PATH"));
+    }
+
+    #[test]
+    fn what_is_meant_for_the_agent_does_not_reach_tasks() {
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "CREDENTIALS_DIRECTORY", "DROVER_NATS_URL"] {
+            assert!(!is_for_tasks(name, &[]), "{name}");
+        }
+        assert!(is_for_tasks("HOME", &["PATH".to_owned()]));
     }
 }

@@ -170,10 +170,17 @@ fn start(launch: &Launch) -> io::Result<Child> {
 
 /// Does for a task that has just begun what can be done only then.
 fn settle(child: &mut Child, pid: Pid, launch: &Launch) -> io::Result<Receiver<()>> {
-    if let Some(adjustment) = launch.oom_score_adj {
+    if let Some(adjustment) = launch.oom_score_adj.or_else(unprotected) {
         fs::write(format!("/proc/{pid}/oom_score_adj"), adjustment.to_string())?;
     }
     collect(child, launch.logs.as_ref())
+}
+
+/// The adjustment of a task that asks for none, if the agent and so this process is protected from the kernel's killer: a
+/// task is not.
+fn unprotected() -> Option<u32> {
+    let own = fs::read_to_string("/proc/self/oom_score_adj").ok()?;
+    own.trim().parse::<i32>().is_ok_and(|own| own < 0).then_some(0)
 }
 
 /// Begins to write the task's output down. The channel closes when both streams have ended.

@@ -168,7 +168,7 @@ impl Infra {
     /// The process of a service that calls itself `name`.
     pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
         let Self { telemetry, health, .. } = self.clone();
-        process::Settings { name, parts, telemetry, health }
+        process::Settings { name, parts, ends_others: false, telemetry, health }
     }
 }
 

@@ -49,6 +49,12 @@ impl Setup {
         let servers = if self.servers.is_some() { Parts::SERVERS } else { Parts::AGENT };
         Parts { agent: self.agent.is_some(), ..servers }
     }
+
+    /// Whether tasks or private servers end with the process.
+    pub(crate) fn ends_others(&self) -> bool {
+        let has_private_servers = self.servers.is_some() && (self.nats.is_none() || self.database.is_none());
+        has_private_servers || self.agent.as_ref().is_some_and(|agent| agent.stop_tasks_on_exit)
+    }
 }
 
 /// Everything but the agent.

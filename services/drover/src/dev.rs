@@ -44,7 +44,7 @@ impl Args {
     pub(crate) fn process(&self) -> process::Settings {
         let parts = Parts { agent: true, ..Parts::SERVERS };
         let (telemetry, health) = (self.telemetry.clone(), self.health.clone());
-        process::Settings { name: "dev", parts, telemetry, health }
+        process::Settings { name: "dev", parts, ends_others: true, telemetry, health }
     }
 }
 

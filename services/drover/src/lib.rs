@@ -9,6 +9,7 @@ mod configuration;
 mod dev;
 mod health;
 mod log;
+mod notify;
 mod operator;
 mod process;
 mod services;

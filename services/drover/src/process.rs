@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -17,9 +18,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::health::{self, Board, Parts, probe};
 use crate::log::DatabaseLog;
+use crate::notify;
 
-/// How long services have to end in order.
-const ENDING: Duration = Duration::from_secs(15);
+/// How long the parts of a process have to end in order.
+const ENDING: Duration = Duration::from_millis(3_500);
+/// How long they have if tasks and private servers end with the process.
+const ENDING_WITH_TASKS: Duration = Duration::from_secs(15);
+/// How long the collector has to take what is still buffered then.
+const FLUSH_WITHIN: Duration = Duration::from_millis(700);
+/// A process that has not ended so long after it was told to is ended by force: its event loop is stuck, or a thread that
+/// everybody waits for.
+const ENDED_WITHIN: Duration = Duration::from_millis(4_800);
 
 /// It was to stop before it had begun, which is no failure.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) name: &'static str,
     /// What it runs.
     pub(crate) parts: Parts,
+    /// Whether tasks or private servers end with it, which takes as long as they need.
+    pub(crate) ends_others: bool,
     pub(crate) telemetry: telemetry::Args,
     pub(crate) health: health::Args,
 }
@@ -43,6 +54,8 @@ pub(crate) struct Process {
     pub(crate) stop: CancellationToken,
     /// Where its parts show how they fare.
     pub(crate) health: Board,
+    /// How long its parts have to end in order.
+    ending: Duration,
     services: JoinSet<(&'static str, anyhow::Result<()>)>,
 }
 
@@ -54,13 +67,14 @@ pub(crate) struct Cluster {
 }
 
 impl Process {
-    /// A process with the id `name` that runs `parts`.
-    fn new(name: &'static str, parts: Parts) -> Self {
+    /// A process that calls itself `name` and runs `parts`.
+    fn new(name: &'static str, parts: Parts, ending: Duration) -> Self {
         let stop = CancellationToken::new();
         Self {
             id: ProcessId::from_bytes(telemetry::clock::random_bytes()),
             health: Board::new(name, parts, stop.clone()),
             stop,
+            ending,
             services: JoinSet::new(),
         }
     }
@@ -74,6 +88,16 @@ impl Process {
             instance: self.id.to_string(),
             host: host.to_string_lossy().into_owned(),
         }
+    }
+
+    /// Begins to tell how the process fares: over HTTP, if there is to be an endpoint, and to the service manager.
+    fn show_health(&self, args: &health::Args) -> anyhow::Result<()> {
+        if let Some(listener) = args.listen()? {
+            health::serve(listener, self.health.clone())?;
+        }
+        tokio::task::spawn_local(probe::beat(self.health.clone()));
+        tokio::task::spawn_local(notify::tell(self.health.clone()));
+        Ok(())
     }
 
     /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`]. From here on, the process
@@ -154,8 +178,8 @@ impl Process {
                 }
             }
         };
-        if tokio::time::timeout(ENDING, ending).await.is_err() {
-            tracing::warn!(seconds = ENDING.as_secs(), "services did not end in time");
+        if tokio::time::timeout(self.ending, ending).await.is_err() {
+            tracing::warn!(within_ms = self.ending.as_millis(), "services did not end in time");
         }
         result
     }
@@ -188,29 +212,55 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    let Settings { name, parts, telemetry, health } = settings;
+    let Settings { name, parts, ends_others, telemetry, health } = settings;
+    let ending = if ends_others { ENDING_WITH_TASKS } else { ENDING };
     let runtime = move || runtime.enable_all().build().expect("the system has threads to give");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
-        let process = Process::new(name, parts);
-        let _telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
+        let process = Process::new(name, parts, ending);
+        let telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
-        let listener = match health.listen() {
-            Ok(listener) => listener,
-            Err(error) => return fail(&error),
-        };
-        if let Some(Err(error)) = listener.map(|listener| health::serve(listener, process.health.clone())) {
-            return fail(&error);
-        }
         stop_on_signals(process.stop.clone());
-        tokio::task::spawn_local(probe::beat(process.health.clone()));
-        match main(process).await {
+        if !ends_others {
+            tokio::spawn(end_by_force(process.stop.clone()));
+        }
+        let ended = match process.show_health(&health) {
+            Ok(()) => main(process).await,
+            Err(error) => Err(error),
+        };
+        let code = match ended {
             Err(error) if !error.is::<StoppedEarly>() => fail(&error),
             Ok(()) | Err(_) => ExitCode::SUCCESS,
-        }
+        };
+        flush(telemetry).await;
+        code
     })
+}
+
+/// Sends the collector what is still buffered. From another thread, since the connection to the collector needs this one;
+/// and for a limited time, since the collector may be what is down.
+async fn flush(telemetry: telemetry::Guard) {
+    let (tell, flushed) = tokio::sync::oneshot::channel::<()>();
+    thread::spawn(move || {
+        drop(telemetry);
+        // Whoever waited may have given up.
+        let _ = tell.send(());
+    });
+    if tokio::time::timeout(FLUSH_WITHIN, flushed).await.is_err() {
+        tracing::warn!("the collector did not take the last spans and metrics in time");
+    }
+}
+
+/// Ends the process if it does not end by itself once it was told to.
+async fn end_by_force(stop: CancellationToken) {
+    stop.cancelled().await;
+    thread::spawn(|| {
+        thread::sleep(ENDED_WITHIN);
+        let _ = writeln!(std::io::stderr(), "Error: the process did not end in order");
+        std::process::exit(EXIT_FORCED);
+    });
 }
 
 /// Says what the process dies of, also where nobody reads its logs.
@@ -256,5 +306,7 @@ fn ignores_hangups() -> bool {
     ignored.is_some_and(|bits| bits & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
+/// The exit code of a process that did not end by itself.
+const EXIT_FORCED: i32 = 1;
 /// The exit code after a second interrupt, as a shell gives it for one that was not caught.
 const EXIT_IMPATIENT: i32 = 130;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -204,6 +204,27 @@ impl Cluster {
         let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
         child.kill().expect("one's own children can be killed");
         child.wait().expect("and waited for");
+    }
+
+    /// Tells a process to end (SIGTERM), and waits until it has; answers how, and after how long.
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub async fn end(&mut self, name: &str) -> (ExitStatus, Duration) {
+        self.signal(name, Signal::SIGTERM);
+        let begun = now();
+        let mut child = self.processes.remove(name).unwrap_or_else(|| panic!("{name} does not run"));
+        loop {
+            if let Some(status) = child.try_wait().expect("one's own children can be looked at") {
+                return (status, begun.elapsed());
+            }
+            if begun.elapsed() > PATIENCE {
+                // What cannot be killed has ended by now.
+                let _ = child.kill();
+                panic!("in vain waited until {name} has ended\n{}", self.last_words());
+            }
+            pause().await;
+        }
     }
 
     /// Sends a process a signal.

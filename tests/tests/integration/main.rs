@@ -4,11 +4,13 @@
 mod agent;
 mod command_line;
 mod dev;
+mod ending;
 mod everywhere;
 mod go_client;
 mod health;
 mod input;
 mod metrics;
+mod notify;
 mod outage;
 mod rollouts;
 mod tables;

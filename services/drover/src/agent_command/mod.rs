@@ -56,7 +56,9 @@ pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(),
 pub(crate) fn main(mut args: Args) -> ExitCode {
     if args.config.is_empty() && !args.dev {
         let (telemetry, health) = (args.telemetry, args.health);
-        let settings = process::Settings { name: "agent", parts: Parts::AGENT, telemetry, health };
+        let ends_others = args.own.stop_tasks_on_exit;
+        let settings =
+            process::Settings { name: "agent", parts: Parts::AGENT, ends_others, telemetry, health };
         return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
     let Loaded { mut settings, report } = configuration::load(&args.config);
@@ -89,7 +91,8 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     match setup.context("Error loading configuration") {
         Ok((setup, temporary)) => {
             let (telemetry, health) = (args.telemetry, args.health);
-            let settings = process::Settings { name: "agent", parts: setup.parts(), telemetry, health };
+            let (parts, ends_others) = (setup.parts(), setup.ends_others());
+            let settings = process::Settings { name: "agent", parts, ends_others, telemetry, health };
             process::run_on_all_cores(settings, async move |process| {
                 for finding in report.no_effect {
                     let (file, line) = (finding.file.display(), finding.at.line);
@@ -258,6 +261,15 @@ mod tests {
     fn read(text: &str) -> anyhow::Result<Setup> {
         let settings = loaded(text);
         setup(&settings, settings.data_dir.as_ref().map(PathBuf::from), false)
+    }
+
+    #[test]
+    fn the_configuration_that_comes_with_the_package_is_an_agent_alone() {
+        let setup = read(include_str!("../../../../deploy/systemd/config/agent.hcl")).unwrap();
+        assert!(setup.servers.is_none() && setup.nats.is_some() && !setup.ends_others());
+        let agent = setup.agent.unwrap();
+        assert_eq!(agent.data_dir, PathBuf::from("/var/lib/drover/agent"));
+        assert!(!agent.raw_exec);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use telemetry::clock;
 use tokio_util::sync::CancellationToken;
 
 use super::facts::{Announced, Facts, Nats, Parts, Probed};
+use super::report::Report;
+use super::verdict;
 
 /// What is known of one process. Clones share it.
 #[derive(Debug, Clone)]
@@ -140,8 +142,35 @@ impl Board {
         };
     }
 
+    /// Whether the process lives.
+    pub(crate) fn live(&self, now: Instant) -> Report {
+        verdict::live(&self.facts(now))
+    }
+
+    /// Whether the process is ready for what it is there for.
+    pub(crate) fn ready(&self, now: Instant) -> Report {
+        verdict::ready(&self.facts(now))
+    }
+
+    /// Whether the process has come to where it works, as the report of its readiness says. An agent works also without
+    /// servers.
+    pub(crate) fn is_started(&self, ready: &Report) -> bool {
+        let is_agent_alone = self.0.parts == Parts::AGENT;
+        ready.is_ok() || (is_agent_alone && self.sources().presence.is_some())
+    }
+
+    /// Whether the process was told to stop.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.0.stop.is_cancelled()
+    }
+
+    /// Waits until it is.
+    pub(crate) async fn ending(&self) {
+        self.0.stop.cancelled().await;
+    }
+
     /// All of it, as it is now.
-    pub(crate) fn facts(&self, now: Instant) -> Facts {
+    pub(super) fn facts(&self, now: Instant) -> Facts {
         let Inner { service, parts, started, stop, .. } = &*self.0;
         let sources = self.sources();
         let since = |then: Instant| now.saturating_duration_since(then);

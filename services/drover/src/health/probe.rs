@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
+use fail::fail_point;
 use store::Database;
 use telemetry::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -33,6 +34,7 @@ pub(crate) async fn beat(board: Board) {
         if tokio::spawn(async {}).await.is_err() {
             return;
         }
+        fail_point!("process.beat");
         board.beat(clock::monotonic());
         sleep(BEAT_EVERY).await;
     }
@@ -93,7 +95,6 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::facts::Parts;
-    use super::super::verdict;
     use super::*;
 
     #[test]
@@ -119,10 +120,10 @@ mod tests {
         });
         told.recv().unwrap();
         let later = clock::monotonic() + Duration::from_secs(11);
-        assert_eq!(verdict::live(&board.facts(later)).status, "not live");
+        assert_eq!(board.live(later).status, "not live");
         block.send(()).unwrap();
         event_loop.join().unwrap();
-        assert_eq!(verdict::live(&board.facts(clock::monotonic())).status, "live");
+        assert_eq!(board.live(clock::monotonic()).status, "live");
     }
 
     #[tokio::test]

@@ -25,6 +25,22 @@ pub(crate) struct Check {
 }
 
 impl Report {
+    /// All that is wrong, or that nothing is, in one line.
+    pub(crate) fn summary(&self) -> String {
+        let Self { status, role, .. } = self;
+        let bad: Vec<String> = self
+            .checks
+            .iter()
+            .filter(|check| !check.ok)
+            .map(|check| format!("{}: {}", check.name, check.message))
+            .collect();
+        match (bad.is_empty(), role.is_empty()) {
+            (true, true) => status.clone(),
+            (true, false) => format!("{status} ({role})"),
+            (false, _) => format!("{status}: {}", bad.join("; ")),
+        }
+    }
+
     /// Whether nothing is wrong.
     pub(crate) fn is_ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)

@@ -21,7 +21,6 @@ use tokio::time::{sleep, timeout};
 
 use super::board::Board;
 use super::report::Report;
-use super::verdict;
 
 /// Connections at once. When there are more, the oldest is closed: whoever asks is answered within milliseconds, so that
 /// the oldest are those who only hold a connection open.
@@ -99,8 +98,8 @@ fn answer(method: &Method, path: &str, board: &Board) -> Response<Full<Bytes>> {
         return refused;
     }
     match path {
-        "/live" => reported(&verdict::live(&board.facts(clock::monotonic()))),
-        "/ready" => reported(&verdict::ready(&board.facts(clock::monotonic()))),
+        "/live" => reported(&board.live(clock::monotonic())),
+        "/ready" => reported(&board.ready(clock::monotonic())),
         "/metrics" => response(StatusCode::OK, EXPOSITION, telemetry::metrics::process_text(board.service())),
         _ => response(StatusCode::NOT_FOUND, TEXT, "there are /live, /ready and /metrics\n".to_owned()),
     }

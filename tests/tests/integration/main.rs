@@ -15,6 +15,7 @@ mod outage;
 mod rollouts;
 mod tables;
 mod trace;
+mod units;
 mod went_back;
 
 /// The binary that is tested.

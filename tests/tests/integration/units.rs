@@ -1,0 +1,98 @@
+//! Are the systemd units good: does systemd understand them, and are servers hardened?
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tests::harness::{AGENT, SERVICES};
+
+use crate::BINARY;
+
+const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/systemd");
+/// Where units expect the program.
+const INSTALLED: &str = "/usr/bin/drover";
+/// The highest exposure of a server, in tenths, as `systemd-analyze security` judges it: 1.5 of 10.
+const EXPOSURE_MAX: &str = "15";
+
+fn unit(service: &str) -> String {
+    read(&Path::new(UNITS).join(format!("drover-{service}.service")))
+}
+
+fn configuration(service: &str) -> String {
+    read(&Path::new(UNITS).join(format!("config/{service}.env")))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn analyze(arguments: &[&str]) -> Output {
+    let output = Command::new("systemd-analyze").args(arguments).output();
+    output.expect("systemd-analyze is there (Debian: systemd)")
+}
+
+fn text(output: &Output) -> String {
+    let [out, error] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{out}{error}")
+}
+
+#[test]
+fn systemd_understands_every_unit() {
+    let dir = tempfile::tempdir().expect("there is room for temporary files");
+    let mut units: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(UNITS).expect("it is there").flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_file())
+            && entry.path().extension().is_some_and(|end| end != "sysusers")
+        {
+            // The program need not be installed on this machine.
+            let text = read(&entry.path()).replace(INSTALLED, BINARY);
+            let copy = dir.path().join(entry.file_name());
+            std::fs::write(&copy, text).expect("there is room");
+            units.push(copy);
+        }
+    }
+    assert_eq!(units.len(), SERVICES.len() + 3, "and an agent, a target and a slice: {units:?}");
+    let paths = units.iter().map(|unit| unit.to_str().expect("paths are texts"));
+    let arguments: Vec<&str> = ["verify", "--man=no"].into_iter().chain(paths).collect();
+    let output = analyze(&arguments);
+    let about_ours =
+        text(&output).lines().filter(|line| line.contains("drover")).collect::<Vec<_>>().join("\n");
+    assert!(output.status.success() && about_ours.is_empty(), "{}", text(&output));
+}
+
+#[test]
+fn servers_are_hardened_and_all_alike() {
+    let normal = |service: &str| unit(service).replace(service, "SERVICE");
+    let odd = |line: &&str| !line.starts_with("Description=") && !line.starts_with("LimitNOFILE=");
+    let first = normal(SERVICES[0]);
+    for service in SERVICES {
+        let file = format!("{UNITS}/drover-{service}.service");
+        let output =
+            analyze(&["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE_MAX, &file]);
+        assert!(output.status.success(), "{service}: {}", text(&output));
+        let own = normal(service);
+        assert_eq!(
+            own.lines().filter(odd).collect::<Vec<_>>(),
+            first.lines().filter(odd).collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn tasks_survive_a_restart_of_the_agent() {
+    let unit = unit(AGENT);
+    for line in ["Type=notify", "KillMode=process", "Delegate=yes", "WatchdogSec=30"] {
+        assert!(unit.lines().any(|one| one == line), "{line}");
+    }
+}
+
+#[test]
+fn every_process_of_a_machine_has_a_health_address_of_its_own() {
+    let address = |service: &str| {
+        let text = configuration(service);
+        let line = text.lines().find_map(|line| line.strip_prefix("DROVER_HEALTH_ADDR="));
+        line.expect("it has one").to_owned()
+    };
+    let addresses: BTreeSet<String> = SERVICES.into_iter().chain([AGENT]).map(address).collect();
+    assert_eq!(addresses.len(), SERVICES.len() + 1);
+}

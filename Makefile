@@ -1,7 +1,7 @@
 # The commands of this repository. Anything longer than a line lives in .ci/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test manifests chaos drill bench profile conformance toolchain servers engine promtool
+.PHONY: help demo test manifests chaos drill bench profile conformance package toolchain servers engine promtool
 
 # A Rust that was installed a moment ago may not be on this shell's PATH yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -48,6 +48,9 @@ conformance: toolchain servers ## Compares the scheduler, job files or the HTTP 
 	@# Scenes of the API are played to the second of these.
 	cargo build --quiet --package tests $(LOCKED) --bin conformance --bin drover-under-test
 	cargo run --quiet --package tests $(LOCKED) --bin conformance -- '$(or $(CASES),tests/data/scheduling)'
+
+package: toolchain ## Builds the Debian package, and installs and purges it in a small Debian of its own
+	@LOCKED=$(LOCKED) .ci/package
 
 toolchain:
 	@.ci/toolchain

@@ -30,7 +30,7 @@ const ADDRESS: &str = "127.0.0.1:4646";
 /// The port of each service's health and metrics.
 const HEALTH_PORT: u16 = 4650;
 /// The metric that says that a scheduler has placed something.
-const PLANS: &str = "drover_worker_plans";
+const PLANS: &str = "drover_scheduler_plans_submitted_total";
 
 #[tokio::test]
 #[ignore = "takes minutes and the release: make drill"]

@@ -38,7 +38,7 @@ drill: toolchain servers engine ## Runs the image and the compose file, and kill
 	FULL=$(FULL) cargo test --package tests $(LOCKED) --test drill $(ONLY) -- --include-ignored --nocapture --test-threads 1
 	@.ci/skipped report
 
-bench: toolchain servers ## Runs the benchmarks; ONLY=burst runs that one, ADDR=http://host:port measures what is there
+bench: toolchain servers ## Runs the benchmarks; ONLY=burst runs that one, ADDR=http://host:port measures what is there, CREDENTIALS=1 TLS=1 with both
 	@LOCKED=$(LOCKED) .ci/bench
 
 profile: toolchain servers ## Draws where a benchmark's time goes, as a flame graph; ONLY=burst

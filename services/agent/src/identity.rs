@@ -27,9 +27,12 @@ const SECRET_ID: &str = "secret-id";
 const BOOT: &str = "boot";
 
 impl Identity {
-    /// The node's id, which is made if there is none.
-    pub(crate) fn node(store: &Store) -> io::Result<NodeId> {
+    /// The node's id. If there is none, it is `issued_for`, or one that is made.
+    pub(crate) fn node(store: &Store, issued_for: Option<NodeId>) -> io::Result<NodeId> {
         let is_new = !store.file(CLIENT_ID).exists();
+        if let Some(NodeId(id)) = issued_for.filter(|_| is_new) {
+            store::write_bytes(&store.file(CLIENT_ID), id.to_string().as_bytes(), Keep::Machine)?;
+        }
         let id = read_or_make(store, CLIENT_ID)?;
         if is_new {
             store::write_bytes(&store.file(BOOT), b"0", Keep::Machine)?;
@@ -42,7 +45,7 @@ impl Identity {
     /// A lost counter would make the servers drop every report as one of an older boot, so without one the boot's
     /// number comes from the clock: seconds since 1970 are above any count of starts.
     pub(crate) fn begin_boot(store: &Store) -> io::Result<Self> {
-        let node = Self::node(store)?;
+        let node = Self::node(store, None)?;
         let secret = read_or_make(store, SECRET_ID)?;
         let path = store.file(BOOT);
         let by_the_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bus::Bus;
 use model::node::NodeSpec;
 use model::{NodeId, Text};
@@ -40,14 +40,22 @@ const ORDERS_MAX: usize = 16;
 /// How many states wait for the reporter; allocations wait for room.
 const TOLD_MAX: usize = 1_024;
 
-/// The id of the node that an agent with these settings is on; made, if it is the first time. The connection of an agent
-/// is named after it.
+/// The id of the node that an agent with these settings is on. If it is the first time, the id is the one that the agent's
+/// credentials were `issued_for`, or a new one.
 ///
 /// # Errors
-/// If the data directory cannot be used.
-pub fn node_id(args: &Args) -> anyhow::Result<NodeId> {
+/// If the data directory cannot be used, or is that of another node than the credentials are for.
+pub fn node_id(args: &Args, issued_for: Option<NodeId>) -> anyhow::Result<NodeId> {
     let store = open_store(args)?;
-    Identity::node(&store).context("cannot read or make the node's id")
+    let node = Identity::node(&store, issued_for).context("cannot read or make the node's id")?;
+    match issued_for {
+        Some(issued_for) if issued_for != node => bail!(
+            "the NATS credentials are those of node {issued_for}, and the data directory {} is that of node {node}: use the \
+             credentials of this node, or an empty data directory for the other one",
+            args.data_dir.display()
+        ),
+        Some(_) | None => Ok(node),
+    }
 }
 
 fn open_store(args: &Args) -> anyhow::Result<Store> {

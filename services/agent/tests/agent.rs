@@ -30,11 +30,12 @@ use wire::node::{
 use wire::stats::{
     AgentStats, AllocStats, AskAgentStats, AskAllocStats, AskHostFacts, AskHostStats, HostFacts, HostStats,
 };
-use wire::{Refusal, RefusalKind, Subject};
+use wire::{Refusal, RefusalKind, Role, Subject};
 
 const ALLOC: AllocId = AllocId::from_bytes([7; 16]);
 const DATA_DIR: &str = "TEST_AGENT_DATA_DIR";
 const NATS_URL: &str = "TEST_AGENT_NATS_URL";
+const NODE_KEY: &str = "TEST_AGENT_NODE_KEY";
 
 /// Not a test: the process that stays beside a task.
 #[test]
@@ -59,15 +60,16 @@ async fn agent_process() {
         executor: Some((std::env::current_exe().unwrap(), executor)),
         ..agent::Args::default()
     };
-    let node = agent::node_id(&args).unwrap();
-    let nats = nats_args(&std::env::var(NATS_URL).unwrap());
-    let connecting = async move { Bus::connect_agent(&nats, "agent", node).await };
+    let node = agent::node_id(&args, None).unwrap();
+    let node_key = Some(std::env::var(NODE_KEY).unwrap().into());
+    let nats = bus::Args { node_key, ..nats_args(&std::env::var(NATS_URL).unwrap()) };
+    let connecting = async move { Bus::connect_agent(&nats, node).await };
     let (presence, stop) = (agent::Presence::default(), CancellationToken::new());
     agent::run_connecting(args, connecting, presence, stop).await.unwrap();
 }
 
 fn nats_args(url: &str) -> bus::Args {
-    bus::Args { servers: vec![url.parse().unwrap()], credentials: None }
+    bus::Args::new(vec![url.parse().unwrap()])
 }
 
 /// What the tracker knows and was told.
@@ -339,6 +341,7 @@ impl Agent {
             .args(["agent_process", "--exact", "--ignored", "--nocapture"])
             .env(DATA_DIR, dir)
             .env(NATS_URL, nats.url())
+            .env(NODE_KEY, nats.node_key().unwrap().unwrap())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -369,7 +372,9 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let nats = Nats::temporary().await.unwrap();
-        let bus = Bus::connect(&nats_args(&nats.url()), "tracker").await.unwrap();
+        let credentials = nats.credentials(Role::Observer).unwrap();
+        let args = bus::Args { credentials, ..nats_args(&nats.url()) };
+        let bus = Bus::connect(&args, Role::Observer).await.unwrap();
         Self { dir: tempfile::tempdir().unwrap(), nats, tracker: Tracker::serve(bus).await }
     }
 

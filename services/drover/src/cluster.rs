@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::Presence;
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use bus::Bus;
 use clap::Parser as _;
 use model::{NodeId, ProcessId};
 use private_servers::{Nats, Postgres};
 use state::{Scope, WatchKey};
-use store::roles::{Passwords, Role, script};
+use store::roles::{self, Passwords, script};
 use tokio_util::sync::CancellationToken;
-use wire::Subject;
 use wire::feed::{AskHead, Head};
+use wire::{Role, Subject};
 
 use crate::agent_command::reachable;
 use crate::health::{Parts, probe};
@@ -84,12 +84,12 @@ impl Databases {
     async fn with_roles(server: &Postgres) -> anyhow::Result<Self> {
         let passwords = Passwords::random();
         server.run_script(script("postgres", &passwords)).await?;
-        let of = |role: Role| {
+        let of = |role: roles::Role| {
             let password = passwords.of(role).expect("every role is given one");
             let url = server.url_as(&format!("{}:{password}", role.name()));
             Parsed::<store::Args>::of(&["--database-url", &url])
         };
-        Ok(Self { applier: of(Role::PlanApplier), others: of(Role::Api) })
+        Ok(Self { applier: of(roles::Role::PlanApplier), others: of(roles::Role::Api) })
     }
 }
 
@@ -98,13 +98,24 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let Setup { dir, nats, database, servers, agent, is_advertised, is_dev } = setup;
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let dir = &std::path::absolute(dir)?;
+    if let Some(nats) = &nats
+        && servers.is_some()
+        && agent.is_some()
+        && nats.credentials.is_some()
+        && nats.node_key.is_none()
+    {
+        bail!(
+            "servers and an agent in one process need two identities for NATS: beside the credentials of the servers \
+             name the key that signs for nodes (DROVER_NATS_NODE_KEY)"
+        );
+    }
     let Some(servers) = servers else {
         let (nats, agent) = nats.zip(agent).expect("a set-up without servers has an agent and its NATS");
         return services::agent(process, nats, agent).await;
     };
     // Before anything is started, so that an address in use is said at once.
     let server = api::Server::bind(servers.api.clone())?.beside(api::Beside {
-        node: agent.as_ref().map(agent::node_id).transpose()?,
+        node: agent.as_ref().map(|agent| agent::node_id(agent, None)).transpose()?,
         workers: servers.scheduler.worker_count(),
         schedulers: servers.scheduler.schedulers.clone(),
         dev: is_dev,
@@ -126,7 +137,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         started = starting => started?,
         () = stop.cancelled() => return Ok(()),
     };
-    let nats = own_nats.as_ref().map(|own| Parsed::of(&["--nats-url", &own.url()])).or(nats);
+    let nats = own_nats.as_ref().map(private_nats).transpose()?.or(nats);
     let database = match &own_postgres {
         Some(own) => Some(Databases::with_roles(own).await?),
         None => database.map(Databases::of_one_role),
@@ -145,6 +156,13 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     result.and(stopped.map(drop).map_err(Into::into))
 }
 
+/// How to connect to a private nats-server: the servers with credentials of theirs, the agent with those that it signs.
+fn private_nats(nats: &Nats) -> anyhow::Result<bus::Args> {
+    let servers = vec![nats.url().parse().context("a private nats-server has a URL")?];
+    let (credentials, node_key) = (nats.credentials(Role::Servers)?, nats.node_key()?);
+    Ok(bus::Args { credentials, node_key, ..bus::Args::new(servers) })
+}
+
 /// All services, and an agent if there is to be one, until the process is to stop. The agent ends first: what it has to
 /// tell then, servers must hear.
 async fn everything(
@@ -155,7 +173,7 @@ async fn everything(
     agent: Option<agent::Args>,
     dir: &Path,
 ) -> anyhow::Result<()> {
-    let cluster = process.connect(&nats, "servers", Scope::ALL).await?;
+    let cluster = process.connect(&nats, Role::Servers, Scope::ALL).await?;
     let (id, stop, end) = (process.id, process.stop.clone(), CancellationToken::new());
     let (bus, replica) = (|| cluster.bus.clone(), || cluster.replica.clone());
     let applier =
@@ -182,7 +200,7 @@ async fn everything(
             Ok(())
         }),
         Some(agent) => {
-            let node = agent::node_id(&agent)?;
+            let node = agent::node_id(&agent, None)?;
             let boot = boot(&cluster, node);
             registered = Some((node, boot));
             let nats = nats.clone();
@@ -191,7 +209,7 @@ async fn everything(
             process.health.set_presence(presence.clone());
             let connecting = async move {
                 applier_answers(&bus).await;
-                Bus::connect_agent(&nats, "agent", node).await
+                Bus::connect_agent(&nats, node).await
             };
             process.start("agent", async move {
                 let ended = agent::run_connecting(agent, connecting, presence, stop).await;

@@ -15,6 +15,7 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use wire::Role;
 
 use crate::health::{self, Board, Parts, probe};
 use crate::log::DatabaseLog;
@@ -105,11 +106,10 @@ impl Process {
     pub(crate) async fn connect(
         &mut self,
         args: &bus::Args,
-        name: &'static str,
+        role: Role,
         scope: Scope,
     ) -> anyhow::Result<Cluster> {
-        let bus = Bus::connect(args, name).await.context("cannot connect to NATS")?;
-        let role: wire::Role = name.parse().context("a process of services is named like its role")?;
+        let bus = Bus::connect(args, role).await.context("cannot connect to NATS")?;
         let publish = bus::metrics::publish(bus.clone(), role, self.id, self.stop.clone());
         self.start("metrics", async {
             publish.await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use agent::Presence;
 use bus::Bus;
 use state::Scope;
+use wire::Role;
 
 use crate::agent_command::reachable;
 use crate::args::Service;
@@ -17,7 +18,7 @@ pub(crate) async fn plan_applier(
     args: Service<plan_applier::Args>,
 ) -> anyhow::Result<()> {
     let Service { infra, own } = args;
-    let cluster = process.connect(&infra.bus, "plan-applier", plan_applier::SCOPE).await?;
+    let cluster = process.connect(&infra.bus, Role::PlanApplier, plan_applier::SCOPE).await?;
     let (bus, replica) = (cluster.bus.clone(), cluster.replica.clone());
     let run = plan_applier::run(own, infra.store.clone(), bus, replica, process.id, process.stop.clone());
     process.start("plan-applier", run);
@@ -26,12 +27,12 @@ pub(crate) async fn plan_applier(
 }
 
 macro_rules! followers {
-    ($($service:ident, $name:literal, $gathered:expr;)+) => {$(
+    ($($service:ident, $name:literal, $role:expr, $gathered:expr;)+) => {$(
         pub(crate) async fn $service(
             mut process: Process,
             args: Service<$service::Args>,
         ) -> anyhow::Result<()> {
-            let cluster = process.connect(&args.infra.bus, $name, $service::SCOPE).await?;
+            let cluster = process.connect(&args.infra.bus, $role, $service::SCOPE).await?;
             process.follow(&cluster, &args.infra.store, $gathered).await?;
             let run = $service::run(args.own, cluster.bus, cluster.replica, process.id, process.stop.clone());
             process.start($name, run);
@@ -41,16 +42,16 @@ macro_rules! followers {
 }
 
 followers! {
-    eval_broker, "eval-broker", Duration::ZERO;
-    scheduler, "scheduler", Duration::ZERO;
-    node_tracker, "node-tracker", node_tracker::GATHERED;
-    deployment_watcher, "deployment-watcher", deployment_watcher::GATHERED;
+    eval_broker, "eval-broker", Role::EvalBroker, Duration::ZERO;
+    scheduler, "scheduler", Role::Scheduler, Duration::ZERO;
+    node_tracker, "node-tracker", Role::NodeTracker, node_tracker::GATHERED;
+    deployment_watcher, "deployment-watcher", Role::DeploymentWatcher, deployment_watcher::GATHERED;
 }
 
 /// The HTTP API; it listens before anything else, so that an address in use is said at once.
 pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyhow::Result<()> {
     let server = api::Server::bind(args.own)?;
-    let cluster = process.connect(&args.infra.bus, "api", Scope::ALL).await?;
+    let cluster = process.connect(&args.infra.bus, Role::Api, Scope::ALL).await?;
     process.follow(&cluster, &args.infra.store, Duration::ZERO).await?;
     let contact = cluster.bus.contact();
     tokio::spawn(probe::api(process.health.clone(), reachable(server.addr())));
@@ -61,12 +62,12 @@ pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyho
 
 /// The agent needs nothing but NATS, and runs what it ran before also without that.
 pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Args) -> anyhow::Result<()> {
-    let node = agent::node_id(&args)?;
+    let node = agent::node_id(&args, nats.node()?)?;
     let presence = Presence::default();
     process.health.set_presence(presence.clone());
     let health = process.health.clone();
     let connecting = async move {
-        let bus = Bus::connect_agent(&nats, "agent", node).await?;
+        let bus = Bus::connect_agent(&nats, node).await?;
         health.set_bus(bus.clone());
         Ok(bus)
     };

@@ -9,7 +9,7 @@ use model::cluster::Singleton;
 use model::eval::{EvalStatus, Evaluation};
 use model::job::JobType;
 use model::{Epoch, HistoryId, Index, ProcessId, RequestId, Timestamp};
-use private_servers::Nats;
+use private_servers::{Nats, NatsAccess, NatsOptions};
 use state::{Replica, State};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufStream};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer, SCHEDULER_VERSION};
 use wire::command::{Answer, Command, Done, EvalUpdate, UpdateEvals};
 use wire::envelope::{HEADER_KIND, HEADER_VERSION};
-use wire::{RefusalKind, Subject, Wire as _};
+use wire::{RefusalKind, Role, Subject, Wire as _};
 
 use super::{Args, run};
 use crate::scene::{eval, id};
@@ -39,18 +39,20 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let nats = soon(Nats::temporary()).await.unwrap();
-        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
-        let bus = soon(Bus::connect(&args, "services")).await.unwrap();
-        let commands = bus.serve(Subject::Command.to_string()).await.unwrap();
-        let renewals = bus.serve(Subject::RenewLease.to_string()).await.unwrap();
+        // With a password, which is easily said without a client.
+        let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
+        let nats = soon(Nats::temporary_with(options)).await.unwrap();
+        let args = bus::Args::new(vec![nats.url().parse().unwrap()]);
+        let bus = soon(Bus::connect(&args, Role::Observer)).await.unwrap();
+        let commands = bus.serve(Subject::EVERY_COMMAND).await.unwrap();
+        let renewals = bus.serve(Subject::EVERY_RENEWAL).await.unwrap();
         let (written, writes) = mpsc::channel(8);
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         actix::spawn(applier(commands, Arc::clone(&replica), written));
         actix::spawn(leases(renewals));
 
         let stop = CancellationToken::new();
-        let own = soon(Bus::connect(&args, "broker")).await.unwrap();
+        let own = soon(Bus::connect(&args, Role::EvalBroker)).await.unwrap();
         let settings = Args { eval_lease_ms: 60_000, eval_delivery_limit: 1 };
         let process = ProcessId::from_bytes([5; 16]);
         let broker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
@@ -97,7 +99,8 @@ impl Scene {
         let (headed, whole) = (headers.len(), headers.len() + body.len());
         let connect =
             format!(r#"CONNECT {{"user":"{user}","pass":"{pass}","headers":true,"verbose":false}}"#);
-        let publish = format!("{connect}\r\nHPUB {subject} nobody {headed} {whole}\r\n{headers}");
+        let publish =
+            format!("{connect}\r\nHPUB {subject} inbox.scheduler.nobody {headed} {whole}\r\n{headers}");
 
         let mut connection = BufStream::new(TcpStream::connect(address).await.unwrap());
         connection.write_all(&[publish.as_bytes(), &body, b"\r\nPING\r\n"].concat()).await.unwrap();

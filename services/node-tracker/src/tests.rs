@@ -19,7 +19,7 @@ use wire::node::{
     AllocReport, AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, Wake, Work,
     WorkAllocs, WorkIndex,
 };
-use wire::{Refusal, RefusalKind, Subject, Wire};
+use wire::{Refusal, RefusalKind, Role, Subject, Wire};
 
 use super::{Args, run};
 use crate::scene::{alloc, commit, job, node, node_spec, placed, ready, secret};
@@ -63,10 +63,13 @@ impl Scene {
     /// With a tracker that is not granted its lease yet.
     async fn standing_by(settings: Args) -> Self {
         let nats = soon(Nats::temporary()).await.unwrap();
-        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
-        let agents = soon(Bus::connect(&args, "agents")).await.unwrap();
-        let served = agents.serve(Subject::Command.to_string()).await.unwrap();
-        let renewals = agents.serve(Subject::RenewLease.to_string()).await.unwrap();
+        let args = |role| {
+            let credentials = nats.credentials(role).unwrap();
+            bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) }
+        };
+        let agents = soon(Bus::connect(&args(Role::Observer), Role::Observer)).await.unwrap();
+        let served = agents.serve(Subject::EVERY_COMMAND).await.unwrap();
+        let renewals = agents.serve(Subject::EVERY_RENEWAL).await.unwrap();
         let (sender, commands) = mpsc::unbounded_channel();
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         let (lease, granted) = watch::channel(false);
@@ -74,7 +77,7 @@ impl Scene {
         actix::spawn(leases(renewals));
 
         let stop = CancellationToken::new();
-        let own = soon(Bus::connect(&args, "tracker")).await.unwrap();
+        let own = soon(Bus::connect(&args(Role::NodeTracker), Role::NodeTracker)).await.unwrap();
         let process = ProcessId::from_bytes([5; 16]);
         let tracker = actix::spawn(run(settings, own, Arc::clone(&replica), process, stop.clone()));
         Self { nats, agents, replica, commands, tracker, stop, lease }

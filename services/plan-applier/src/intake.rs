@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Command, RenewLease};
 use wire::feed::{AskHead, Head};
-use wire::{Subject, Wire};
+use wire::senders::{may_renew, may_send};
+use wire::{Role, Subject, Wire};
 
 /// How many messages are read ahead of the loop that judges them.
 const AHEAD: usize = 1024;
@@ -33,12 +34,14 @@ impl Intake {
     pub(crate) async fn open(bus: &Bus, head: Head) -> Result<Self, bus::Error> {
         let (sender, asks) = mpsc::channel(AHEAD);
         let listening = CancellationToken::new();
-        let serve = async |subject: Subject| bus.serve(subject.to_string()).await;
-        forward(serve(Subject::Command).await?, Ask::Command, &sender, &listening);
-        forward(serve(Subject::RenewLease).await?, Ask::Renew, &sender, &listening);
-        let ask_head = |request, AskHead {}| Ask::Head(request);
-        forward(serve(Subject::AskHead).await?, ask_head, &sender, &listening);
-        answer_probes(serve(Subject::Probe).await?, head, listening.clone());
+        let commands = bus.serve(Subject::EVERY_COMMAND).await?;
+        forward(commands, may_send, Ask::Command, &sender, &listening);
+        let renewals = bus.serve(Subject::EVERY_RENEWAL).await?;
+        forward(renewals, may_renew, Ask::Renew, &sender, &listening);
+        let heads = bus.serve(Subject::AskHead.to_string()).await?;
+        let anybody = |_, _: &AskHead| Ok(());
+        forward(heads, anybody, |request, AskHead {}| Ask::Head(request), &sender, &listening);
+        answer_probes(bus.serve(Subject::Probe.to_string()).await?, head, listening.clone());
         Ok(Self { asks, _listening: listening.drop_guard() })
     }
 
@@ -53,9 +56,10 @@ impl Intake {
     }
 }
 
-/// Reads bodies away from the loop that judges, and hands them over.
-fn forward<T: Wire + Send + 'static>(
+/// Reads bodies away from the loop that judges, and hands over what the sender's role may ask for.
+fn forward<T: Wire + Send + Sync + 'static>(
     mut requests: Requests,
+    may_ask: impl Fn(Option<Role>, &T) -> Result<(), &'static str> + Send + 'static,
     ask: impl Fn(Request, T) -> Ask + Send + 'static,
     sender: &mpsc::Sender<Ask>,
     listening: &CancellationToken,
@@ -64,6 +68,10 @@ fn forward<T: Wire + Send + 'static>(
     tokio::spawn(async move {
         while let Some(Some(request)) = listening.run_until_cancelled(requests.next()).await {
             let Some((request, body)) = request.read().await else { continue };
+            if let Err(what) = may_ask(Subject::role_of(request.subject()), &body) {
+                request.refuse_forbidden(what).await;
+                continue;
+            }
             if sender.send(ask(request, body)).await.is_err() {
                 return;
             }

@@ -20,10 +20,9 @@ pub(crate) async fn until_accepted(around: &Surroundings, error: &Error) -> anyh
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
     let mut is_known = !matches!(error, Error::WentBack { .. });
-    let serve = async |subject: Subject| around.bus.serve(subject.to_string()).await;
-    let mut commands: Requests = serve(Subject::Command).await?;
-    let mut renewals: Requests = serve(Subject::RenewLease).await?;
-    let mut heads: Requests = serve(Subject::AskHead).await?;
+    let mut commands: Requests = around.bus.serve(Subject::EVERY_COMMAND).await?;
+    let mut renewals: Requests = around.bus.serve(Subject::EVERY_RENEWAL).await?;
+    let mut heads: Requests = around.bus.serve(Subject::AskHead.to_string()).await?;
     let mut look = tokio::time::interval(LOOK);
     loop {
         tokio::select! {

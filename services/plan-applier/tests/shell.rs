@@ -17,14 +17,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, DeregisterJob, EvaluateJob, RegisterJob, RenewLease, TakeLease};
 use wire::feed::{AskHead, Changes, Head};
-use wire::{RefusalKind, Subject};
+use wire::{RefusalKind, Role, Subject};
 
 const WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Parser)]
 struct Cli {
-    #[command(flatten)]
-    bus: bus::Args,
     #[command(flatten)]
     store: store::Args,
     #[command(flatten)]
@@ -45,13 +43,18 @@ struct Applier {
     running: JoinHandle<anyhow::Result<()>>,
 }
 
+async fn connect(nats: &Nats, role: Role) -> Bus {
+    let credentials = nats.credentials(role).unwrap();
+    let args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
+    Bus::connect(&args, role).await.unwrap()
+}
+
 impl World {
     async fn new() -> Self {
         let nats = Nats::temporary().await.unwrap();
         let database = Postgres::shared().await.unwrap().new_database().await.unwrap();
-        let flags = ["test", "--nats-url", &nats.url(), "--database-url", &database];
-        let Cli { bus, store, args } = Cli::parse_from(flags);
-        let bus = Bus::connect(&bus, "test").await.unwrap();
+        let Cli { store, args } = Cli::parse_from(["test", "--database-url", &database]);
+        let bus = connect(&nats, Role::Servers).await;
         Self { nats, args, store, bus }
     }
 
@@ -72,8 +75,7 @@ impl World {
 
     /// An applier whose replica has got as far as a state.
     async fn applier_at(&self, number: u8, state: State) -> Applier {
-        let Cli { bus, .. } = Cli::parse_from(["test", "--nats-url", &self.nats.url(), "--database-url", ""]);
-        let bus = Bus::connect(&bus, "applier").await.unwrap();
+        let bus = connect(&self.nats, Role::PlanApplier).await;
         let replica = Arc::new(Replica::new(state));
         let stop = CancellationToken::new();
         let process = ProcessId::from_bytes([number; 16]);
@@ -288,10 +290,14 @@ async fn a_singletons_lease_has_one_holder() {
     assert!(matches!(refused, Err(CommandError::Refused(_))), "{refused:?}");
 
     let renew = RenewLease { service: Singleton::EvalBroker, process: ProcessId::from_bytes([7; 16]), epoch };
-    let answer: wire::command::Answer = world.bus.request(Subject::RenewLease, &renew, WITHIN).await.unwrap();
+    let answer: wire::command::Answer =
+        world.bus.request(Subject::RenewLease(Role::Servers), &renew, WITHIN).await.unwrap();
     assert!(matches!(answer, wire::command::Answer::Done(done) if done.epoch == Some(epoch)));
     let other = RenewLease { process: ProcessId::from_bytes([8; 16]), ..renew };
-    let refused = world.bus.request::<_, wire::command::Answer>(Subject::RenewLease, &other, WITHIN).await;
+    let refused = world
+        .bus
+        .request::<_, wire::command::Answer>(Subject::RenewLease(Role::Servers), &other, WITHIN)
+        .await;
     assert!(
         matches!(refused, Err(bus::RequestError::Refused(refusal)) if refusal.kind == RefusalKind::Deposed)
     );

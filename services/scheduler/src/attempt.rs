@@ -124,7 +124,7 @@ fn refused(error: &CommandError) -> End {
             RefusalKind::NotReady | RefusalKind::Deposed | RefusalKind::OutcomeUnknown => {
                 End::GivenBack(Why::NoApplier)
             }
-            RefusalKind::Invalid => End::Failed(telemetry::chain(error)),
+            RefusalKind::Invalid | RefusalKind::Forbidden => End::Failed(telemetry::chain(error)),
         },
         CommandError::Unavailable { .. } => End::GivenBack(Why::NoApplier),
         CommandError::Unreadable(_) | CommandError::TooLarge { .. } => End::Failed(telemetry::chain(error)),

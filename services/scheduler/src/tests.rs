@@ -16,9 +16,9 @@ use scheduling::{Attempt, NewId, Proposal};
 use state::{Replica, State};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use wire::Subject;
 use wire::broker::{Delivery, Dequeue, Dequeued, HandOut, HandOutAction, HandOutAnswer};
 use wire::command::{Answer, Command, Done, PlanResult, PlanVerdict, SubmitPlan};
+use wire::{Role, Subject};
 
 use super::{Args, Workers};
 use crate::scene::{self, eval};
@@ -50,18 +50,21 @@ impl Scene {
 
     async fn with(changes: Vec<Change>, schedule: Schedule) -> Self {
         let nats = soon(Nats::temporary()).await.unwrap();
-        let args = bus::Args { servers: vec![nats.url().parse().unwrap()], credentials: None };
-        let services = soon(Bus::connect(&args, "services")).await.unwrap();
+        let args = |role| {
+            let credentials = nats.credentials(role).unwrap();
+            bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) }
+        };
+        let services = soon(Bus::connect(&args(Role::Observer), Role::Observer)).await.unwrap();
         let (deliveries, to_deliver) = mpsc::channel(8);
         let dequeues = services.serve(Subject::Dequeue.to_string()).await.unwrap();
         tokio::spawn(broker(dequeues, to_deliver));
         let hand_outs = services.serve(Subject::HandOut.to_string()).await.unwrap();
-        let commands = services.serve(Subject::Command.to_string()).await.unwrap();
+        let commands = services.serve(Subject::EVERY_COMMAND).await.unwrap();
 
         let replica = Arc::new(Replica::new(State::new(HistoryId::default(), crate::SCOPE)));
         replica.apply(vec![Arc::new(scene::following(&State::default(), changes))]).unwrap();
         let stop = CancellationToken::new();
-        let bus = soon(Bus::connect(&args, "workers")).await.unwrap();
+        let bus = soon(Bus::connect(&args(Role::Scheduler), Role::Scheduler)).await.unwrap();
         let settings = Args { workers: Some(2), schedulers: JobType::ALL.to_vec() };
         let workers =
             Workers::start_with(&settings, bus, Arc::clone(&replica), stop.clone(), schedule).unwrap();

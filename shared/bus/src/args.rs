@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use async_nats::{ConnectOptions, ServerAddr};
+use model::NodeId;
 use percent_encoding::percent_decode_str;
+
+use crate::connection::Error;
+use crate::identity;
 
 /// Where NATS is.
 #[derive(Debug, Clone, clap::Args)]
@@ -22,9 +26,37 @@ pub struct Args {
         hide_env_values = true
     )]
     pub servers: Vec<Address>,
-    /// File with credentials for NATS (a user's JWT and seed, as `nsc` writes it).
+    /// File with credentials for NATS (a user's JWT and seed, as `drover operator nats` and `nsc` write it). It is read again
+    /// for each new connection.
     #[arg(long = "nats-credentials", env = "DROVER_NATS_CREDENTIALS", value_name = "FILE")]
     pub credentials: Option<PathBuf>,
+    /// File with the certificate of the authority that signed the NATS servers' certificates (PEM). Makes TLS compulsory.
+    /// Without it, `tls://` addresses are checked against the system's authorities.
+    #[arg(long = "nats-ca", env = "DROVER_NATS_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// For agents: file with the key that signs credentials of nodes (`node.key`). The agent signs its own for each new
+    /// connection, and needs no credentials file.
+    #[arg(long = "nats-node-key", env = "DROVER_NATS_NODE_KEY", value_name = "FILE")]
+    pub node_key: Option<PathBuf>,
+}
+
+impl Args {
+    /// Settings with these addresses and nothing else.
+    pub fn new(servers: Vec<Address>) -> Self {
+        Self { servers, credentials: None, ca: None, node_key: None }
+    }
+
+    /// The node that the credentials were issued for; `None` if they are a service's, or there are none, or the agent signs
+    /// its own.
+    ///
+    /// # Errors
+    /// If the credentials file cannot be used.
+    pub fn node(&self) -> Result<Option<NodeId>, Error> {
+        match (&self.node_key, &self.credentials) {
+            (None, Some(path)) => Ok(identity::read_credentials(path)?.node()),
+            (Some(_), _) | (None, None) => Ok(None),
+        }
+    }
 }
 
 /// The address of a NATS server, with what stands before its `@`: user and password, or a token. Shows host and port only.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::RequestId;
 use telemetry::clock;
 use tracing::Instrument as _;
-use wire::{DecodeError, Refusal, Subject, Wire};
+use wire::{DecodeError, Inbox, Refusal, Role, Subject, Wire};
 
 use crate::connection::Bus;
 use crate::{envelope, span};
@@ -45,15 +45,18 @@ pub enum RequestError {
 #[derive(Debug)]
 pub(crate) struct Call {
     subject: String,
+    /// Where a node answers; services answer in the connection's own inbox.
+    inbox: Option<String>,
     id: RequestId,
     headers: HeaderMap,
     body: Bytes,
 }
 
 impl Call {
-    pub(crate) fn new<Q: Wire>(subject: Subject, id: RequestId, body: &Q) -> Self {
+    pub(crate) fn new<Q: Wire>(role: Role, subject: Subject, id: RequestId, body: &Q) -> Self {
         Self {
             subject: subject.to_string(),
+            inbox: subject.asked_node().map(|_| Inbox::of(role, &subject).to_string()),
             id,
             headers: envelope::headers::<Q>(),
             body: wire::encode(body).into(),
@@ -92,7 +95,7 @@ impl Bus {
         within: Duration,
     ) -> Result<A, RequestError> {
         let span = span::send(subject, id);
-        let call = span.in_scope(|| Call::new(subject, id, body));
+        let call = span.in_scope(|| Call::new(self.role(), subject, id, body));
         span::body(&span, call.bytes());
         let deadline = clock::monotonic() + within;
         let answer = self.call(&call, within, deadline).instrument(span.clone()).await;
@@ -133,7 +136,11 @@ impl Bus {
         }
         let mut headers = call.headers.clone();
         envelope::ask(&mut headers, call.id, remaining);
-        let sent = self.client().request_with_headers(call.subject.clone(), headers, call.body.clone());
+        let mut request = async_nats::Request::new().headers(headers).payload(call.body.clone());
+        if let Some(inbox) = &call.inbox {
+            request = request.inbox(format!("{inbox}.{:016x}", rand::random::<u64>()));
+        }
+        let sent = self.client().send_request(call.subject.clone(), request);
         // Boxed, for the client's future takes kilobytes and would be a part of all those around it, several times.
         Box::pin(sent).await.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => RequestError::NoResponders,

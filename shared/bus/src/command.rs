@@ -74,9 +74,9 @@ impl Bus {
         command: &Command,
         within: Duration,
     ) -> Result<Done, CommandError> {
-        let span = span::send(Subject::Command, id);
+        let span = span::send(Subject::Command(self.role()), id);
         span::command(&span, command);
-        let call = span.in_scope(|| Call::new(Subject::Command, id, command));
+        let call = span.in_scope(|| Call::new(self.role(), Subject::Command(self.role()), id, command));
         span::body(&span, call.bytes());
         let begun = clock::monotonic();
         let settled = self.repeat(&call, begun + within).instrument(span.clone()).await;

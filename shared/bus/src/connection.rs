@@ -14,12 +14,14 @@ use telemetry::clock;
 use telemetry::metrics::catalogue::{BUS_CONNECTIONS_LOST, BUS_CONNECTIONS_MADE, BUS_SLOW_CONSUMER};
 use tokio::sync::watch;
 use wire::envelope::COMMAND_BYTES_MAX;
-use wire::{Inbox, Subject, Wire};
+use wire::{Inbox, Role, Subject, Wire};
 
 use crate::args::{Address, Args};
 use crate::backoff::backoff;
 use crate::contact::Contact;
 use crate::envelope;
+use crate::identity::{self, Identity};
+use crate::trouble::Trouble;
 
 /// A server that has not been heard of for two of these is given up.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -40,14 +42,43 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Why something could not be sent or set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The credentials file cannot be used.
-    #[error("cannot read NATS credentials from {path}")]
-    Credentials {
+    /// A file with credentials, a key or a certificate cannot be read.
+    #[error("cannot read {what} from {path}")]
+    File {
+        /// What should be in it.
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong.
         #[source]
         source: std::io::Error,
+    },
+    /// A file with credentials or a key can be read and is something else.
+    #[error("{path} holds no {what}")]
+    Identity {
+        /// What should be in it.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: nats_auth::Error,
+    },
+    /// The file with an authority's certificate holds none.
+    #[error("{path} holds no certificate: expected PEM text with BEGIN CERTIFICATE")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An agent with the credentials of another node.
+    #[error("the NATS credentials in {path} are those of {found}, and this agent is node {node}")]
+    ForeignNode {
+        /// The file.
+        path: PathBuf,
+        /// Whom they were issued for.
+        found: String,
+        /// The agent's node.
+        node: NodeId,
     },
     /// The client refuses its settings.
     #[error("cannot set up the NATS client")]
@@ -93,7 +124,7 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct Settings {
     args: Args,
-    name: String,
+    role: Role,
     agent_of: Option<NodeId>,
 }
 
@@ -123,25 +154,29 @@ pub(crate) struct Link {
     pub(crate) lost: u64,
     /// When it was lost last.
     lost_at: Option<Instant>,
-    /// Whether the current outage was logged.
-    is_logged: bool,
 }
 
 impl Bus {
-    /// Connects a server's process, which calls itself `name` at NATS; waits until it is connected.
+    /// Connects a server's process, which speaks in this role; waits until it is connected.
     ///
     /// # Errors
     /// If the settings cannot be used. A server that is not there yet is waited for.
-    pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), name: name.to_owned(), agent_of: None }).await
+    pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
+        Self::open(Settings { args: args.clone(), role, agent_of: None }).await
     }
 
-    /// Connects an agent, whose credentials let it read only answers to its own node; otherwise as [`Self::connect`].
+    /// Connects the agent of a node, whose credentials let it read only answers to its own node; otherwise as
+    /// [`Self::connect`].
     ///
     /// # Errors
-    /// As [`Self::connect`].
-    pub async fn connect_agent(args: &Args, name: &str, node: NodeId) -> Result<Self, Error> {
-        Self::open(Settings { args: args.clone(), name: name.to_owned(), agent_of: Some(node) }).await
+    /// As [`Self::connect`], and if the credentials are those of another node.
+    pub async fn connect_agent(args: &Args, node: NodeId) -> Result<Self, Error> {
+        Self::open(Settings { args: args.clone(), role: Role::Agent, agent_of: Some(node) }).await
+    }
+
+    /// The role that this process speaks in.
+    pub fn role(&self) -> Role {
+        self.0.settings.role
     }
 
     /// Another connection with the same settings, which nothing that is sent over this one can hold up.
@@ -150,8 +185,11 @@ impl Bus {
     }
 
     async fn open(settings: Settings) -> Result<Self, Error> {
-        let Settings { args, name, agent_of } = &settings;
+        let Settings { args, role, agent_of } = &settings;
         let agent_of = *agent_of;
+        let identity = Identity::of(args, agent_of)?;
+        let trouble = Arc::new(Trouble::new(identity.clone(), args.ca.clone()));
+        let inbox = agent_of.map_or(Inbox::Service(*role), Inbox::Node);
         let (link, seen) = watch::channel(Link::default());
         let is_first = AtomicBool::new(true);
         let reconnect_delay = move |attempt: usize| {
@@ -166,24 +204,34 @@ impl Bus {
                 }
             }
         };
-        let mut options = Address::log_in(&args.servers, ConnectOptions::new())
-            .name(name.as_str())
+        let attempts = Arc::clone(&trouble);
+        let options = match identity {
+            Identity::Url => Address::log_in(&args.servers, ConnectOptions::new()),
+            Identity::Credentials(_) | Identity::NodeKey { .. } => {
+                ConnectOptions::with_auth_callback(move |nonce| std::future::ready(identity.log_in(&nonce)))
+            }
+        };
+        let mut options = options
+            .name(role.as_str())
             .ping_interval(PING_EVERY)
             .connection_timeout(CONNECT_TIMEOUT)
             .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
+            .custom_inbox_prefix(inbox)
             .request_timeout(None)
             .retry_on_initial_connect()
             .reconnect_delay_callback(reconnect_delay)
+            .reconnect_to_server_callback(move |servers, _| {
+                attempts.remember(servers.iter().find_map(|server| server.last_error.clone()));
+                // The client chooses.
+                std::future::ready(None)
+            })
             .event_callback(move |event| {
-                notice(&link, event);
+                notice(&link, &trouble, event);
                 async {}
             });
-        if let Some(path) = &args.credentials {
-            let unusable = |source| Error::Credentials { path: path.clone(), source };
-            options = options.credentials_file(path).await.map_err(unusable)?;
-        }
-        if let Some(node) = agent_of {
-            options = options.custom_inbox_prefix(Inbox::Node(node));
+        if let Some(ca) = &args.ca {
+            identity::check_authority(ca)?;
+            options = options.add_root_certificates(ca.clone()).require_tls(true);
         }
         let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
         let client = options.connect(servers).await?;
@@ -318,28 +366,24 @@ impl Bus {
 }
 
 /// Keeps account of what the client says of the connection.
-fn notice(link: &watch::Sender<Link>, event: Event) {
+fn notice(link: &watch::Sender<Link>, trouble: &Trouble, event: Event) {
     match event {
         Event::Connected => {
             BUS_CONNECTIONS_MADE.add(1);
             tracing::info!("connected to NATS");
-            link.send_modify(|link| *link = Link { made: link.made + 1, is_logged: false, ..*link });
+            trouble.connected();
+            link.send_modify(|link| *link = Link { made: link.made + 1, ..*link });
         }
         Event::Disconnected => {
             BUS_CONNECTIONS_LOST.add(1);
             tracing::warn!("lost the connection to NATS, trying to get it back");
             let lost_at = Some(clock::monotonic());
-            link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, is_logged: true, ..*link });
+            link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, ..*link });
         }
         Event::SlowConsumer(_) => BUS_SLOW_CONSUMER.add(1),
-        Event::ServerError(error) => tracing::warn!(error = telemetry::chain(&error), "NATS complains"),
-        Event::ClientError(error) => {
-            // Each failed attempt makes one; what matters is that there is an outage.
-            let is_first = link.send_if_modified(|link| !std::mem::replace(&mut link.is_logged, true));
-            if is_first {
-                tracing::warn!(error = error.to_string(), "cannot connect to NATS, trying again");
-            }
-        }
+        Event::ServerError(error) => trouble.server_said(&error.to_string()),
+        // A failed attempt; its reason is known with the next one.
+        Event::ClientError(_) => {}
         Event::LameDuckMode => tracing::info!("the NATS server is about to stop"),
         Event::Draining | Event::Closed => {}
     }

@@ -174,7 +174,7 @@ enum NotRenewed {
 /// somewhat later.
 async fn renew(bus: &Bus, renewal: &RenewLease, within: Duration) -> Result<Instant, NotRenewed> {
     let asked = clock::monotonic();
-    match bus.request(Subject::RenewLease, renewal, within).await {
+    match bus.request(Subject::RenewLease(bus.role()), renewal, within).await {
         Ok(Answer::Done(_)) => Ok(asked),
         Ok(Answer::Retry { reason }) => Err(NotRenewed::Astray(reason.to_string())),
         Err(RequestError::Refused(refusal)) => Err(NotRenewed::Refused(refusal)),

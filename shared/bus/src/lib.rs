@@ -14,12 +14,14 @@ mod contact;
 mod envelope;
 pub mod feed;
 mod gathered;
+mod identity;
 pub mod lease;
 pub mod metrics;
 mod publisher;
 mod returned;
 mod serve;
 mod span;
+mod trouble;
 mod turn;
 
 pub use args::{Address, Args};

@@ -9,11 +9,13 @@ use futures::StreamExt;
 use model::{RequestId, TraceContext};
 use telemetry::clock;
 use telemetry::metrics::catalogue::{
-    BUS_DROPPED, BUS_EXPIRED, BUS_UNREADABLE, RPC_REQUEST, RPC_REQUEST_ERROR,
+    BUS_DROPPED, BUS_EXPIRED, BUS_FORBIDDEN, BUS_FOREIGN_REPLIES, BUS_UNREADABLE, RPC_REQUEST,
+    RPC_REQUEST_ERROR,
 };
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{Instrument as _, Span};
-use wire::{DecodeError, Refusal, RefusalKind, Wire};
+use wire::inbox::is_answered_at;
+use wire::{DecodeError, Refusal, RefusalKind, Role, Subject, Wire};
 
 use crate::connection::{Bus, Error};
 use crate::{envelope, span};
@@ -21,8 +23,9 @@ use crate::{envelope, span};
 /// How many requests wait for a service; more are dropped, and their senders ask again once theirs have timed out. Enough
 /// for all nodes of a large cluster at once.
 const QUEUE_MAX: usize = 32_768;
-/// Unreadable messages are all counted, but no more than one in this time is logged for a subject.
-const UNREADABLE_LOGGED_EVERY: Duration = Duration::from_secs(60);
+/// Messages that cannot be read or may not be sent are all counted, but no more than one in this time is logged for a
+/// subject.
+const REFUSED_LOGGED_EVERY: Duration = Duration::from_secs(60);
 
 /// Messages that come in on a subject, in the order in which they came. Dropping it ends the subscription.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub struct Requests {
 #[derive(Debug)]
 struct Served {
     subject: String,
-    unreadable_logged: Mutex<Option<Instant>>,
+    refused_logged: Mutex<Option<Instant>>,
 }
 
 /// A message that came in, which most often is to be answered. Those that nobody waits for come in here as well;
@@ -75,7 +78,7 @@ impl Queue {
     /// The queue of a subject, and its other end. What is answered goes over `bus`.
     pub(crate) fn new(bus: Bus, subject: &str) -> (Self, Requests) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let served = Arc::new(Served { subject: subject.to_owned(), unreadable_logged: Mutex::new(None) });
+        let served = Arc::new(Served { subject: subject.to_owned(), refused_logged: Mutex::new(None) });
         (Self { bus, sender, served: Arc::clone(&served) }, Requests { queue, served })
     }
 
@@ -284,14 +287,32 @@ impl Request {
         BUS_UNREADABLE.add_with(1, &[&self.served.subject]);
         RPC_REQUEST_ERROR.add(1);
         let message = telemetry::chain(error);
-        if self.served.is_unreadable_to_log() {
+        if self.served.is_to_log() {
             tracing::warn!(subject = self.subject(), error = message, "cannot read a message");
         }
         self.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
     }
 
+    /// Refuses it because its sender's role may not ask for it, which is counted and logged. `what` names what was asked
+    /// for.
+    pub async fn refuse_forbidden(self, what: &str) {
+        BUS_FORBIDDEN.add_with(1, &[&self.served.subject]);
+        RPC_REQUEST_ERROR.add(1);
+        let role = Subject::role_of(self.subject()).map_or("unknown", Role::as_str);
+        let message = format!("the role {role} may not send {what}");
+        if self.served.is_to_log() {
+            tracing::warn!(subject = self.subject(), what, "refused what the sender's role does not permit");
+        }
+        self.refuse(Refusal { kind: RefusalKind::Forbidden, message: message.into() }).await;
+    }
+
     async fn reply<T: Wire>(self, body: Vec<u8>, unheard: Option<String>) {
         let Some(reply) = &self.message.reply else { return };
+        if !is_answered_at(self.subject(), reply) {
+            // No client of ours asks so, and NATS permits whoever answers to publish in other senders' inboxes.
+            BUS_FOREIGN_REPLIES.add_with(1, &[&self.served.subject]);
+            return;
+        }
         let sent = self.bus.send(reply.to_string(), unheard, envelope::headers::<T>(), body.into()).await;
         match sent {
             Ok(()) => {}
@@ -316,10 +337,10 @@ impl Request {
 }
 
 impl Served {
-    fn is_unreadable_to_log(&self) -> bool {
+    fn is_to_log(&self) -> bool {
         let now = clock::monotonic();
-        let mut logged = self.unreadable_logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = logged.is_none_or(|logged| now.duration_since(logged) >= UNREADABLE_LOGGED_EVERY);
+        let mut logged = self.refused_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = logged.is_none_or(|logged| now.duration_since(logged) >= REFUSED_LOGGED_EVERY);
         if is_due {
             *logged = Some(now);
         }

@@ -22,6 +22,9 @@ use crate::node_key::NodeKey;
 pub const NODE_TAG: &str = "node";
 /// What the server puts in its place in a node's permissions.
 const NODE_TEMPLATE: &str = "{{tag(node)}}";
+/// A subject that nobody uses, in the lists of what nodes may do. The server leaves out of a list what it cannot fill in, as
+/// for a JWT that names no node, and takes an empty list for *everything is allowed*.
+const NOBODYS_SUBJECT: &str = "nobody";
 /// No limit.
 const UNLIMITED: i64 = -1;
 /// The version of the claims.
@@ -77,7 +80,9 @@ impl Issuer {
     /// The JWT of Drover's account, which names the keys that sign for it. Users in `revoked` are refused if their JWTs
     /// are not newer than the time that stands with each, in seconds since 1970.
     pub fn account_jwt(&self, revoked: &[(String, i64)], now_secs: i64) -> String {
-        let nodes = permissions(Role::Agent, NODE_TEMPLATE, self.purpose);
+        let mut nodes = permissions(Role::Agent, NODE_TEMPLATE, self.purpose);
+        nodes.publish.insert(NOBODYS_SUBJECT.to_owned());
+        nodes.subscribe.insert(NOBODYS_SUBJECT.to_owned());
         let mut template = granted(&nodes, NODE_SUBSCRIPTIONS_MAX, NODE_PAYLOAD_MAX);
         template["allowed_connection_types"] = json!(["STANDARD"]);
         let revocations: serde_json::Map<String, Value> =
@@ -170,4 +175,40 @@ fn limits(connections: i64, subscriptions: i64, payload: i64) -> Value {
         "exports": UNLIMITED,
         "wildcards": true,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_may_do_is_never_an_empty_list() {
+        let mut number = 0;
+        let mut random = || {
+            number += 1;
+            [number; 32]
+        };
+        let issuer = Issuer::new(Purpose::Cluster, &mut random);
+        let account = Claims::read(&issuer.account_jwt(&[], 1)).unwrap();
+        let template = &account.nats["signing_keys"][1]["template"];
+        for list in ["pub", "sub"] {
+            let allowed = template[list]["allow"].as_array().unwrap();
+            let (fixed, filled): (Vec<_>, Vec<_>) = allowed
+                .iter()
+                .map(|subject| subject.as_str().unwrap())
+                .partition(|subject| !subject.contains("{{"));
+            assert_eq!(fixed, [NOBODYS_SUBJECT], "the server cannot leave this one out");
+            assert!(filled.iter().all(|subject| subject.contains(NODE_TEMPLATE)) && filled.len() > 4);
+        }
+    }
+
+    #[test]
+    fn nodes_and_simulations_have_no_credentials_of_services() {
+        let issuer = Issuer::new(Purpose::Cluster, &mut || [1; 32]);
+        for role in [Role::Agent, Role::SimNodes, Role::Observer] {
+            assert!(matches!(issuer.service(role, &mut || [2; 32], 1), Err(Error::Role { .. })), "{role}");
+        }
+        let credentials = issuer.service(Role::Servers, &mut || [2; 32], 1).unwrap();
+        assert!(!credentials.claims.nats["pub"]["allow"].as_array().unwrap().is_empty());
+    }
 }

@@ -3,8 +3,8 @@
 /// The largest message of a service, in bytes: the largest command and room for headers. The server's `max_payload` has to
 /// be as large.
 pub const SERVICE_PAYLOAD_MAX: i64 = 9 << 20;
-/// The largest message of a node, in bytes. Agents send reports of many allocations, and pieces of files of 256 KiB.
-pub const NODE_PAYLOAD_MAX: i64 = 4 << 20;
+/// The largest message of a node, in bytes. Agents send reports and pieces of files of 256 KiB, and lists of 2,000 files.
+pub const NODE_PAYLOAD_MAX: i64 = 2 << 20;
 /// The most subscriptions of one connection of a node. An agent has five.
 pub const NODE_SUBSCRIPTIONS_MAX: i64 = 32;
 /// The most subscriptions of one connection of a service. An API process has one for each question to an agent.

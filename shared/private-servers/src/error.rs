@@ -66,6 +66,9 @@ pub enum Error {
         /// The server's directory.
         path: PathBuf,
     },
+    /// There are no such credentials.
+    #[error("cannot make credentials for NATS")]
+    Identity(#[source] nats_auth::Error),
     /// The server was asked to stop, and to go, and is still there.
     #[error("{server} does not stop")]
     NotStopped {

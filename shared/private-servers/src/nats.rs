@@ -7,12 +7,14 @@ use std::{
     time::Duration,
 };
 
+use nats_auth::{Issuer, server};
 use nix::{fcntl::Flock, sys::signal::Signal};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     net::TcpStream,
     time::sleep,
 };
+use wire::{Role, permissions::Purpose};
 
 use crate::{
     error::Error,
@@ -40,6 +42,36 @@ const MAX_PENDING: u32 = 64 << 20;
 pub struct NatsOptions {
     /// The port to listen on; without one, any that is free.
     pub port: Option<u16>,
+    /// Who is let in.
+    pub access: NatsAccess,
+    /// With which certificate it speaks TLS; without one it does not.
+    pub tls: Option<NatsTls>,
+}
+
+/// The files of a [`Nats`] that speaks TLS.
+#[derive(Debug, Clone)]
+pub struct NatsTls {
+    /// Its certificate, for 127.0.0.1.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+    /// The certificate of the authority that signed it.
+    pub ca: PathBuf,
+}
+
+/// Whom a [`Nats`] lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NatsAccess {
+    /// Those with credentials, who may do what their role may.
+    Credentials(Purpose),
+    /// Those who know the password in the URL, who may do everything.
+    Password,
+}
+
+impl Default for NatsAccess {
+    fn default() -> Self {
+        Self::Credentials(Purpose::Simulation)
+    }
 }
 
 /// A running nats-server that stops when this value or its process goes.
@@ -64,18 +96,68 @@ impl Nats {
 
     /// Starts one whose files go when it goes.
     pub async fn temporary() -> Result<Nats, Error> {
+        Nats::temporary_with(NatsOptions::default()).await
+    }
+
+    /// Starts one whose files go when it goes, with settings of one's own.
+    pub async fn temporary_with(options: NatsOptions) -> Result<Nats, Error> {
         let home = places::temporary("nats", None)?;
         let over_files = Guard::over_files(&home, None).await?;
         places::make_private(&home, None)?;
-        let files = Files::new(home, NatsOptions::default(), true)?;
+        let files = Files::new(home, options, true)?;
         let (port, guard) = files.launch().await?;
         over_files.keep_files();
         Ok(Nats { files, port, guard })
     }
 
-    /// The URL to connect to, with user and password.
+    /// The URL to connect to; with user and password where that is how it lets in.
     pub fn url(&self) -> String {
-        format!("nats://{USER}:{}@127.0.0.1:{}", self.files.password, self.port)
+        let login = match &self.files.login {
+            Login::Password(password) => format!("{USER}:{password}@"),
+            Login::Credentials(_) => String::new(),
+        };
+        let scheme = if self.files.options.tls.is_some() { "tls" } else { "nats" };
+        format!("{scheme}://{login}127.0.0.1:{}", self.port)
+    }
+
+    /// The file with the authority's certificate, if it speaks TLS.
+    pub fn ca(&self) -> Option<&Path> {
+        self.files.options.tls.as_ref().map(|tls| tls.ca.as_path())
+    }
+
+    /// The file with the credentials of a role, and `None` where a password lets in.
+    ///
+    /// # Errors
+    /// If the role has none, or the file cannot be written.
+    pub fn credentials(&self, role: Role) -> Result<Option<PathBuf>, Error> {
+        let Login::Credentials(issuer) = &self.files.login else { return Ok(None) };
+        let path = self.files.home.join(format!("{role}.creds"));
+        if !path.exists() {
+            let mut random = Seeds::draw()?;
+            let credentials =
+                issuer.service(role, &mut || random.next(), now_secs()).map_err(Error::Identity)?;
+            places::write_private(&path, &credentials.text(), None)?;
+        }
+        Ok(Some(path))
+    }
+
+    /// The file with the key that signs for nodes, and `None` where a password lets in.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn node_key(&self) -> Result<Option<PathBuf>, Error> {
+        let Login::Credentials(issuer) = &self.files.login else { return Ok(None) };
+        let path = self.files.home.join("node.key");
+        places::write_private(&path, &issuer.node_key().text(), None)?;
+        Ok(Some(path))
+    }
+
+    /// The keys that it trusts; `None` where a password lets in.
+    pub fn issuer(&self) -> Option<&Issuer> {
+        match &self.files.login {
+            Login::Credentials(issuer) => Some(issuer),
+            Login::Password(_) => None,
+        }
     }
 
     /// The process id of the server, while it runs.
@@ -112,18 +194,73 @@ impl Nats {
 struct Files {
     home: PathBuf,
     program: PathBuf,
-    password: String,
+    login: Login,
     options: NatsOptions,
     temporary: bool,
     /// Against a second server that would overwrite the settings.
     _lock: Flock<File>,
 }
 
+/// How it lets in.
+enum Login {
+    Password(String),
+    Credentials(Box<Issuer>),
+}
+
+impl Login {
+    fn new(access: NatsAccess) -> Result<Login, Error> {
+        Ok(match access {
+            NatsAccess::Password => Login::Password(places::password()?),
+            NatsAccess::Credentials(purpose) => {
+                let mut random = Seeds::draw()?;
+                Login::Credentials(Box::new(Issuer::new(purpose, &mut || random.next())))
+            }
+        })
+    }
+
+    /// The lines about it in the server's settings.
+    fn settings(&self) -> String {
+        match self {
+            Login::Password(password) => {
+                format!("authorization {{ user: \"{USER}\", password: \"{password}\" }}\n")
+            }
+            Login::Credentials(issuer) => server::configuration(issuer, &[], now_secs()),
+        }
+    }
+}
+
+/// Random bytes for as many keys as are made at once.
+struct Seeds(Vec<[u8; 32]>);
+
+impl Seeds {
+    fn draw() -> Result<Seeds, Error> {
+        (0..KEYS_MAX).map(|_| places::random()).collect::<Result<_, _>>().map(Seeds)
+    }
+
+    fn next(&mut self) -> [u8; 32] {
+        self.0.pop().expect("no more keys are made at once")
+    }
+}
+
+/// The most keys that are made at once: operator, two accounts and two signing keys.
+const KEYS_MAX: usize = 5;
+
+/// When credentials are signed.
+#[expect(clippy::disallowed_methods, reason = "a private server is the rim, and nobody gives it the time")]
+fn now_secs() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).unwrap_or_default()
+}
+
 impl Files {
     fn new(home: PathBuf, options: NatsOptions, temporary: bool) -> Result<Files, Error> {
         let lock = places::lock(&home)?;
-        let (program, password) = (programs::nats_server()?, places::password()?);
-        Ok(Files { home, program, password, options, temporary, _lock: lock })
+        let (program, login) = (programs::nats_server()?, Login::new(options.access)?);
+        // Of an earlier run, which had other keys.
+        for role in Role::ALL {
+            places::remove_file(&home.join(format!("{role}.creds")))?;
+        }
+        Ok(Files { home, program, login, options, temporary, _lock: lock })
     }
 
     async fn launch(&self) -> Result<(u16, Guard), Error> {
@@ -163,8 +300,9 @@ impl Files {
              server_name: \"{name}\"\n\
              max_payload: {MAX_PAYLOAD}\n\
              max_pending: {MAX_PENDING}\n\
-             authorization {{ user: \"{USER}\", password: \"{}\" }}\n",
-            self.password
+             {}{}",
+            self.login.settings(),
+            self.options.tls.as_ref().map(tls_settings).unwrap_or_default(),
         );
         places::write_private(&settings, &text, None)?;
         Guard::launch(Launch {
@@ -179,6 +317,12 @@ impl Files {
         })
         .await
     }
+}
+
+/// The lines about TLS in the server's settings.
+fn tls_settings(tls: &NatsTls) -> String {
+    let (certificate, key) = (tls.certificate.display(), tls.key.display());
+    format!("tls {{ cert_file: \"{certificate}\", key_file: \"{key}\" }}\n")
 }
 
 /// Waits until the server of that name greets on the port.

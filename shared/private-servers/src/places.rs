@@ -98,6 +98,14 @@ pub(crate) fn write_private(path: &Path, content: &str, user: Option<&User>) -> 
     give(path, user)
 }
 
+/// Removes a file if it is there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Whether `user` may pass through every directory down to `path`, which is absolute and free of links.
 fn may_enter(user: &User, path: &Path) -> bool {
     path.ancestors().all(|directory| {
@@ -137,7 +145,7 @@ pub(crate) fn password() -> Result<String, Error> {
     Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Error> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))

@@ -14,7 +14,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use private_servers::{Error, Nats, NatsOptions, Postgres, PostgresOptions};
+use private_servers::{Error, Nats, NatsAccess, NatsOptions, Postgres, PostgresOptions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader as AsyncReader},
     net::{TcpListener, TcpStream},
@@ -151,7 +151,10 @@ async fn a_port_of_somebody_else_is_an_error_that_names_it() {
     let error = Postgres::temporary_with(options).await.err().unwrap();
     assert!(matches!(error, Error::PortTaken { port: named, .. } if named == port), "{error}");
     let dir = tempfile::tempdir().unwrap();
-    let error = Nats::start_with(dir.path(), NatsOptions { port: Some(port) }).await.err().unwrap();
+    let error = Nats::start_with(dir.path(), NatsOptions { port: Some(port), ..NatsOptions::default() })
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(error, Error::PortTaken { port: named, .. } if named == port), "{error}");
 }
 
@@ -166,7 +169,8 @@ async fn a_server_that_does_not_start_shows_the_end_of_its_log() {
 
 #[tokio::test]
 async fn nats_wants_the_password_and_comes_back_under_the_same_url() {
-    let mut nats = Nats::temporary().await.unwrap();
+    let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
+    let mut nats = Nats::temporary_with(options).await.unwrap();
     assert!(nats_login(&nats.url()).await.contains("\"max_payload\":9437184"));
     let stranger = nats.url().replace("drover:", "drover:not");
     assert!(nats_login(&stranger).await.contains("Authorization Violation"));

@@ -4,7 +4,7 @@
 use model::NodeId;
 
 use crate::role::Role;
-use crate::subject::Subject;
+use crate::subject::{Subject, node_text, role_text};
 
 /// The prefix of reply subjects.
 ///
@@ -51,6 +51,29 @@ impl Inbox {
     }
 }
 
+/// Whether a request that came on `subject` may be answered at `reply`: in an inbox, and where the subject names its sender
+/// in that sender's own.
+///
+/// NATS lets a sender name any reply subject. Whoever answers is permitted to publish in the inboxes of several senders, and
+/// must not be talked into publishing in another one's.
+pub fn is_answered_at(subject: &str, reply: &str) -> bool {
+    let in_inbox = |parts: &[&str]| {
+        let after = parts.iter().try_fold(reply, |rest, part| rest.strip_prefix(part));
+        after.is_some_and(|after| after.starts_with('.'))
+    };
+    let is_private = |role: Role| in_inbox(&["inbox.", role.as_str()]);
+    if let Some(role) = role_text(subject) {
+        in_inbox(&["inbox.", role])
+    } else if let Some(node) = node_text(subject, "node.") {
+        in_inbox(&["inbox.node.", node]) || is_private(Role::SimNodes) || is_private(Role::Observer)
+    } else if let Some(node) = node_text(subject, "agent.") {
+        let asked_by = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
+        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(asked_by)
+    } else {
+        reply.starts_with("inbox.")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +95,29 @@ mod tests {
         for other in ["inbox.api", "inbox.apiary.token", "inbox.scheduler.token", "feed.changes", ""] {
             assert!(!inbox.contains(other), "{other}");
         }
+    }
+    #[test]
+    fn a_request_is_answered_in_its_senders_inbox_only() {
+        let own = Inbox::Node(NODE).to_string() + ".token";
+        for subject in
+            [Subject::NodeWork(NODE), Subject::NodeHeartbeat(NODE)].map(|subject| subject.to_string())
+        {
+            assert!(is_answered_at(&subject, &own));
+            let other = Inbox::Node(NodeId::from_bytes([8; 16])).to_string() + ".token";
+            for reply in
+                [other.as_str(), "inbox.api.token", "feed.changes", "applier.command.api", "", "inbox.node"]
+            {
+                assert!(!is_answered_at(&subject, reply), "{subject} at {reply}");
+            }
+        }
+        let command = Subject::Command(Role::Scheduler).to_string();
+        assert!(is_answered_at(&command, "inbox.scheduler.token"));
+        assert!(!is_answered_at(&command, "inbox.api.token") && !is_answered_at(&command, "feed.changes"));
+        let files = Subject::AgentFiles(NODE).to_string();
+        let asked = Inbox::of(Role::Api, &Subject::AgentFiles(NODE)).to_string() + ".token";
+        assert!(is_answered_at(&files, &asked) && !is_answered_at(&files, "inbox.api.token"));
+        assert!(
+            is_answered_at("applier.head", "inbox.api.token") && !is_answered_at("applier.head", "feed.head")
+        );
     }
 }

@@ -16,6 +16,7 @@ pub mod node;
 pub mod permissions;
 pub mod refusal;
 pub mod role;
+pub mod senders;
 pub mod stats;
 pub mod subject;
 pub mod tasks;

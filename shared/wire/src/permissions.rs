@@ -70,13 +70,10 @@ macro_rules! table {
 }
 
 table! {
-    Command => asked(&Role::SERVICES, &[Role::PlanApplier]);
+    Command(role in SENDERS) => asked(&[role], &[Role::PlanApplier]);
     AskHead => asked(&[Role::Api], &[Role::PlanApplier]);
     Probe => asked(&[Role::PlanApplier], &[Role::PlanApplier]);
-    RenewLease => {
-        let holders: Vec<Role> = Singleton::ALL.iter().copied().map(Role::of_singleton).collect();
-        asked(&holders, &[Role::PlanApplier])
-    };
+    RenewLease(role in HOLDERS) => asked(&[role], &[Role::PlanApplier]);
     ForceGarbage => asked(&[Role::Api], &[Role::PlanApplier]);
     LeaseHolder(service in Singleton::ALL.iter().copied()) => {
         let role = Role::of_singleton(service);
@@ -94,11 +91,11 @@ table! {
     AgentFiles(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
     AgentTasks(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
     AgentStats(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
-    ProcessMetrics(from in PUBLISHING_METRICS.map(|role| (role, ANY_PROCESS))) => told(&[from.0], &[Role::Api]);
+    ProcessMetrics(from in SENDERS.map(|role| (role, ANY_PROCESS))) => told(&[from.0], &[Role::Api]);
 }
 
-/// The roles whose processes publish their metrics.
-const PUBLISHING_METRICS: [Role; 7] = [
+/// Roles that send commands and publish their metrics.
+const SENDERS: [Role; 7] = [
     Role::Api,
     Role::EvalBroker,
     Role::Scheduler,
@@ -107,6 +104,9 @@ const PUBLISHING_METRICS: [Role; 7] = [
     Role::DeploymentWatcher,
     Role::Servers,
 ];
+
+/// Roles that hold leases.
+const HOLDERS: [Role; 4] = [Role::EvalBroker, Role::NodeTracker, Role::DeploymentWatcher, Role::Servers];
 
 /// Stands for a node until its place in a subject is filled with an id, a wildcard or a template.
 const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
@@ -145,7 +145,7 @@ pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
             permissions.publish.insert(fill(subject.to_string()));
         }
         if subscribe.contains(&role) {
-            permissions.subscribe.insert(fill(subject.to_string()));
+            permissions.subscribe.insert(fill(served_as(&subject)));
             for asking in publish.iter().filter(|_| is_answered) {
                 permissions.publish.extend(inbox(*asking, &subject, purpose).map(&fill));
             }
@@ -155,9 +155,36 @@ pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
     permissions
 }
 
+/// What is subscribed to for a subject: one subscription serves all senders.
+fn served_as(subject: &Subject) -> String {
+    match subject {
+        Subject::Command(_) => Subject::EVERY_COMMAND.to_owned(),
+        Subject::RenewLease(_) => Subject::EVERY_RENEWAL.to_owned(),
+        Subject::AskHead
+        | Subject::Probe
+        | Subject::ForceGarbage
+        | Subject::LeaseHolder(_)
+        | Subject::Changes
+        | Subject::Head
+        | Subject::Dequeue
+        | Subject::HandOut
+        | Subject::NodeRegister(_)
+        | Subject::NodeHeartbeat(_)
+        | Subject::NodeWork(_)
+        | Subject::NodeReport(_)
+        | Subject::AgentWake(_)
+        | Subject::AgentFiles(_)
+        | Subject::AgentTasks(_)
+        | Subject::AgentStats(_)
+        | Subject::ProcessMetrics(_) => subject.to_string(),
+    }
+}
+
 /// The roles, and those that may do what they may.
 fn with_unions(roles: &[Role]) -> Vec<Role> {
     let mut with_unions = roles.to_vec();
+    // Tests stand in for anybody.
+    with_unions.push(Role::Observer);
     if roles.iter().any(|role| Role::SERVICES.contains(role)) {
         with_unions.push(Role::Servers);
     }
@@ -170,7 +197,7 @@ fn with_unions(roles: &[Role]) -> Vec<Role> {
 /// Where the answers go to what `asking` sends on a subject.
 fn inbox(asking: Role, subject: &Subject, purpose: Purpose) -> Option<String> {
     match (asking, purpose) {
-        (Role::SimNodes, Purpose::Cluster) => None,
+        (Role::SimNodes | Role::Observer, Purpose::Cluster) => None,
         (Role::Agent, _) => Some(own_inbox(Role::Agent).every()),
         (_, _) => Some(Inbox::of(asking, subject).every()),
     }
@@ -213,7 +240,7 @@ mod tests {
         let Permissions { publish, subscribe } = of(Role::Scheduler);
         assert_eq!(
             publish,
-            set(["applier.command", "broker.dequeue", "broker.hand-out", "metrics.scheduler.*"])
+            set(["applier.command.scheduler", "broker.dequeue", "broker.hand-out", "metrics.scheduler.*"])
         );
         assert_eq!(subscribe, set(["feed.changes", "feed.head", "inbox.scheduler.>"]));
     }
@@ -292,7 +319,7 @@ mod tests {
         ];
         assert!(served.iter().all(|subject| tracker.contains(*subject)));
         let api = of(Role::Api).subscribe;
-        for role in PUBLISHING_METRICS {
+        for role in SENDERS {
             assert!(api.contains(&Subject::every_metrics_of(role)), "{role}");
             assert!(of(role).publish.contains(&Subject::every_metrics_of(role)), "{role}");
         }

@@ -32,6 +32,8 @@ pub enum RefusalKind {
     Outdated,
     /// The sender is not the active one of its service any more.
     Deposed,
+    /// The sender's role may not ask for this ([`senders`](crate::senders)).
+    Forbidden,
     /// The request id is older than what is remembered: whether it was carried out must be looked up.
     OutcomeUnknown,
 }
@@ -46,6 +48,7 @@ impl RefusalKind {
             Self::NotReady => "not_ready",
             Self::Outdated => "outdated",
             Self::Deposed => "deposed",
+            Self::Forbidden => "forbidden",
             Self::OutcomeUnknown => "outcome_unknown",
         }
     }

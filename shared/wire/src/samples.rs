@@ -270,7 +270,7 @@ fn read_logs(from: LogPosition) -> ReadLogs {
     ReadLogs { alloc: ALLOC, task: "main".into(), stream, from, bytes_max: 100, wait_ms: 500 }
 }
 
-fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     vec![
         Command::RegisterJob(Box::new(RegisterJob {
             spec: job_spec(),

@@ -17,8 +17,11 @@ use crate::role::Role;
 pub enum Subject {
     /// Commands to the active applier, as requests; the header says which. In no order; a repeat with the same request
     /// id has no second effect. The answer leaves only after what it depends on is durable.
-    #[display("applier.command")]
-    Command,
+    ///
+    /// The subject names the sender's role, and NATS sees to it that it is the sender's own. Which commands a role may send
+    /// is checked by the applier ([`senders`](crate::senders)).
+    #[display("applier.command.{_0}")]
+    Command(Role),
     /// Asks the active applier for its head, for reads that must see what was written. Answered after a commit, or a
     /// check of the epoch, that began after the question arrived.
     #[display("applier.head")]
@@ -26,9 +29,10 @@ pub enum Subject {
     /// Asks the active applier whether it is there. No responders: there is none.
     #[display("applier.probe")]
     Probe,
-    /// Renews a singleton's lease at the active applier, without a write.
-    #[display("applier.renew")]
-    RenewLease,
+    /// Renews a singleton's lease at the active applier, without a write. The role is the sender's, as in
+    /// [`Self::Command`].
+    #[display("applier.renew.{_0}")]
+    RenewLease(Role),
     /// Has the active applier look for garbage of whatever age. May be sent twice: there is nothing left to find then.
     #[display("applier.garbage")]
     ForceGarbage,
@@ -84,6 +88,11 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Commands of all roles, for subscribing.
+    pub const EVERY_COMMAND: &'static str = "applier.command.*";
+    /// Renewals of all roles, for subscribing.
+    pub const EVERY_RENEWAL: &'static str = "applier.renew.*";
+
     /// Registrations of all nodes, for subscribing.
     pub const EVERY_NODE_REGISTER: &'static str = "node.*.register";
     /// Heartbeats of all nodes, for subscribing.
@@ -92,9 +101,6 @@ impl Subject {
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
     /// Reports of all nodes, for subscribing.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
-
-    /// All answers but those to agents, for subscribing; only tests do.
-    pub const EVERY_ANSWER: &'static str = "_INBOX.>";
 
     /// Wakes of all agents, for subscribing; only simulations of many agents do.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
@@ -106,10 +112,10 @@ impl Subject {
             | Self::AgentFiles(node)
             | Self::AgentTasks(node)
             | Self::AgentStats(node) => Some(*node),
-            Self::Command
+            Self::Command(_)
             | Self::AskHead
             | Self::Probe
-            | Self::RenewLease
+            | Self::RenewLease(_)
             | Self::ForceGarbage
             | Self::LeaseHolder(_)
             | Self::Changes
@@ -124,8 +130,13 @@ impl Subject {
         }
     }
 
-    /// A subject with `{node}` in place of a node's id, so that there are few of them.
+    /// A subject with `{node}` and `{role}` in place of a node's id and a sender's role, so that there are few of them.
     pub fn template(subject: &str) -> Cow<'_, str> {
+        if let Some(role) = role_text(subject) {
+            return subject
+                .strip_suffix(role)
+                .map_or_else(|| subject.into(), |prefix| format!("{prefix}{{role}}").into());
+        }
         let is_node = |part: &&str| part.parse::<NodeId>().is_ok();
         match subject.split('.').find(is_node) {
             Some(node) => subject.replace(node, "{node}").into(),
@@ -133,10 +144,14 @@ impl Subject {
         }
     }
 
+    /// The role that sent a message, by the subject it came on; `None` where subjects do not name the sender's role.
+    pub fn role_of(subject: &str) -> Option<Role> {
+        role_text(subject)?.parse().ok()
+    }
+
     /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
     pub fn node_of(subject: &str) -> Option<NodeId> {
-        let (id, _) = subject.strip_prefix("node.")?.split_once('.')?;
-        id.parse().ok()
+        node_text(subject, "node.")?.parse().ok()
     }
 
     /// Metrics of all processes of a role, for subscribing.
@@ -152,9 +167,18 @@ impl Subject {
 
     /// The agent that a message is for, by the subject it came on; `None` where that is not one that agents listen on.
     pub fn agent_of(subject: &str) -> Option<NodeId> {
-        let (id, _) = subject.strip_prefix("agent.")?.split_once('.')?;
-        id.parse().ok()
+        node_text(subject, "agent.")?.parse().ok()
     }
+}
+
+/// The sender's role in a subject that names it.
+pub(crate) fn role_text(subject: &str) -> Option<&str> {
+    subject.strip_prefix("applier.command.").or_else(|| subject.strip_prefix("applier.renew."))
+}
+
+/// The node's id in a subject that begins so.
+pub(crate) fn node_text<'a>(subject: &'a str, prefix: &str) -> Option<&'a str> {
+    subject.strip_prefix(prefix)?.split_once('.').map(|(id, _)| id)
 }
 
 #[cfg(test)]
@@ -186,7 +210,22 @@ mod tests {
         for (subject, wildcard) in OF_NODES {
             assert_eq!(Subject::template(&subject.to_string()), wildcard.replace('*', "{node}"));
         }
-        assert_eq!(Subject::template(&Subject::Command.to_string()), "applier.command");
+        assert_eq!(Subject::template(&Subject::Command(Role::Api).to_string()), "applier.command.{role}");
+    }
+
+    #[test]
+    fn the_senders_role_is_read_from_commands_and_renewals() {
+        for role in Role::ALL {
+            let (command, renewal) =
+                (Subject::Command(role).to_string(), Subject::RenewLease(role).to_string());
+            assert_eq!(command, Subject::EVERY_COMMAND.replace('*', role.as_str()));
+            assert_eq!(renewal, Subject::EVERY_RENEWAL.replace('*', role.as_str()));
+            assert_eq!([command, renewal].map(|subject| Subject::role_of(&subject)), [Some(role); 2]);
+        }
+        for subject in ["applier.command", "applier.command.nobody", "applier.head", "applier.command.api.x"]
+        {
+            assert_eq!(Subject::role_of(subject), None, "{subject}");
+        }
     }
 
     #[test]
@@ -206,7 +245,7 @@ mod tests {
         for (subject, _) in OF_NODES {
             assert_eq!(Subject::node_of(&subject.to_string()), Some(NODE));
         }
-        let others = [Subject::Command, Subject::AskHead, Subject::AgentWake(NODE)];
+        let others = [Subject::Command(Role::Api), Subject::AskHead, Subject::AgentWake(NODE)];
         let others = others.map(|subject| subject.to_string());
         let broken =
             ["node", "node.", "node.7.report", &format!("node.{NODE}"), &format!("xnode.{NODE}.report")]

@@ -14,7 +14,7 @@ use model::alloc::GroupSummary;
 use model::job::JobStatus;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use private_servers::{Nats, Postgres, PostgresOptions};
+use private_servers::{Nats, NatsAccess, NatsOptions, Postgres, PostgresOptions};
 use state::State;
 use telemetry::clock;
 use tempfile::TempDir;
@@ -43,6 +43,17 @@ const REGISTERING: usize = 32;
 /// What processes log: faults, and when the state is loaded, in which words.
 const LOGS: &str = "warn,bus::feed=info";
 const LOADED: &str = "loaded the state";
+
+/// Whether processes have credentials at NATS: with `CREDENTIALS=1` in the environment. Without, a password lets all in, as
+/// when the figures were taken that are compared with.
+fn access() -> NatsAccess {
+    if is_set("CREDENTIALS") { NatsAccess::default() } else { NatsAccess::Password }
+}
+
+/// Whether a variable in the environment is 1.
+fn is_set(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| value == "1")
+}
 
 impl Way {
     /// The processes that the services are.
@@ -110,9 +121,14 @@ impl Benched {
     }
 
     async fn start_set(binary: String, settings: &BTreeMap<String, String>, names: &[&str]) -> Self {
-        let (postgres, nats) =
-            tokio::try_join!(Postgres::temporary_with(PostgresOptions::default()), Nats::temporary())
-                .expect("the servers start");
+        let logs = tempfile::tempdir().expect("there is room for temporary files");
+        let tls = is_set("TLS").then(|| harness::certificates::make(logs.path()));
+        let nats_options = NatsOptions { access: access(), tls, ..NatsOptions::default() };
+        let (postgres, nats) = tokio::try_join!(
+            Postgres::temporary_with(PostgresOptions::default()),
+            Nats::temporary_with(nats_options)
+        )
+        .expect("the servers start");
         let observer = Observer::connect(&nats).await;
         let mut cluster = Self {
             nats,
@@ -125,7 +141,7 @@ impl Benched {
             client: reqwest::Client::new(),
             pool: Pool::default(),
             settings: settings.clone(),
-            logs: tempfile::tempdir().expect("there is room for temporary files"),
+            logs,
         };
         names.iter().for_each(|name| cluster.spawn(name));
         cluster.observer.read_log(&cluster.postgres).await;
@@ -166,9 +182,11 @@ impl Benched {
         let dir = self.logs.path().display();
         let port = address.rsplit(':').next().expect("an address has a port");
         let (nats, postgres) = (self.nats.url(), self.postgres.url());
+        let credentials = harness::identity(&self.nats, SERVER)
+            .map_or_else(String::new, |(_, file)| format!("\n credentials = \"{}\"\n", file.display()));
         let text = format!(
             "data_dir = \"{dir}/data\"\nbind_addr = \"127.0.0.1\"\nports {{ http = {port} }}\nserver {{ enabled = true }}\n\
-             nats {{ url = \"{nats}\" }}\npostgres {{ url = \"{postgres}\" }}\n"
+             nats {{ url = \"{nats}\"{credentials} }}\npostgres {{ url = \"{postgres}\" }}\n"
         );
         let file = self.logs.path().join("server.hcl");
         std::fs::write(&file, text).expect("there is room for a file");
@@ -265,6 +283,8 @@ impl Benched {
         command.args(arguments).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT").env("DROVER_LOG_LEVEL", LOGS);
         command.stderr(File::create(self.log(name)).expect("there is room for logs"));
         command.env("DROVER_NATS_URL", self.nats.url()).env("DROVER_DATABASE_URL", self.postgres.url());
+        command.envs(harness::identity(&self.nats, name));
+        command.envs(self.nats.ca().map(|ca| ("DROVER_NATS_CA", ca)));
         command.envs(&self.settings);
         // It dies with the thread that spawns it, which for a benchmark is the main one.
         // SAFETY: between fork and exec only a system call is made.

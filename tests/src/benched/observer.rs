@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus::{Bus, Requests};
+use bus::Requests;
 use clap::Parser as _;
 use model::change::{Change, ChangeSet};
 use model::{Index, JobKey};
@@ -13,9 +13,10 @@ use state::State;
 use store::{Database, LogRow, Tail};
 use telemetry::clock;
 use wire::feed::Changes;
-use wire::{Subject, Wire as _};
+use wire::{Role, Subject, Wire as _};
 
 use super::PATIENCE;
+use crate::harness;
 
 /// Bytes of the log that are read at once where the feed has lost something.
 const PAGE_BYTES: usize = 8 << 20;
@@ -38,12 +39,6 @@ enum Seen {
 }
 
 #[derive(clap::Parser)]
-struct BusSettings {
-    #[command(flatten)]
-    bus: bus::Args,
-}
-
-#[derive(clap::Parser)]
 struct StoreSettings {
     #[command(flatten)]
     store: store::Args,
@@ -51,8 +46,7 @@ struct StoreSettings {
 
 impl Observer {
     pub(super) async fn connect(nats: &Nats) -> Self {
-        let BusSettings { bus } = BusSettings::parse_from(["observer", "--nats-url", &nats.url()]);
-        let bus = Bus::connect(&bus, "observer").await.expect("nats-server is there");
+        let bus = harness::connect(nats, Role::Observer).await;
         let feed = bus.serve(Subject::Changes.to_string()).await.expect("the feed can be listened to");
         Self { feed, database: None, index: Index::ZERO, seen: Seen::All(Box::default()) }
     }

@@ -154,6 +154,6 @@ mod tests {
         let times: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
         assert_eq!(percentile(times.clone(), 99), [Duration::from_millis(199)]);
         assert_eq!(percentile(times, 100), [Duration::from_millis(200)]);
-        assert_eq!(percentile(Vec::new(), 50), []);
+        assert!(percentile(Vec::new(), 50).is_empty());
     }
 }

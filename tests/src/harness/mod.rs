@@ -2,10 +2,12 @@
 //! agents. Everything is gone when it is dropped, tasks included.
 
 pub mod api;
+pub mod certificates;
 pub mod invariants;
 pub mod jobs;
 pub mod otlp;
 pub mod processes;
+pub mod raw_nats;
 pub mod waterfall;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +22,12 @@ use bus::Bus;
 use clap::Parser as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use private_servers::{Nats, Postgres};
+use private_servers::{Nats, NatsOptions, Postgres};
 use serde_json::Value;
 use store::Database;
-use store::roles::{Passwords, Role, script};
+use store::roles::{self, Passwords, script};
 use tempfile::TempDir;
+use wire::Role;
 
 use self::api::{Api, array, text};
 
@@ -76,7 +79,20 @@ impl Cluster {
     /// # Panics
     /// If it does not come up.
     pub async fn start_of(binary: &str, environment: &[(&str, String)], names: &[&str]) -> Self {
-        let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
+        Self::start_with(binary, environment, names, NatsOptions::default()).await
+    }
+
+    /// The same with this NATS.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub async fn start_with(
+        binary: &str,
+        environment: &[(&str, String)],
+        names: &[&str],
+        nats: NatsOptions,
+    ) -> Self {
+        let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary_with(nats));
         let mut cluster = Self {
             api: Api::new(free_address()),
             further_apis: BTreeMap::new(),
@@ -110,18 +126,18 @@ impl Cluster {
         let passwords = Passwords::random();
         let made = self.postgres.run_script(script("postgres", &passwords)).await;
         made.expect("the roles can be made");
-        for role in Role::ALL {
+        for role in roles::Role::ALL {
             let password = passwords.of(role).expect("every role is given one");
             std::fs::write(self.password_file(role), password).expect("there is room for a file");
         }
     }
 
-    fn password_file(&self, role: Role) -> PathBuf {
+    fn password_file(&self, role: roles::Role) -> PathBuf {
         self.path(&format!("{}.password", role.name()))
     }
 
     /// What a process finds in its environment that is to use the database with the rights of a role.
-    pub fn login(&self, role: Role) -> [(&'static str, String); 2] {
+    pub fn login(&self, role: roles::Role) -> [(&'static str, String); 2] {
         let file = self.password_file(role);
         [
             ("DROVER_DATABASE_URL", self.postgres.url_as(role.name())),
@@ -146,9 +162,12 @@ impl Cluster {
         let mut command = Command::new(&self.binary);
         command.arg(service).env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         command.env("DROVER_NATS_URL", self.nats.url());
-        if let Some(role) = Role::of_service(service) {
+        if let Some(role) = roles::Role::of_service(service) {
             command.envs(self.login(role));
         }
+        let has_identity = environment.iter().any(|(variable, _)| *variable == "DROVER_NATS_CREDENTIALS");
+        command.envs(identity(&self.nats, name).filter(|_| !has_identity));
+        command.envs(self.nats.ca().map(|ca| ("DROVER_NATS_CA", ca)));
         match service {
             "api" if name == service => drop(command.args(["--http-addr", self.api.host()])),
             "api" => {
@@ -278,6 +297,20 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
+    /// What a process has logged.
+    pub fn log_text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.log(name)).unwrap_or_default()
+    }
+
+    /// Waits until a process has logged something.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn until_logged(&self, name: &str, words: &str) {
+        let has_logged = async |cluster: &Self| cluster.log_text(name).contains(words).then_some(());
+        self.until(&format!("{name} logs {words:?}"), has_logged).await;
+    }
+
     /// The file that a process logs to.
     pub fn log(&self, name: &str) -> PathBuf {
         self.path(&format!("{name}.log"))
@@ -292,12 +325,20 @@ impl Cluster {
         Database::connect(&args).await.expect("the database is there")
     }
 
-    /// A connection to its NATS.
+    /// A connection to its NATS that may do everything.
     ///
     /// # Panics
     /// If none can be had.
     pub async fn bus(&self) -> Bus {
-        Bus::connect(&Settings::of(self).bus, "test").await.expect("nats-server is there")
+        self.bus_as(Role::Observer).await
+    }
+
+    /// A connection to its NATS with the credentials of a role.
+    ///
+    /// # Panics
+    /// If none can be had.
+    pub async fn bus_as(&self, role: Role) -> Bus {
+        connect(&self.nats, role).await
     }
 
     /// What the database answers, a line a row, columns parted by `|`.
@@ -412,20 +453,45 @@ pub async fn pause() {
     tokio::time::sleep(LOOK).await;
 }
 
-/// What services are told of the servers.
+/// What services are told of the database.
 #[derive(clap::Parser)]
 struct Settings {
-    #[command(flatten)]
-    bus: bus::Args,
     #[command(flatten)]
     store: store::Args,
 }
 
 impl Settings {
     fn of(cluster: &Cluster) -> Self {
-        let (nats, database) = (cluster.nats.url(), cluster.postgres.url());
-        Self::parse_from(["test", "--nats-url", &nats, "--database-url", &database])
+        Self::parse_from(["test", "--database-url", &cluster.postgres.url()])
     }
+}
+
+/// A connection to a private NATS with the credentials of a role.
+///
+/// # Panics
+/// If none can be had.
+pub async fn connect(nats: &Nats, role: Role) -> Bus {
+    let servers = vec![nats.url().parse().expect("it has a URL")];
+    let credentials = nats.credentials(role).expect("credentials can be written");
+    let ca = nats.ca().map(PathBuf::from);
+    let args = bus::Args { credentials, ca, ..bus::Args::new(servers) };
+    Bus::connect(&args, role).await.expect("nats-server is there")
+}
+
+/// The variable that tells the process of that name who it is at a private NATS, and the file that it names; `None` where a
+/// password lets in. `server` is all services in one process.
+///
+/// # Panics
+/// If the file cannot be written.
+pub fn identity(nats: &Nats, name: &str) -> Option<(&'static str, PathBuf)> {
+    let service = service_of(name);
+    let role = if service == "server" { Role::Servers } else { service.parse().ok()? };
+    let (variable, file) = if role == Role::Agent {
+        ("DROVER_NATS_NODE_KEY", nats.node_key())
+    } else {
+        ("DROVER_NATS_CREDENTIALS", nats.credentials(role))
+    };
+    Some((variable, file.expect("files can be written")?))
 }
 
 /// What a database answers, a line a row, columns parted by `|`.

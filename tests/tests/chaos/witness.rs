@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{Answer, Command, DeregisterJob, Done, EvaluateJob, RegisterJob};
 use wire::feed::{AskHead, Head};
-use wire::{Refusal, Subject};
+use wire::{Inbox, Refusal, Role, Subject};
 
 /// How many ask at the same time.
 const ASKERS: usize = 8;
@@ -82,13 +82,14 @@ impl Witness {
         let listener = cluster.bus().await;
         let serve = async |subject: String| listener.serve(subject).await.expect("it can be listened to");
         let questions =
-            [serve(Subject::Command.to_string()).await, serve(Subject::AskHead.to_string()).await];
-        let answers = serve(Subject::EVERY_ANSWER.to_owned()).await;
+            [serve(Subject::EVERY_COMMAND.to_owned()).await, serve(Subject::AskHead.to_string()).await];
+        let answers = serve(Inbox::EVERY.to_owned()).await;
         let end = CancellationToken::new();
         let hearing = tokio::spawn(listen(questions, answers, end.clone()));
         let book = Arc::<Book>::default();
         let mut asking = JoinSet::new();
-        let bus = cluster.bus().await;
+        // Commands are those of an API process.
+        let bus = cluster.bus_as(Role::Api).await;
         let (replica, log) = (Arc::new(Replica::new(State::default())), Loads(cluster.database().await));
         // Whoever hears of a new applier asks it at once.
         tokio::spawn(bus::feed::follow(

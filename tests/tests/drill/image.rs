@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use private_servers::{Nats, Postgres};
+use private_servers::{Nats, NatsAccess, NatsOptions, Postgres};
 use tests::containers::engine::{Engine, Network};
 use tests::containers::images::{self, Binary};
 use tests::harness::free_address;
@@ -125,7 +125,9 @@ fn assert_agent_image(engine: &Engine, image: &str) {
 
 /// Runs services as compose does, until they are well, and ends them.
 async fn assert_end_in_order(engine: &Engine, image: &str, services: &[&str]) {
-    let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary());
+    // By password: credentials are files, which containers would have to be given.
+    let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
+    let (postgres, nats) = tokio::join!(Postgres::temporary(), Nats::temporary_with(options));
     let (postgres, nats) = (postgres.expect("PostgreSQL starts"), nats.expect("nats-server starts"));
     let environment = [("DROVER_DATABASE_URL", postgres.url()), ("DROVER_NATS_URL", nats.url())];
     for service in services {

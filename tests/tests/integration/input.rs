@@ -1,17 +1,18 @@
 //! Is bad input refused, in words, with nothing stored and nobody hurt?
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
+use nats_auth::Credentials;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::harness::api::text;
-use tests::harness::{Cluster, PATIENCE, jobs};
+use tests::harness::raw_nats::{RawNats, Received};
+use tests::harness::{Cluster, jobs};
 use wire::envelope::HEADER_KIND;
-use wire::{Refusal, Subject, Wire as _};
+use wire::{Inbox, Refusal, Role, Subject, Wire as _};
 
 use crate::BINARY;
 
+/// Who sends garbage: somebody whom NATS permits everything, so that services see it.
+const ROLE: Role = Role::Observer;
 /// What stands in a file that nobody may read by way of the API.
 const SECRET: &str = "swordfish";
 
@@ -100,11 +101,14 @@ async fn paths_out_of_an_allocation_are_refused() {
 async fn unreadable_messages_are_refused() {
     let mut cluster = Cluster::start(BINARY, &[]).await;
     let url = cluster.nats.url();
+    let credentials = cluster.nats.credentials(ROLE).expect("they can be written").expect("it wants some");
+    let credentials = std::fs::read_to_string(credentials).expect("they can be read");
+    let credentials = Credentials::read(&credentials).expect("they are credentials");
     let node = text(&cluster.api.get("/v1/nodes").await[0], "ID").parse().expect("an id");
     for subject in [
-        Subject::Command,
+        Subject::Command(ROLE),
         Subject::AskHead,
-        Subject::RenewLease,
+        Subject::RenewLease(ROLE),
         Subject::Dequeue,
         Subject::HandOut,
         Subject::NodeRegister(node),
@@ -113,8 +117,8 @@ async fn unreadable_messages_are_refused() {
         Subject::NodeReport(node),
         Subject::AgentFiles(node),
     ] {
-        let url = url.clone();
-        let asked = tokio::task::spawn_blocking(move || ask(&url, subject, b"\xc1 garbage"));
+        let (url, credentials) = (url.clone(), credentials.clone());
+        let asked = tokio::task::spawn_blocking(move || ask(&url, &credentials, subject, b"\xc1 garbage"));
         let answer = asked.await.expect("the question is asked");
         assert!(answer.contains(&format!("{HEADER_KIND}: {}\r\n", Refusal::KIND)), "{subject}: {answer}");
     }
@@ -122,34 +126,15 @@ async fn unreadable_messages_are_refused() {
 }
 
 /// What is answered to a message without headers, headers included. The client of `bus` could not send such a one.
-fn ask(url: &str, subject: Subject, body: &[u8]) -> String {
-    const INBOX: &str = "_INBOX.test";
-    let (login, address) =
-        url.strip_prefix("nats://").and_then(|url| url.split_once('@')).expect("a URL with a login");
-    let (user, password) = login.split_once(':').expect("user and password");
-    let mut connection = TcpStream::connect(address).expect("nats-server listens");
-    connection.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
-    let options =
-        json!({ "user": user, "pass": password, "verbose": false, "headers": true, "no_responders": true });
-    let mut lines = format!("CONNECT {options}\r\nSUB {INBOX} 1\r\nPUB {subject} {INBOX} {}\r\n", body.len())
-        .into_bytes();
-    lines.extend_from_slice(body);
-    lines.extend_from_slice(b"\r\n");
-    connection.write_all(&lines).expect("nats-server reads");
-    let mut answer = Vec::new();
-    while !is_message(&answer) {
-        let mut piece = [0; 4096];
-        let length = connection.read(&mut piece).expect("an answer comes in time");
-        assert!(length > 0, "nats-server hangs up: {}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&piece[..length]);
+fn ask(url: &str, credentials: &Credentials, subject: Subject, body: &[u8]) -> String {
+    let inbox = Inbox::of(ROLE, &subject).to_string() + ".garbage";
+    let mut client = RawNats::connect(url, Some(credentials)).expect("a test may do everything");
+    client.listen(&inbox, "");
+    client.publish(&subject.to_string(), &inbox, "", body);
+    match client.message() {
+        Ok(Received::Message { text, .. }) => text,
+        other => panic!("{subject}: {other:?}"),
     }
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
-/// Whether the headers of a message have arrived.
-fn is_message(received: &[u8]) -> bool {
-    let received = String::from_utf8_lossy(received);
-    received.split_once("HMSG ").is_some_and(|(_, message)| message.contains("\r\n\r\n"))
 }
 
 /// Asserts that all that ran runs, and does its work.

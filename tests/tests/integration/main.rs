@@ -8,6 +8,8 @@ mod ending;
 mod everywhere;
 mod go_client;
 mod health;
+mod hostile;
+mod identities;
 mod input;
 mod metrics;
 mod notify;

@@ -136,6 +136,7 @@ fn refused(refusal: &Refusal) -> Error {
         | RefusalKind::NotReady
         | RefusalKind::Outdated
         | RefusalKind::Deposed
+        | RefusalKind::Forbidden
         | RefusalKind::OutcomeUnknown => Error::failed(text),
     }
 }

@@ -15,7 +15,7 @@ use state::Replica;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Answer, Command, Done};
 use wire::feed::{AskHead, Head};
-use wire::{Refusal, Subject};
+use wire::{Refusal, Role, Subject};
 
 use crate::scene;
 use crate::settings::Limits;
@@ -25,12 +25,6 @@ use crate::{Args, Beside, Server};
 struct ApiArgs {
     #[command(flatten)]
     args: Args,
-}
-
-#[derive(clap::Parser)]
-struct BusArgs {
-    #[command(flatten)]
-    args: bus::Args,
 }
 
 /// A running API. Everything ends with it.
@@ -87,8 +81,9 @@ impl House {
 
     async fn made(changes: Vec<Change>, beside: Beside, flags: &[&str]) -> Self {
         let nats = Nats::temporary().await.unwrap();
-        let bus_args = BusArgs::parse_from(["test", "--nats-url", &nats.url()]).args;
-        let bus = Bus::connect(&bus_args, "test").await.unwrap();
+        let credentials = nats.credentials(Role::Observer).unwrap();
+        let bus_args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
+        let bus = Bus::connect(&bus_args, Role::Observer).await.unwrap();
         let replica = Arc::new(Replica::new(scene::state_of(changes)));
         let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
         let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
@@ -156,7 +151,7 @@ impl Drop for House {
 impl Applier {
     async fn serve(self: Arc<Self>, bus: Bus) {
         let mut heads = bus.serve(Subject::AskHead.to_string()).await.unwrap();
-        let mut commands = bus.serve(Subject::Command.to_string()).await.unwrap();
+        let mut commands = bus.serve(Subject::EVERY_COMMAND).await.unwrap();
         bus.contact().hear(self.head());
         bus.flush().await.unwrap();
         let told = Arc::clone(&self);

@@ -68,7 +68,7 @@ fn init(args: &Args) -> anyhow::Result<Report> {
 }
 
 /// Identities for NATS.
-fn nats(directory: &mut Directory, owners: &Owners, now_secs: i64) -> anyhow::Result<()> {
+pub(super) fn nats(directory: &mut Directory, owners: &Owners, now_secs: i64) -> anyhow::Result<()> {
     let looked_at = RefCell::new(BTreeMap::new());
     let read = |path: &str| {
         let mut looked_at = looked_at.borrow_mut();

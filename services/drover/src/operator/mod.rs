@@ -5,6 +5,7 @@ mod accept_database;
 mod certificates;
 mod directory;
 mod init;
+mod nats;
 mod postgres;
 mod report;
 mod tls;
@@ -28,6 +29,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: tls::Command,
     },
+    /// Makes identities for NATS: who may speak to whom
+    Nats {
+        #[command(subcommand)]
+        command: nats::Command,
+    },
     /// Sees to the roles of the database
     Postgres {
         #[command(subcommand)]
@@ -43,6 +49,7 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Command::AcceptDatabase(args) => run_async(accept_database::run(&args)),
         Command::Init(args) => init::run(&args),
         Command::Tls { command } => tls::run(command),
+        Command::Nats { command } => nats::run(&command),
         Command::Postgres { command } => postgres::run(&command),
         Command::OverApi(command) => crate::cli::operator::run(*command),
     }

@@ -78,7 +78,7 @@ pub(crate) struct Hosts {
 }
 
 /// Whom files are given to. Without, they belong to whoever runs the command.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Owners {
     /// Whom the files of services are given to, by number, such as 65532:65532.

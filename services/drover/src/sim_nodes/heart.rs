@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use bus::Bus;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
+use wire::Role;
 
 /// Clones share it; it beats for as long as the process lives.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ impl Heart {
         std::thread::Builder::new().name("heart".to_owned()).spawn(forever).context("cannot run a heart")?;
         let args = args.clone();
         // From there, where the connection's own task is then, too.
-        let connecting = thread.spawn(async move { Bus::connect(&args, "sim-nodes-heart").await });
+        let connecting = thread.spawn(async move { Bus::connect(&args, Role::SimNodes).await });
         let bus = connecting.await.context("cannot run a heart")?.context("cannot connect to NATS")?;
         Ok(Self { bus, thread })
     }

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkIndex};
-use wire::{RefusalKind, Subject};
+use wire::{RefusalKind, Role, Subject};
 
 use self::fate::{Fate, Fates};
 use self::heart::Heart;
@@ -92,7 +92,7 @@ impl Args {
 
 /// Simulates nodes until the process is to stop.
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
-    let bus = Bus::connect(&args.bus, "sim-nodes").await.context("cannot connect to NATS")?;
+    let bus = Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS")?;
     let heart = Heart::start(&args.bus).await?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();

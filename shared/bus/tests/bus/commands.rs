@@ -26,7 +26,7 @@ fn done() -> Done {
 }
 
 async fn applier(bus: &Bus) -> Requests {
-    bus.serve(Subject::Command.to_string()).await.unwrap()
+    bus.serve(Subject::EVERY_COMMAND).await.unwrap()
 }
 
 async fn answer_done(request: Request) -> RequestId {

@@ -27,8 +27,8 @@ struct Applier {
 impl Applier {
     async fn new(bus: &Bus) -> Self {
         Self {
-            commands: bus.serve(Subject::Command.to_string()).await.unwrap(),
-            renewals: bus.serve(Subject::RenewLease.to_string()).await.unwrap(),
+            commands: bus.serve(Subject::EVERY_COMMAND).await.unwrap(),
+            renewals: bus.serve(Subject::EVERY_RENEWAL).await.unwrap(),
         }
     }
 

@@ -84,7 +84,7 @@ async fn answers_to_those_who_are_gone_come_back() {
     answers.send(next(&mut requests).await, &ready(), "heard").await;
     assert_eq!(soon(asking).await.unwrap(), ready());
 
-    client.publish_with_reply(SUBJECT.to_string(), "_INBOX.nobody.1", "".into()).await.unwrap();
+    client.publish_with_reply(SUBJECT.to_string(), "inbox.observer.nobody.1", "".into()).await.unwrap();
     answers.send(next(&mut requests).await, &ready(), "unheard").await;
     assert_eq!(soon(returned.next()).await, Some("unheard"));
 }
@@ -221,7 +221,7 @@ async fn a_message_carries_its_trace() {
 async fn answers_to_an_agent_go_to_its_own_inbox() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
-    let agent = Bus::connect_agent(&scene.args(), "agent", NODE).await.unwrap();
+    let agent = Bus::connect_agent(&scene.agent_args(), NODE).await.unwrap();
     let mut answers = client.subscribe(wire::Inbox::Node(NODE).every()).await.unwrap();
     client.flush().await.unwrap();
     let answering = answer_all(&bus).await;

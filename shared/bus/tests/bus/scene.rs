@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectOptions};
 use bus::{Args, Bus, Request, Requests};
 use private_servers::Nats;
+use wire::{Inbox, Role};
 
 /// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,19 +19,29 @@ impl Scene {
         Self { nats: Nats::temporary().await.unwrap() }
     }
 
-    pub(crate) fn args(&self) -> Args {
-        Args { servers: vec![self.nats.url().parse().unwrap()], credentials: None }
+    /// The settings of somebody in this role.
+    pub(crate) fn args(&self, role: Role) -> Args {
+        let credentials = self.nats.credentials(role).unwrap();
+        Args { credentials, ..Args::new(vec![self.nats.url().parse().unwrap()]) }
     }
 
+    /// The settings of an agent that signs its own credentials.
+    pub(crate) fn agent_args(&self) -> Args {
+        let node_key = self.nats.node_key().unwrap();
+        Args { node_key, ..Args::new(vec![self.nats.url().parse().unwrap()]) }
+    }
+
+    /// Somebody who may do everything.
     pub(crate) async fn bus(&self) -> Bus {
-        soon(Bus::connect(&self.args(), "test")).await.unwrap()
+        soon(Bus::connect(&self.args(Role::Observer), Role::Observer)).await.unwrap()
     }
 
     /// A connection that knows of no envelopes.
     pub(crate) async fn client(&self) -> Client {
-        let url: ServerAddr = self.nats.url().parse().unwrap();
-        let (user, password) = (url.username().unwrap().to_owned(), url.password().unwrap().to_owned());
-        ConnectOptions::with_user_and_password(user, password).connect(url).await.unwrap()
+        let credentials = self.nats.credentials(Role::Observer).unwrap().unwrap();
+        let options = ConnectOptions::with_credentials_file(credentials).await.unwrap();
+        let inbox = Inbox::Service(Role::Observer);
+        options.custom_inbox_prefix(inbox).connect(self.nats.url()).await.unwrap()
     }
 }
 

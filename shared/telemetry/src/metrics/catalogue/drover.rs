@@ -46,7 +46,7 @@ metrics! {
     Counter BUS_UNREADABLE = "drover.bus.unreadable" ["subject"] Each;
     "Requests that were not answered because their reply subject is none of their sender's."
     Counter BUS_FOREIGN_REPLIES = "drover.bus.foreign_replies" ["subject"] Each;
-    "Messages of nodes that were refused because they claim to come from another node."
+    "Messages that were refused because their sender's role or node may not send them."
     Counter BUS_FORBIDDEN = "drover.bus.forbidden" ["subject"] Each;
     "Times that NATS refused to publish or to subscribe for lack of permission."
     Counter BUS_PERMISSION_VIOLATIONS = "drover.bus.permission_violations" ["action"] Each;

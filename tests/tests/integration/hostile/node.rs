@@ -1,0 +1,218 @@
+//! An attacker with the credentials of a node.
+
+use model::NodeId;
+use model::node::Secret;
+use nats_auth::limits::{NODE_PAYLOAD_MAX, NODE_SUBSCRIPTIONS_MAX};
+use tests::harness::api::{array, text};
+use tests::harness::raw_nats::{RawNats, Received};
+use tests::harness::{AGENT, Cluster};
+use wire::node::Heartbeat;
+use wire::{Inbox, Subject, Wire as _};
+
+use super::scene::{connect, headers, issuer, now_secs, scene};
+
+/// How many messages a flood has.
+const FLOOD: usize = 100_000;
+
+/// The attacker's node, and the other one.
+struct Nodes {
+    own: NodeId,
+    other: NodeId,
+}
+
+async fn nodes(cluster: &Cluster) -> Nodes {
+    let nodes = cluster.api.get("/v1/nodes").await;
+    let id = |is_own: bool| {
+        let node = array(&nodes).iter().find(|node| (text(node, "Name") == AGENT) == is_own);
+        text(node.expect("both nodes are there"), "ID").parse().expect("an id")
+    };
+    Nodes { own: id(true), other: id(false) }
+}
+
+fn attacker(cluster: &Cluster, node: NodeId) -> RawNats {
+    connect(cluster, &issuer(cluster).node("attacker", node, &mut rand::random, now_secs()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_hears_its_own_only() {
+    let mut scene = scene().await;
+    let Nodes { own, other } = nodes(&scene.cluster).await;
+    let mut attacker = attacker(&scene.cluster, own);
+    for subject in [
+        "feed.changes".to_owned(),
+        "feed.head".to_owned(),
+        "feed.>".to_owned(),
+        ">".to_owned(),
+        "*".to_owned(),
+        "*.*.*".to_owned(),
+        "$SYS.>".to_owned(),
+        "applier.command.*".to_owned(),
+        "applier.renew.>".to_owned(),
+        "applier.head".to_owned(),
+        "broker.dequeue".to_owned(),
+        "lease.node-tracker.holder".to_owned(),
+        "metrics.>".to_owned(),
+        Subject::EVERY_NODE_HEARTBEAT.to_owned(),
+        Subject::NodeReport(own).to_string(),
+        Subject::NodeReport(other).to_string(),
+        Subject::AgentWake(other).to_string(),
+        Subject::AgentTasks(other).to_string(),
+        Subject::EVERY_AGENT_WAKE.to_owned(),
+        format!("agent.{other}.>"),
+        format!("agent.{own}.>"),
+        Inbox::EVERY.to_owned(),
+        "inbox.api.>".to_owned(),
+        "inbox.plan-applier.>".to_owned(),
+        "inbox.node.*.>".to_owned(),
+        Inbox::Node(other).every(),
+        format!("inbox.api.node.{own}.>"),
+    ] {
+        scene.assert_cannot_subscribe(&mut attacker, &subject, "");
+    }
+    // In a queue group it would take messages away from those who are to get them.
+    scene.assert_cannot_subscribe(&mut attacker, Subject::EVERY_NODE_REGISTER, "trackers");
+    scene.assert_cannot_subscribe(&mut attacker, "applier.command.*", "appliers");
+    scene.assert_cannot_subscribe(&mut attacker, &Subject::AgentWake(other).to_string(), "agents");
+    scene.assert_places().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_speaks_as_itself_only() {
+    let mut scene = scene().await;
+    let Nodes { own, other } = nodes(&scene.cluster).await;
+    let mut attacker = attacker(&scene.cluster, own);
+    for subject in [
+        // As another node, and in one's own name where only servers speak.
+        Subject::NodeRegister(other).to_string(),
+        Subject::NodeHeartbeat(other).to_string(),
+        Subject::NodeWork(other).to_string(),
+        Subject::NodeReport(other).to_string(),
+        Subject::AgentWake(other).to_string(),
+        Subject::AgentWake(own).to_string(),
+        Subject::AgentFiles(other).to_string(),
+        Subject::AgentTasks(other).to_string(),
+        Subject::AgentStats(other).to_string(),
+        format!("node.{own}.other"),
+        // As a service.
+        "applier.command".to_owned(),
+        "applier.command.api".to_owned(),
+        "applier.command.agent".to_owned(),
+        "applier.command.node-tracker".to_owned(),
+        "applier.renew.node-tracker".to_owned(),
+        Subject::AskHead.to_string(),
+        Subject::Probe.to_string(),
+        Subject::ForceGarbage.to_string(),
+        Subject::Changes.to_string(),
+        Subject::Head.to_string(),
+        Subject::Dequeue.to_string(),
+        Subject::HandOut.to_string(),
+        "lease.eval-broker.holder".to_owned(),
+        "metrics.node-tracker.1".to_owned(),
+        "metrics.agent.1".to_owned(),
+        // As the applier, the broker or a tracker that answers.
+        "inbox.api.token".to_owned(),
+        "inbox.scheduler.token".to_owned(),
+        "inbox.node-tracker.token".to_owned(),
+        format!("{}.token", Inbox::Node(other)),
+        format!("inbox.api.node.{other}.token"),
+        // As a server of NATS.
+        "$SYS.REQ.SERVER.PING".to_owned(),
+        "$SYS.REQ.ACCOUNT.PING".to_owned(),
+        "$JS.API.INFO".to_owned(),
+        // Wildcards are no way around.
+        "node.*.heartbeat".to_owned(),
+        "agent.>".to_owned(),
+    ] {
+        scene.assert_cannot_publish(&mut attacker, &subject);
+    }
+    scene.assert_places().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_cannot_have_others_answered() {
+    let mut scene = scene().await;
+    let Nodes { own, other } = nodes(&scene.cluster).await;
+    let mut attacker = attacker(&scene.cluster, own);
+    let subject = Subject::NodeHeartbeat(own).to_string();
+    // Whoever answers is permitted to publish on some of these.
+    for reply in [
+        Subject::Changes.to_string(),
+        Subject::Head.to_string(),
+        "applier.command.node-tracker".to_owned(),
+        "applier.renew.node-tracker".to_owned(),
+        "inbox.api.token".to_owned(),
+        "inbox.node-tracker.token".to_owned(),
+        format!("{}.token", Inbox::Node(other)),
+        Subject::AgentWake(other).to_string(),
+    ] {
+        let ask = || attacker.publish(&subject, &reply, "", b"\xc1 garbage");
+        scene.assert_not_answered_at(&reply, ask).await;
+        assert_eq!(attacker.errors(), [] as [&str; 0], "it may ask");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_names_another_node_is_refused() {
+    let mut scene = scene().await;
+    let Nodes { own, other } = nodes(&scene.cluster).await;
+    let mut attacker = attacker(&scene.cluster, own);
+    let inbox = Inbox::Node(own).to_string() + ".token";
+    attacker.listen(&inbox, "");
+    let beat = wire::encode(&Heartbeat { id: other, secret: Secret("guessed".into()), boot: u32::MAX });
+    attacker.publish(&Subject::NodeHeartbeat(own).to_string(), &inbox, &headers(Heartbeat::KIND), &beat);
+    assert_refused(&mut attacker);
+    // Garbage is refused as well, whatever it claims to be.
+    for subject in [
+        Subject::NodeRegister(own),
+        Subject::NodeHeartbeat(own),
+        Subject::NodeWork(own),
+        Subject::NodeReport(own),
+    ] {
+        for (kind, body) in
+            [(Heartbeat::KIND, &b"\xc1"[..]), ("node.report", b"\x81\xa2id"), ("nothing", b"")]
+        {
+            attacker.publish(&subject.to_string(), &inbox, &headers(kind), body);
+            assert_refused(&mut attacker);
+        }
+    }
+    let status = scene.cluster.api.get(&format!("/v1/node/{other}")).await;
+    assert_eq!(text(&status, "Status"), "ready");
+    scene.assert_places().await;
+}
+
+fn assert_refused(attacker: &mut RawNats) {
+    match attacker.message() {
+        Ok(Received::Message { text, .. }) => assert!(text.contains("Drover-Kind: refusal"), "{text}"),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_has_limits() {
+    let mut scene = scene().await;
+    let Nodes { own, .. } = nodes(&scene.cluster).await;
+
+    let mut greedy = attacker(&scene.cluster, own);
+    let limit = usize::try_from(NODE_SUBSCRIPTIONS_MAX).expect("a small number");
+    for number in 0..=limit {
+        greedy.listen(&format!("{}.{number}", Inbox::Node(own)), "");
+    }
+    let errors = greedy.errors();
+    assert!(errors.iter().any(|error| error.contains("maximum subscriptions exceeded")), "{errors:?}");
+
+    let mut large = attacker(&scene.cluster, own);
+    let body = vec![b'x'; usize::try_from(NODE_PAYLOAD_MAX).expect("a size") + 1];
+    large.publish(&Subject::NodeReport(own).to_string(), "", "", &body);
+    let errors = large.errors();
+    assert!(errors.iter().any(|error| error.contains("Maximum Payload")), "{errors:?}");
+    assert!(
+        scene.arrived(|subject, text| subject.ends_with(".report") && text.starts_with("xxx")).is_empty()
+    );
+
+    let mut flood = attacker(&scene.cluster, own);
+    let subject = Subject::NodeHeartbeat(own).to_string();
+    for _ in 0..FLOOD {
+        flood.publish(&subject, "", &headers(Heartbeat::KIND), b"\xc1");
+    }
+    scene.assert_places().await;
+}

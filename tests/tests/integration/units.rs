@@ -1,9 +1,11 @@
-//! Are the systemd units good: does systemd understand them, and are servers hardened?
+//! Are the systemd units good: does systemd understand them, are servers hardened, and do they and the configuration that
+//! comes with them speak of settings that exist?
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use regex::Regex;
 use tests::harness::{AGENT, SERVICES};
 
 use crate::BINARY;
@@ -83,6 +85,29 @@ fn tasks_survive_a_restart_of_the_agent() {
     let unit = unit(AGENT);
     for line in ["Type=notify", "KillMode=process", "Delegate=yes", "WatchdogSec=30"] {
         assert!(unit.lines().any(|one| one == line), "{line}");
+    }
+}
+
+#[test]
+fn settings_that_units_and_configuration_name_exist() {
+    let named = Regex::new(r"(?m)^(?:Environment=|#)?(DROVER_[A-Z_]+)=").expect("it is one");
+    let common = read(&Path::new(UNITS).join("config/drover.env"));
+    for service in SERVICES.into_iter().chain([AGENT]) {
+        let output = Command::new(BINARY).args([service, "--help"]).output().expect("the binary is there");
+        let help = text(&output);
+        let texts = [unit(service), configuration(service), common.clone()];
+        let found: BTreeSet<&str> = texts
+            .iter()
+            .flat_map(|text| named.captures_iter(text))
+            .map(|found| found.extract::<1>().1[0])
+            .collect();
+        assert!(found.contains("DROVER_NATS_URL") && found.contains("DROVER_HEALTH_ADDR"), "{found:?}");
+        for name in found {
+            assert!(
+                help.contains(&format!("[env: {name}")),
+                "drover {service} has no setting {name}:\n{help}"
+            );
+        }
     }
 }
 

@@ -118,8 +118,8 @@ impl Server {
         let asking = tokio::spawn(answer_heads);
         let recent = Arc::<Recent>::default();
         let keeping_up = tokio::spawn(Arc::clone(&recent).keep_up(Arc::clone(&replica)));
-        let metrics = Arc::<Metrics>::default();
-        let gathering = tokio::spawn(Arc::clone(&metrics).gather(bus.clone()));
+        let metrics = Arc::new(Metrics::new(args.published()));
+        let gathering = tokio::spawn(Arc::clone(&metrics).gather(bus.clone(), Arc::clone(&replica)));
         let workers = args.http_workers;
         let api = Data::new(Api {
             limits,

@@ -3,6 +3,7 @@
 //! Every process publishes what it has recorded; each API process keeps the last of each and so can answer for all. What follows
 //! from the state alone is computed from the replica, at most every few seconds.
 
+mod agents;
 mod cluster;
 mod computed;
 mod shape;
@@ -20,6 +21,8 @@ use tokio::task::JoinSet;
 use wire::metrics::ProcessMetrics;
 use wire::{Role, Subject};
 
+use self::agents::Agents;
+pub(crate) use self::agents::Published;
 use self::cluster::{ClusterMetrics, Line};
 
 /// How long what was computed from the state is shown before it is computed anew.
@@ -32,6 +35,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Metrics {
     cluster: Mutex<ClusterMetrics>,
     computed: AsyncMutex<Option<Computed>>,
+    agents: Agents,
+    published: Published,
 }
 
 /// What was computed from the state, and when.
@@ -41,16 +46,15 @@ struct Computed {
     series: Arc<Vec<Series>>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
-        Self { cluster, computed: AsyncMutex::new(None) }
-    }
-}
-
 impl Metrics {
+    /// Nothing is known yet.
+    pub(crate) fn new(published: Published) -> Self {
+        let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
+        Self { cluster, computed: AsyncMutex::new(None), agents: Agents::default(), published }
+    }
+
     /// Takes in what processes publish, for as long as it is awaited.
-    pub(crate) async fn gather(self: Arc<Self>, bus: Bus) {
+    pub(crate) async fn gather(self: Arc<Self>, bus: Bus, replica: Arc<Replica>) {
         // Dropping the set ends them all.
         let mut listening = JoinSet::new();
         for role in Role::SERVICES.into_iter().chain([Role::Servers]) {
@@ -62,6 +66,8 @@ impl Metrics {
                 }
             }
         }
+        let asking = Arc::clone(&self);
+        listening.spawn(async move { asking.agents.ask(&bus, &replica, asking.published).await });
         let mut look = tokio::time::interval(LOOK);
         loop {
             look.tick().await;
@@ -99,7 +105,8 @@ impl Metrics {
     /// All series of the cluster, by name and labels.
     pub(crate) async fn lines(&self, replica: &Replica, has_leader: bool) -> Vec<Line> {
         let computed = self.computed(replica).await;
-        self.cluster().lines(&computed, has_leader)
+        let of_agents = self.agents.series();
+        self.cluster().lines(computed.iter().chain(of_agents.iter()), has_leader)
     }
 
     async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
@@ -110,9 +117,9 @@ impl Metrics {
         {
             return Arc::clone(&computed.series);
         }
-        let snapshot = replica.snapshot();
+        let (snapshot, published) = (replica.snapshot(), self.published);
         let begun = clock::monotonic();
-        let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot));
+        let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot, published));
         let series = Arc::new(computing.await.expect("a panic while computing ends the process"));
         API_METRICS_COMPUTE.record(begun.elapsed().as_secs_f64());
         *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::admission::{DEFAULT_REGION, Rules};
+use crate::metrics::Published;
 
 /// The HTTP API.
 #[derive(Debug, Clone, clap::Args)]
@@ -43,6 +44,12 @@ pub struct Args {
     /// The most allocations that the groups of one job may ask for together.
     #[arg(long, env = "DROVER_JOB_MAX_COUNT", default_value_t = 50_000)]
     pub job_max_count: u32,
+    /// Show metrics of nodes' machines, for which their agents are asked.
+    #[arg(long, env = "DROVER_PUBLISH_NODE_METRICS")]
+    pub publish_node_metrics: bool,
+    /// Show metrics of single tasks, for which their agents are asked.
+    #[arg(long, env = "DROVER_PUBLISH_ALLOCATION_METRICS")]
+    pub publish_allocation_metrics: bool,
     /// The largest source of a job, with the values for its variables, that is kept for people to see, in bytes.
     #[arg(long, env = "DROVER_JOB_MAX_SOURCE_BYTES", default_value_t = JOB_SOURCE_BYTES_MAX)]
     pub job_max_source_bytes: usize,
@@ -95,6 +102,10 @@ impl Args {
             request_objects_max: self.http_request_objects_max,
             ..Limits::default()
         }
+    }
+
+    pub(crate) fn published(&self) -> Published {
+        Published { nodes: self.publish_node_metrics, allocs: self.publish_allocation_metrics }
     }
 
     pub(crate) fn rules(&self) -> Rules {

@@ -52,7 +52,9 @@ impl Args {
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
-    let Args { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
+    let Args { mut api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
+    // The machine is this one, and its tasks are few.
+    (api.publish_node_metrics, api.publish_allocation_metrics) = (true, true);
     let agent = Some(agent_args(&dir, &api));
     let servers =
         Some(Servers { api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler });

@@ -71,13 +71,9 @@ impl Process {
     /// A process that calls itself `name` and runs `parts`.
     fn new(name: &'static str, parts: Parts, ending: Duration) -> Self {
         let stop = CancellationToken::new();
-        Self {
-            id: ProcessId::from_bytes(telemetry::clock::random_bytes()),
-            health: Board::new(name, parts, stop.clone()),
-            stop,
-            ending,
-            services: JoinSet::new(),
-        }
+        let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
+        telemetry::metrics::identify(name, &id.to_string());
+        Self { id, health: Board::new(name, parts, stop.clone()), stop, ending, services: JoinSet::new() }
     }
 
     /// What its spans and metrics say that it is.
@@ -110,6 +106,7 @@ impl Process {
         scope: Scope,
     ) -> anyhow::Result<Cluster> {
         let bus = Bus::connect(args, role).await.context("cannot connect to NATS")?;
+        telemetry::metrics::identify(role.as_str(), &self.id.to_string());
         let publish = bus::metrics::publish(bus.clone(), role, self.id, self.stop.clone());
         self.start("metrics", async {
             publish.await;

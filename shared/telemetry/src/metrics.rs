@@ -267,6 +267,18 @@ impl Metric {
     }
 }
 
+/// What this process calls itself, and its id.
+static IDENTITY: Mutex<(String, String)> = Mutex::new((String::new(), String::new()));
+
+/// This process calls itself `service`, and has this id.
+pub fn identify(service: &str, process: &str) {
+    *IDENTITY.lock().unwrap_or_else(PoisonError::into_inner) = (service.to_owned(), process.to_owned());
+}
+
+fn identity() -> (String, String) {
+    IDENTITY.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// The services for which this process is the active one, with the epochs of their leases.
 static ACTIVE: Mutex<Vec<(&'static str, u64)>> = Mutex::new(Vec::new());
 

@@ -82,7 +82,11 @@ fn objections(text: &str) -> Vec<String> {
 async fn one_api_tells_of_the_whole_cluster() {
     let mut names_of_processes: Vec<&str> = SERVICES.into_iter().chain(["agent"]).collect();
     names_of_processes.extend(["scheduler@2", "api@2", "eval-broker@2"]);
-    let mut cluster = Cluster::start_of(BINARY, &[], &names_of_processes).await;
+    let published = ["DROVER_PUBLISH_NODE_METRICS", "DROVER_PUBLISH_ALLOCATION_METRICS"];
+    let published = published.map(|name| (name, "true".to_owned()));
+    let mut cluster = Cluster::start_of(BINARY, &published, &names_of_processes).await;
+    // One with processes that can be measured.
+    cluster.api.put("/v1/jobs", &jobs::service("real", "sleep 1000")).await;
     for number in 0..8 {
         let job = jobs::pretending(&format!("measured-{number}"), 2);
         cluster.api.put("/v1/jobs", &job).await;
@@ -102,7 +106,10 @@ async fn one_api_tells_of_the_whole_cluster() {
             let running = found.get(
                 "nomad_job_summary_running{job=\"measured-7\",task_group=\"group\",namespace=\"default\"}",
             );
-            (all == servers && evals >= 8.0 && running == Some(&2.0)).then_some(text)
+            let of_agents = ["nomad_client_uptime{", "nomad_client_allocs_memory_usage{job=\"real\""];
+            let are_asked =
+                of_agents.iter().all(|start| found.keys().any(|series| series.starts_with(start)));
+            (all == servers && evals >= 9.0 && running == Some(&2.0) && are_asked).then_some(text)
         })
         .await;
     let found = samples(&text);

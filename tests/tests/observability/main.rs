@@ -2,6 +2,7 @@
 //! catalogue of metrics. Nothing is started here; what a cluster really emits is looked at in `integration`.
 
 mod boards;
+mod chart;
 mod dashboards;
 mod documented;
 mod emitted;

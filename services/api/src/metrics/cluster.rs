@@ -204,9 +204,13 @@ impl ClusterMetrics {
     }
 
     /// All series, by name and labels; `computed` are those that follow from the state.
-    pub(super) fn lines(&self, computed: &[Series], has_leader: bool) -> Vec<Line> {
+    pub(super) fn lines<'a>(
+        &self,
+        computed: impl Iterator<Item = &'a Series>,
+        has_leader: bool,
+    ) -> Vec<Line> {
         let mut lines: Vec<Line> =
-            computed.iter().map(|one| line(one.clone(), Vec::new(), Distribution::default())).collect();
+            computed.map(|one| line(one.clone(), Vec::new(), Distribution::default())).collect();
         lines.extend(self.of_processes());
         lines.extend(self.added_up());
         lines.extend(self.appliers(has_leader));

@@ -3,30 +3,45 @@
 //! Taken from summaries and columns. Only how many allocations of a node are in which status is counted by a walk, and only
 //! where there are not too many nodes.
 
-use model::alloc::ClientStatus;
+use model::alloc::{ClientStatus, TaskRunState};
 use model::job::JobStatus;
-use state::{NodeRef, State, View};
+use state::{AllocRef, NodeRef, State, View};
 use telemetry::metrics::catalogue::{
-    CLIENT_ALLOCATED_CPU, CLIENT_ALLOCATED_DISK, CLIENT_ALLOCATED_MEMORY, CLIENT_PENDING, CLIENT_RUNNING,
-    CLIENT_TERMINAL, CLIENT_UNALLOCATED_CPU, CLIENT_UNALLOCATED_DISK, CLIENT_UNALLOCATED_MEMORY,
-    CLUSTER_ALLOCS, CLUSTER_CPU, CLUSTER_CPU_HELD, CLUSTER_MEMORY, CLUSTER_MEMORY_HELD, CLUSTER_NODES,
-    CLUSTER_SERIES_LEFT_OUT, JOB_COMPLETE, JOB_FAILED, JOB_LOST, JOB_QUEUED, JOB_RUNNING, JOB_STARTING,
-    JOB_UNKNOWN, JOBS_DEAD, JOBS_PENDING, JOBS_RUNNING, STATE_SNAPSHOT_INDEX,
+    ALLOCS_COMPLETE, ALLOCS_FAILED, ALLOCS_RESTART, ALLOCS_RUNNING, CLIENT_ALLOCATED_CPU,
+    CLIENT_ALLOCATED_DISK, CLIENT_ALLOCATED_MEMORY, CLIENT_PENDING, CLIENT_RUNNING, CLIENT_TASKS_DEAD,
+    CLIENT_TASKS_PENDING, CLIENT_TASKS_RUNNING, CLIENT_TERMINAL, CLIENT_UNALLOCATED_CPU,
+    CLIENT_UNALLOCATED_DISK, CLIENT_UNALLOCATED_MEMORY, CLUSTER_ALLOCS, CLUSTER_CPU, CLUSTER_CPU_HELD,
+    CLUSTER_MEMORY, CLUSTER_MEMORY_HELD, CLUSTER_NODES, CLUSTER_SERIES_LEFT_OUT, JOB_COMPLETE, JOB_FAILED,
+    JOB_LOST, JOB_QUEUED, JOB_RUNNING, JOB_STARTING, JOB_UNKNOWN, JOBS_DEAD, JOBS_PENDING, JOBS_RUNNING,
+    STATE_SNAPSHOT_INDEX,
 };
 use telemetry::metrics::{Gauge, Series};
+
+use super::Published;
 
 /// The most task groups that have series of their own; of further ones only sums are shown.
 const GROUPS_MAX: usize = 10_000;
 /// The most nodes that have series of their own; where there are more, none has.
 const NODES_MAX: usize = 2_000;
+/// The most allocations up to which tasks are counted: each has to be unpacked.
+const TASKS_COUNTED_MAX: usize = 100_000;
+/// The most allocations that have series of their own.
+const ALLOCS_MAX: usize = 500;
 /// Bytes of a megabyte, as resources are counted.
 const MB: f64 = 1_048_576.0;
 
 /// All series.
-pub(super) fn series(state: &State) -> Vec<Series> {
+pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
     let mut series = vec![STATE_SNAPSHOT_INDEX.computed(Vec::new(), state.index().0 as f64)];
     let left_out = jobs(state, &mut series);
     nodes(state, &mut series);
+    if published.allocs {
+        state
+            .allocs()
+            .filter(|alloc| alloc.client_status() == ClientStatus::Running)
+            .take(ALLOCS_MAX)
+            .for_each(|alloc| one_alloc(alloc, &mut series));
+    }
     series.push(CLUSTER_SERIES_LEFT_OUT.computed(vec!["task group".to_owned()], left_out as f64));
     let nodes = state.node_count();
     let left_out = if nodes > NODES_MAX { nodes } else { 0 };
@@ -121,22 +136,37 @@ fn nodes(state: &State, series: &mut Vec<Series>) {
         series.push(gauge.computed(Vec::new(), sum));
     }
     if state.node_count() <= NODES_MAX {
-        state.nodes().for_each(|node| one_node(node, series));
+        let count_tasks = state.alloc_count() <= TASKS_COUNTED_MAX;
+        state.nodes().for_each(|node| one_node(node, count_tasks, series));
     }
 }
 
-fn one_node(node: NodeRef<'_>, series: &mut Vec<Series>) {
+/// The labels of a node's series.
+pub(super) fn node_labels(node: NodeRef<'_>) -> Vec<String> {
     let (spec, server) = (node.spec(), node.server());
-    let labels = [
+    vec![
         node.id().to_string(),
         spec.datacenter.to_string(),
         spec.node_class.to_string(),
         spec.node_pool.to_string(),
         server.status.as_str().to_owned(),
         server.eligibility.as_str().to_owned(),
-    ];
+    ]
+}
+
+fn one_node(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
+    let labels = node_labels(node);
+    let mut tasks = [0_u32; 3];
     let [mut running, mut pending, mut terminal] = [0_u32; 3];
     for alloc in node.allocs() {
+        let states = if count_tasks { alloc.task_states().unpack().unwrap_or_default() } else { Vec::new() };
+        for task in states {
+            match task.state {
+                TaskRunState::Running => tasks[0] += 1,
+                TaskRunState::Pending => tasks[1] += 1,
+                TaskRunState::Dead => tasks[2] += 1,
+            }
+        }
         match alloc.client_status() {
             ClientStatus::Running => running += 1,
             ClientStatus::Pending => pending += 1,
@@ -158,7 +188,38 @@ fn one_node(node: NodeRef<'_>, series: &mut Vec<Series>) {
         (&CLIENT_UNALLOCATED_MEMORY, left(has.memory_mb, holds.memory_mb)),
         (&CLIENT_UNALLOCATED_DISK, left(has.disk_mb, holds.disk_mb)),
     ] {
-        series.push(gauge.computed(labels.to_vec(), value));
+        series.push(gauge.computed(labels.clone(), value));
+    }
+    if count_tasks {
+        for (gauge, count) in
+            [&CLIENT_TASKS_RUNNING, &CLIENT_TASKS_PENDING, &CLIENT_TASKS_DEAD].into_iter().zip(tasks)
+        {
+            series.push(gauge.computed(labels.clone(), f64::from(count)));
+        }
+    }
+}
+
+/// How the tasks of an allocation fare.
+fn one_alloc(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
+    let key = alloc.job_key();
+    for task in alloc.task_states().unpack().unwrap_or_default() {
+        let labels = vec![
+            key.id.to_string(),
+            alloc.group_name().to_string(),
+            task.task.to_string(),
+            alloc.id().to_string(),
+            key.namespace.to_string(),
+        ];
+        let is_dead = task.state == TaskRunState::Dead;
+        let one = |is: bool| f64::from(u8::from(is));
+        for (gauge, value) in [
+            (&ALLOCS_RUNNING, one(task.state == TaskRunState::Running)),
+            (&ALLOCS_RESTART, task.restarts as f64),
+            (&ALLOCS_COMPLETE, one(is_dead && !task.failed)),
+            (&ALLOCS_FAILED, one(is_dead && task.failed)),
+        ] {
+            series.push(gauge.computed(labels.clone(), value));
+        }
     }
 }
 

@@ -87,11 +87,6 @@ impl Board {
         Self(Arc::new(Inner { service, parts, started: now, stop, sources: Mutex::new(sources) }))
     }
 
-    /// What the process calls itself.
-    pub(crate) fn service(&self) -> &'static str {
-        self.0.service
-    }
-
     /// What the process runs.
     pub(crate) fn parts(&self) -> Parts {
         self.0.parts

@@ -9,7 +9,7 @@ use super::SERIES_PER_METRIC_MAX;
 use super::catalogue::SERIES_REFUSED;
 
 /// Lists that the series of a metric are spread over.
-const LISTS: usize = 16;
+const LISTS: usize = 64;
 /// The most buckets of a distribution, the last of which has no upper bound.
 const BUCKETS_MAX: usize = 20;
 
@@ -24,6 +24,7 @@ pub(super) struct Cells<C> {
 
 #[derive(Debug)]
 struct Node<C> {
+    hash: u64,
     labels: Vec<String>,
     cell: C,
     next: OnceLock<Box<Self>>,
@@ -39,10 +40,11 @@ impl<C: Default> Cells<C> {
         if labels.is_empty() {
             return Some(self.only.get_or_init(C::default));
         }
-        let mut link = &self.lists[list_of(labels)];
+        let hash = hash(labels);
+        let mut link = &self.lists[(hash >> 32) as usize % LISTS];
         loop {
             match link.get() {
-                Some(node) if node.labels == labels => return Some(&node.cell),
+                Some(node) if node.hash == hash && node.labels == labels => return Some(&node.cell),
                 Some(node) => link = &node.next,
                 None if self.count.load(Ordering::Relaxed) >= SERIES_PER_METRIC_MAX => {
                     SERIES_REFUSED.add(1);
@@ -52,7 +54,7 @@ impl<C: Default> Cells<C> {
                 None => drop(link.get_or_init(|| {
                     self.count.fetch_add(1, Ordering::Relaxed);
                     let labels = labels.iter().map(|value| (*value).to_owned()).collect();
-                    Box::new(Node { labels, cell: C::default(), next: OnceLock::new() })
+                    Box::new(Node { hash, labels, cell: C::default(), next: OnceLock::new() })
                 })),
             }
         }
@@ -73,13 +75,19 @@ impl<C: Default> Cells<C> {
     }
 }
 
-/// FNV-1a of the labels' values.
-fn list_of(labels: &[&str]) -> usize {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in labels.iter().flat_map(|value| value.bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+/// A hash of the labels' values, eight bytes at a time.
+fn hash(labels: &[&str]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = 0_u64;
+    let mut mix = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
+    for value in labels {
+        let (words, rest) = value.as_bytes().as_chunks::<8>();
+        words.iter().for_each(|word| mix(u64::from_le_bytes(*word)));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        mix(u64::from_le_bytes(last) ^ (value.len() as u64) << 56);
     }
-    (hash >> 32) as usize % LISTS
+    hash
 }
 
 /// A counter's cell.

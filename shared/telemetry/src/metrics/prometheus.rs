@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Distribution, Kind, Meta, Series, Value, observe, snapshot};
+use super::{Distribution, Kind, Meta, Series, Value, identity, observe, snapshot};
 
 /// The content type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
@@ -67,22 +67,28 @@ pub fn exposed_name(meta: &Meta, name: &str) -> String {
 }
 
 /// What Prometheus is told of the type. Counters of the reference do not end in `_total`, without which a checker refuses the
-/// type; `rate()` and its like do not look at it.
+/// type, and one of its gauges does; `rate()` and its like do not look at it.
 pub fn exposed_type(meta: &Meta) -> &'static str {
     match meta.kind {
         Kind::Counter if meta.name.starts_with("drover.") => "counter",
         Kind::Counter => "untyped",
+        Kind::Gauge if meta.name.ends_with(".total") => "untyped",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
         Kind::Timer => "summary",
     }
 }
 
-/// What this process alone has recorded; it calls itself `service`.
-pub fn process_text(service: &str) -> String {
-    observe(service);
+/// What this process alone has recorded. Its series have the same labels as where they are shown with those of other
+/// processes.
+pub fn process_text() -> String {
+    let (service, process) = identity();
+    observe(&service);
     let shown = snapshot().into_iter().map(|series| Shown {
-        more: Vec::new(),
+        more: match series.meta.is_of_each() {
+            true => vec![("service", service.clone()), ("process", process.clone())],
+            false => Vec::new(),
+        },
         window: Distribution::default(),
         series,
     });

@@ -21,25 +21,31 @@ fn what_was_recorded_is_told_in_the_text_format_of_prometheus() {
     APPLIER_COMMIT.record(70.0);
     NOMAD_BROKER_WAIT.record(Duration::from_millis(20));
 
-    let text = process_text("test");
+    identify("scheduler", "1-2");
+    let text = process_text();
     assert_eq!(line(&text, "# TYPE drover_applier_plans_total"), "# TYPE drover_applier_plans_total counter");
     assert!(line(&text, "# HELP drover_applier_plans_total").len() > 40);
     assert_eq!(
         line(&text, "drover_applier_plans_total{verdict=\"w"),
-        "drover_applier_plans_total{verdict=\"whole\"} 2"
+        "drover_applier_plans_total{verdict=\"whole\",service=\"scheduler\",process=\"1-2\"} 2"
     );
     assert_eq!(
         line(&text, "drover_applier_plans_total{verdict=\"s"),
-        "drover_applier_plans_total{verdict=\"say \\\"no\\\"\\n\"} 1"
+        "drover_applier_plans_total{verdict=\"say \\\"no\\\"\\n\",service=\"scheduler\",process=\"1-2\"} 1"
     );
     assert_eq!(line(&text, "# TYPE nomad_raft_apply"), "# TYPE nomad_raft_apply untyped");
     assert_eq!(line(&text, "nomad_raft_apply "), "nomad_raft_apply 3");
-    assert_eq!(line(&text, "drover_broker_ready{"), "drover_broker_ready{scheduler=\"service\"} 2.5");
-    let bucket = |le: &str| format!("drover_applier_commit_seconds_bucket{{le=\"{le}\"}} ");
+    assert_eq!(
+        line(&text, "drover_broker_ready{"),
+        "drover_broker_ready{scheduler=\"service\",service=\"scheduler\",process=\"1-2\"} 2.5"
+    );
+    let bucket = |le: &str| {
+        format!("drover_applier_commit_seconds_bucket{{service=\"scheduler\",process=\"1-2\",le=\"{le}\"}} ")
+    };
     for (le, count) in [("0.00025", "0"), ("0.0005", "1"), ("60", "1"), ("+Inf", "2")] {
         assert_eq!(line(&text, &bucket(le)), format!("{}{count}", bucket(le)));
     }
-    assert_eq!(line(&text, "drover_applier_commit_seconds_sum"), "drover_applier_commit_seconds_sum 70.0003");
+    assert!(line(&text, "drover_applier_commit_seconds_sum{").ends_with("} 70.0003"));
     // The reference's servers name theirs twice.
     for name in ["nomad_broker_wait_time", "nomad_nomad_broker_wait_time"] {
         assert_eq!(line(&text, &format!("# TYPE {name} ")), format!("# TYPE {name} summary"));

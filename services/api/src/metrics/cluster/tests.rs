@@ -54,7 +54,7 @@ impl Scene {
 
     /// The lines of a metric, as labels and value.
     fn lines(&self, name: &str) -> Vec<(String, Value)> {
-        let lines = self.metrics.lines(&[], true);
+        let lines = self.metrics.lines([].iter(), true);
         let named = lines.into_iter().filter(|line| line.shown.series.meta.name == name);
         named
             .map(|Line { shown, .. }| {
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     fn interval(&self, name: &str) -> Distribution {
-        let lines = self.metrics.lines(&[], true);
+        let lines = self.metrics.lines([].iter(), true);
         lines.into_iter().find(|line| line.shown.series.meta.name == name).unwrap().interval
     }
 }

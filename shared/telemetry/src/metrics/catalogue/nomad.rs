@@ -250,4 +250,68 @@ metrics! {
     Gauge CLIENT_UNALLOCATED_MEMORY = "nomad.client.unallocated.memory" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
     "Disk in MB that allocations can still have of a node."
     Gauge CLIENT_UNALLOCATED_DISK = "nomad.client.unallocated.disk" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+
+    // Machines and tasks, as agents know them.
+    "Tasks of a node that run."
+    Gauge CLIENT_TASKS_RUNNING = "nomad.client.tasks.running" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Tasks of a node that have not started."
+    Gauge CLIENT_TASKS_PENDING = "nomad.client.tasks.pending" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Tasks of a node that have ended."
+    Gauge CLIENT_TASKS_DEAD = "nomad.client.tasks.dead" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Seconds since a node's machine was started."
+    Gauge CLIENT_UPTIME = "nomad.client.uptime" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Bytes of memory of a node's machine."
+    Gauge HOST_MEMORY_TOTAL = "nomad.client.host.memory.total" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Bytes of memory that programs on a node's machine could have."
+    Gauge HOST_MEMORY_AVAILABLE = "nomad.client.host.memory.available" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Bytes of memory that programs on a node's machine have."
+    Gauge HOST_MEMORY_USED = "nomad.client.host.memory.used" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Bytes of memory of a node's machine that hold nothing at all."
+    Gauge HOST_MEMORY_FREE = "nomad.client.host.memory.free" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility"] Api;
+    "Share of a processor's time that programs take, in percent."
+    Gauge HOST_CPU_USER = "nomad.client.host.cpu.user" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "cpu"] Api;
+    "Share of a processor's time that the kernel takes, in percent."
+    Gauge HOST_CPU_SYSTEM = "nomad.client.host.cpu.system" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "cpu"] Api;
+    "Share of a processor's time that nothing takes, in percent."
+    Gauge HOST_CPU_IDLE = "nomad.client.host.cpu.idle" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "cpu"] Api;
+    "Share of a processor's time that is taken, in percent."
+    Gauge HOST_CPU_TOTAL = "nomad.client.host.cpu.total_percent" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "cpu"] Api;
+    "Compute of a processor that is taken, in MHz."
+    Gauge HOST_CPU_TICKS = "nomad.client.host.cpu.total_ticks" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "cpu"] Api;
+    "Bytes of a disk."
+    Gauge HOST_DISK_SIZE = "nomad.client.host.disk.size" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "disk"] Api;
+    "Bytes of a disk that are in use."
+    Gauge HOST_DISK_USED = "nomad.client.host.disk.used" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "disk"] Api;
+    "Bytes of a disk that could be used."
+    Gauge HOST_DISK_AVAILABLE = "nomad.client.host.disk.available" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "disk"] Api;
+    "Share of a disk that is in use, in percent."
+    Gauge HOST_DISK_PERCENT = "nomad.client.host.disk.used_percent" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "disk"] Api;
+    "Share of a disk's inodes that are in use, in percent."
+    Gauge HOST_DISK_INODES = "nomad.client.host.disk.inodes_percent" ["node_id", "datacenter", "node_class", "node_pool", "node_status", "node_scheduling_eligibility", "disk"] Api;
+    "1 while a task runs."
+    Gauge ALLOCS_RUNNING = "nomad.client.allocs.running" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Times that a task was started again."
+    Gauge ALLOCS_RESTART = "nomad.client.allocs.restart" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "1 if a task has ended well."
+    Gauge ALLOCS_COMPLETE = "nomad.client.allocs.complete" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "1 if a task has failed."
+    Gauge ALLOCS_FAILED = "nomad.client.allocs.failed" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Bytes of memory that a task uses."
+    Gauge ALLOCS_MEMORY_USAGE = "nomad.client.allocs.memory.usage" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Bytes of memory of a task that are resident."
+    Gauge ALLOCS_MEMORY_RSS = "nomad.client.allocs.memory.rss" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Bytes of memory of a task that were put aside."
+    Gauge ALLOCS_MEMORY_SWAP = "nomad.client.allocs.memory.swap" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Bytes of memory that a task was given."
+    Gauge ALLOCS_MEMORY_ALLOCATED = "nomad.client.allocs.memory.allocated" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Share of one processor's time that a task takes, in percent."
+    Gauge ALLOCS_CPU_TOTAL = "nomad.client.allocs.cpu.total_percent" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Compute that a task takes, in MHz."
+    Gauge ALLOCS_CPU_TICKS = "nomad.client.allocs.cpu.total_ticks" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Share of one processor's time that the kernel spends for a task, in percent."
+    Gauge ALLOCS_CPU_SYSTEM = "nomad.client.allocs.cpu.system" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "Share of one processor's time that a task spends itself, in percent."
+    Gauge ALLOCS_CPU_USER = "nomad.client.allocs.cpu.user" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
+    "CPU in MHz that a task was given."
+    Gauge ALLOCS_CPU_ALLOCATED = "nomad.client.allocs.cpu.allocated" ["job", "task_group", "task", "alloc_id", "namespace"] Api;
 }

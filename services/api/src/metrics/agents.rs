@@ -1,0 +1,287 @@
+//! Figures of machines and of tasks, which only their agents know. Agents are asked while somebody reads metrics, and only where
+//! the settings say so: each answer costs the agent a look at its machine.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bus::Bus;
+use model::alloc::ClientStatus;
+use model::node::NodeStatus;
+use model::{AllocId, NodeId};
+use state::{AllocRef, NodeRef, Replica};
+use telemetry::clock;
+use telemetry::metrics::Series;
+use telemetry::metrics::catalogue::{
+    ALLOCS_CPU_ALLOCATED, ALLOCS_CPU_SYSTEM, ALLOCS_CPU_TICKS, ALLOCS_CPU_TOTAL, ALLOCS_CPU_USER,
+    ALLOCS_MEMORY_ALLOCATED, ALLOCS_MEMORY_RSS, ALLOCS_MEMORY_SWAP, ALLOCS_MEMORY_USAGE, CLIENT_UPTIME,
+    HOST_CPU_IDLE, HOST_CPU_SYSTEM, HOST_CPU_TICKS, HOST_CPU_TOTAL, HOST_CPU_USER, HOST_DISK_AVAILABLE,
+    HOST_DISK_INODES, HOST_DISK_PERCENT, HOST_DISK_SIZE, HOST_DISK_USED, HOST_MEMORY_AVAILABLE,
+    HOST_MEMORY_FREE, HOST_MEMORY_TOTAL, HOST_MEMORY_USED,
+};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use wire::Subject;
+use wire::stats::{AllocStats, AskAllocStats, AskHostStats, HostStats, TaskStats};
+
+use super::computed::node_labels;
+
+/// How often agents are asked.
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+/// For how long after metrics were read it goes on.
+const WANTED_FOR: Duration = Duration::from_secs(90);
+/// The most nodes that are asked how their machines fare.
+const NODES_MAX: usize = 200;
+/// The most allocations whose agents are asked what these use.
+const ALLOCS_MAX: usize = 500;
+/// How many are asked at once.
+const AT_ONCE: usize = 32;
+/// How long an agent has to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// What is published of agents' figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Published {
+    /// How machines fare.
+    pub(crate) nodes: bool,
+    /// What tasks use.
+    pub(crate) allocs: bool,
+}
+
+/// What agents said last.
+#[derive(Debug, Default)]
+pub(super) struct Agents {
+    read_at: Mutex<Option<Instant>>,
+    series: Mutex<Arc<Vec<Series>>>,
+}
+
+impl Agents {
+    /// What they said last. They go on being asked for a while.
+    pub(super) fn series(&self) -> Arc<Vec<Series>> {
+        *lock(&self.read_at) = Some(clock::monotonic());
+        Arc::clone(&lock(&self.series))
+    }
+
+    /// Asks agents again and again, for as long as it is awaited.
+    pub(super) async fn ask(&self, bus: &Bus, replica: &Replica, published: Published) {
+        if !published.nodes && !published.allocs {
+            return;
+        }
+        let mut ticks = tokio::time::interval(ASKED_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let is_wanted = lock(&self.read_at).is_some_and(|at| at.elapsed() < WANTED_FOR);
+            let series = if is_wanted { ask_once(bus, replica, published).await } else { Vec::new() };
+            *lock(&self.series) = Arc::new(series);
+        }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks every agent once; those that do not answer are left out.
+async fn ask_once(bus: &Bus, replica: &Replica, published: Published) -> Vec<Series> {
+    let snapshot = replica.snapshot();
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut asking = JoinSet::new();
+    if published.nodes {
+        let is_there = |node: &NodeRef<'_>| node.server().status == NodeStatus::Ready;
+        for node in snapshot.nodes().filter(is_there).take(NODES_MAX) {
+            asking.spawn(host(bus.clone(), Arc::clone(&room), node.id(), node_labels(node)));
+        }
+    }
+    if published.allocs {
+        let runs = |alloc: &AllocRef<'_>| alloc.client_status() == ClientStatus::Running;
+        for alloc in snapshot.allocs().filter(runs).take(ALLOCS_MAX) {
+            let of_tasks = Allocated::of(alloc);
+            asking.spawn(tasks(bus.clone(), Arc::clone(&room), alloc.node_id(), alloc.id(), of_tasks));
+        }
+    }
+    let mut series = Vec::new();
+    while let Some(answered) = asking.join_next().await {
+        series.extend(answered.unwrap_or_default());
+    }
+    series
+}
+
+async fn host(bus: Bus, room: Arc<Semaphore>, node: NodeId, labels: Vec<String>) -> Vec<Series> {
+    let _permit = room.acquire_owned().await;
+    let answer = bus.request(Subject::AgentStats(node), &AskHostStats {}, ANSWER_WITHIN).await;
+    answer.map(|stats| host_series(&stats, &labels)).unwrap_or_default()
+}
+
+/// Series of a machine, whose node has these labels.
+fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
+    let with = |more: &str| labels.iter().cloned().chain([more.to_owned()]).collect::<Vec<_>>();
+    let mut series = vec![
+        HOST_MEMORY_TOTAL.computed(labels.to_vec(), stats.memory.total as f64),
+        HOST_MEMORY_AVAILABLE.computed(labels.to_vec(), stats.memory.available as f64),
+        HOST_MEMORY_USED.computed(labels.to_vec(), stats.memory.used as f64),
+        HOST_MEMORY_FREE.computed(labels.to_vec(), stats.memory.free as f64),
+        CLIENT_UPTIME.computed(labels.to_vec(), stats.uptime_secs as f64),
+    ];
+    for cpu in &stats.cpus {
+        for (gauge, value) in [
+            (&HOST_CPU_USER, cpu.user_percent),
+            (&HOST_CPU_SYSTEM, cpu.system_percent),
+            (&HOST_CPU_IDLE, cpu.idle_percent),
+            (&HOST_CPU_TOTAL, cpu.busy_percent),
+            (&HOST_CPU_TICKS, cpu.used_mhz),
+        ] {
+            series.push(gauge.computed(with(&cpu.name), value));
+        }
+    }
+    let mut devices = std::collections::BTreeSet::new();
+    // A device may be mounted in several places.
+    for disk in stats.disks.iter().filter(|disk| devices.insert(&disk.device)) {
+        for (gauge, value) in [
+            (&HOST_DISK_SIZE, disk.size_bytes as f64),
+            (&HOST_DISK_USED, disk.used_bytes as f64),
+            (&HOST_DISK_AVAILABLE, disk.available_bytes as f64),
+            (&HOST_DISK_PERCENT, disk.used_percent),
+            (&HOST_DISK_INODES, disk.inodes_percent),
+        ] {
+            series.push(gauge.computed(with(&disk.device), value));
+        }
+    }
+    series
+}
+
+/// What tasks of an allocation were given, and the labels of its series.
+struct Allocated {
+    job: String,
+    group: String,
+    namespace: String,
+    alloc: String,
+    /// CPU in MHz and memory in MB, by task.
+    tasks: Vec<(String, u32, u32)>,
+}
+
+impl Allocated {
+    fn of(alloc: AllocRef<'_>) -> Self {
+        let tasks = alloc.resources().tasks;
+        Self {
+            job: alloc.job_key().id.to_string(),
+            group: alloc.group_name().to_string(),
+            namespace: alloc.job_key().namespace.to_string(),
+            alloc: alloc.id().to_string(),
+            tasks: tasks.iter().map(|task| (task.name.to_string(), task.cpu_mhz, task.memory_mb)).collect(),
+        }
+    }
+
+    fn labels(&self, task: &str) -> Vec<String> {
+        vec![
+            self.job.clone(),
+            self.group.clone(),
+            task.to_owned(),
+            self.alloc.clone(),
+            self.namespace.clone(),
+        ]
+    }
+}
+
+async fn tasks(
+    bus: Bus,
+    room: Arc<Semaphore>,
+    node: NodeId,
+    alloc: AllocId,
+    allocated: Allocated,
+) -> Vec<Series> {
+    let _permit = room.acquire_owned().await;
+    let question = AskAllocStats { alloc, task: None };
+    let answer = bus.request::<_, AllocStats>(Subject::AgentStats(node), &question, ANSWER_WITHIN).await;
+    let stats = answer.map(|stats| stats.tasks).unwrap_or_default();
+    stats.iter().flat_map(|stats| task_series(stats, &allocated)).collect()
+}
+
+fn task_series(stats: &TaskStats, allocated: &Allocated) -> Vec<Series> {
+    const MB: f64 = 1_048_576.0;
+    let TaskStats { task, sum, .. } = stats;
+    let given = allocated.tasks.iter().find(|(name, ..)| **name == **task);
+    let (cpu_mhz, memory_mb) = given.map_or((0, 0), |(_, cpu_mhz, memory_mb)| (*cpu_mhz, *memory_mb));
+    [
+        (&ALLOCS_MEMORY_USAGE, sum.rss_bytes as f64),
+        (&ALLOCS_MEMORY_RSS, sum.rss_bytes as f64),
+        (&ALLOCS_MEMORY_SWAP, sum.swap_bytes as f64),
+        (&ALLOCS_MEMORY_ALLOCATED, f64::from(memory_mb) * MB),
+        (&ALLOCS_CPU_TOTAL, sum.user_percent + sum.system_percent),
+        (&ALLOCS_CPU_TICKS, sum.used_mhz),
+        (&ALLOCS_CPU_SYSTEM, sum.system_percent),
+        (&ALLOCS_CPU_USER, sum.user_percent),
+        (&ALLOCS_CPU_ALLOCATED, f64::from(cpu_mhz)),
+    ]
+    .map(|(gauge, value)| gauge.computed(allocated.labels(task), value))
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use telemetry::metrics::Value;
+    use wire::stats::{CpuStats, DiskStats, MemoryStats, Usage};
+
+    use super::*;
+
+    fn value(series: &[Series], name: &str, last: &str) -> f64 {
+        let found = series.iter().find(|one| {
+            one.meta.name == name && (last.is_empty() || one.labels.iter().any(|label| label == last))
+        });
+        match found.map(|one| &one.value) {
+            Some(Value::Gauge(value)) => *value,
+            other => panic!("{name} {last}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_machines_figures_become_series_of_its_node() {
+        let disk = |mountpoint: &str| DiskStats {
+            device: "/dev/sda1".into(),
+            mountpoint: mountpoint.into(),
+            size_bytes: 1_000,
+            used_bytes: 250,
+            used_percent: 25.0,
+            ..DiskStats::default()
+        };
+        let stats = HostStats {
+            uptime_secs: 7,
+            memory: MemoryStats { total: 100, available: 60, used: 40, free: 50 },
+            cpus: vec![CpuStats {
+                name: "cpu1".into(),
+                idle_percent: 75.0,
+                busy_percent: 25.0,
+                ..CpuStats::default()
+            }],
+            disks: vec![disk("/"), disk("/mnt")],
+            ..HostStats::default()
+        };
+        let labels = ["id", "dc1", "", "default", "ready", "eligible"].map(str::to_owned);
+        let series = host_series(&stats, &labels);
+        assert_eq!(value(&series, "nomad.client.host.memory.used", ""), 40.0);
+        assert_eq!(value(&series, "nomad.client.host.cpu.total_percent", "cpu1"), 25.0);
+        assert_eq!(value(&series, "nomad.client.host.disk.used_percent", "/dev/sda1"), 25.0);
+        assert_eq!(value(&series, "nomad.client.uptime", "id"), 7.0);
+        let disks = series.iter().filter(|one| one.meta.name == "nomad.client.host.disk.size").count();
+        assert_eq!(disks, 1, "once, wherever it is mounted");
+        assert!(series.iter().all(|one| one.labels.len() == one.meta.labels.len()));
+    }
+
+    #[test]
+    fn a_tasks_figures_stand_beside_what_it_was_given() {
+        let allocated = Allocated {
+            job: "web".into(),
+            group: "app".into(),
+            namespace: "default".into(),
+            alloc: "a".into(),
+            tasks: vec![("main".into(), 500, 2)],
+        };
+        let sum =
+            Usage { rss_bytes: 10, swap_bytes: 1, user_percent: 20.0, system_percent: 5.0, used_mhz: 250.0 };
+        let stats = TaskStats { task: "main".into(), sum, ..TaskStats::default() };
+        let series = task_series(&stats, &allocated);
+        assert_eq!(value(&series, "nomad.client.allocs.memory.usage", "main"), 10.0);
+        assert_eq!(value(&series, "nomad.client.allocs.memory.allocated", "a"), 2_097_152.0);
+        assert_eq!(value(&series, "nomad.client.allocs.cpu.total_percent", "web"), 25.0);
+        assert_eq!(value(&series, "nomad.client.allocs.cpu.allocated", "app"), 500.0);
+    }
+}

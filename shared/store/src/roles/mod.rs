@@ -114,12 +114,11 @@ impl Role {
         }
     }
 
-    /// The most connections that the role may have at once, over all processes that use it. A process of a service has two
-    /// open and at most three, the active plan applier has up to ten; those of a process that died stay until the server
-    /// notices.
+    /// The most connections that the role may have at once, over all processes that use it. A process keeps up to four, a
+    /// plan applier up to 14; those of a process that died stay until the server notices.
     pub(crate) fn connections_max(self) -> u16 {
         match self {
-            Self::PlanApplier => 30,
+            Self::PlanApplier => 60,
             Self::Api => 50,
             Self::Scheduler => 100,
             Self::EvalBroker | Self::NodeTracker | Self::DeploymentWatcher => 15,

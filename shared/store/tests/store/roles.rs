@@ -3,17 +3,19 @@
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
-use model::Index;
+use model::{HistoryId, Index, Nanos, RootKeyId};
 use private_servers::Postgres;
 use sqlx::postgres::{PgConnection, PgDatabaseError, PgSeverity};
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use state::Scope;
 use store::roles::{Passwords, Role, check, script};
-use store::{Args, Database, Error, LogRow, Writer};
+use store::{Args, Database, Error, LogRow, Writer, compare_with_log};
 
 use crate::history::empty_sets;
-use crate::scene::{FIRST, args, taken};
+use crate::scene::{FIRST, applied, args, taken};
 
 /// A server of its own, for roles belong to the whole server; with the roles, and the administrator's connection.
 struct Server {
@@ -362,6 +364,39 @@ async fn services_and_people_read_what_they_should_and_no_more() {
     let broker = Database::connect(&server.args(Role::EvalBroker)).await.unwrap();
     let error = broker.load(Scope::ALL).await.unwrap_err();
     assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_owner_does_all_of_an_appliers_work() {
+    let mut server = Server::migrated().await;
+    let writer = server.migrate().await;
+    taken(writer.take(FIRST, true).await.unwrap());
+    let first = empty_sets(1..=1).remove(0);
+    // The projection of an applier that hangs: same role, same name.
+    let mut hangs = server.session(Role::PlanApplier).await;
+    hangs.execute("set application_name = 'drover projection'").await.unwrap();
+    let projector = writer.projector();
+    projector.projected().await.unwrap();
+    hangs.execute("select 1").await.unwrap_err();
+
+    // The log holds one change set, which is empty; it is projected, ended, and taken away.
+    let state = applied(&[Arc::clone(&first)]);
+    projector.project(&[Arc::clone(&first)], &state, Duration::ZERO).await.unwrap();
+    for _ in 0..3 {
+        writer.look_after_log(first.at + Nanos::from_hours(2)).await.unwrap();
+    }
+    let parts =
+        server.list("select relname::text from pg_class where relname ~ '^changes_\\d+$' order by 1").await;
+    assert_eq!(parts, ["changes_1", "changes_2", "changes_3"]);
+    // Parts that were made later are read through the log, as the first ones.
+    assert_eq!(server.faults().await, [""; 0]);
+
+    writer.keep_root_key(RootKeyId::from_bytes([1; 16]), b"secret").await.unwrap();
+    writer.refuse("to see that it can").await.unwrap();
+    writer.accept(HistoryId::from_bytes([2; 16])).await.unwrap();
+    // It makes a schema for the comparison; of this log the beginning is gone.
+    let error = compare_with_log(&server.args(Role::PlanApplier)).await.unwrap_err();
+    assert!(matches!(error, Error::Gap { after: Index::ZERO }), "{error}");
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::parse_x509_pem;
@@ -51,10 +51,14 @@ pub(super) fn new_key() -> anyhow::Result<String> {
 /// The certificate of an authority with that key, in PEM.
 pub(super) fn authority(key: &str, now_secs: i64) -> anyhow::Result<String> {
     let mut params = valid_for(AUTHORITY_DAYS, now_secs, CertificateParams::default());
-    params.distinguished_name.push(DnType::CommonName, "Drover certificate authority");
+    let key = key_pair(key)?;
+    // By a name of its own, one authority is told from another: a client that trusts both tries the right one.
+    let id: String = params.key_identifier(&key).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, format!("Drover certificate authority {id}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let certificate = params.self_signed(&key_pair(key)?).context("cannot make an authority")?;
+    let certificate = params.self_signed(&key).context("cannot make an authority")?;
     Ok(certificate.pem())
 }
 
@@ -73,6 +77,7 @@ pub(super) fn server(
     let params =
         CertificateParams::new(names).with_context(|| format!("cannot use the host names {hosts:?}"))?;
     let mut params = valid_for(SERVER_DAYS, now_secs, params);
+    params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, first.as_str());
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

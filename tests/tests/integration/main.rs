@@ -15,6 +15,7 @@ mod metrics;
 mod notify;
 mod outage;
 mod rollouts;
+mod secrets;
 mod tables;
 mod trace;
 mod units;

@@ -86,7 +86,8 @@ impl Trouble {
                 "NATS refuses {}. They were signed by another operator or account than the server trusts, were revoked, or have expired",
                 self.identity
             )
-        } else if has("unknownissuer") || has("unknown issuer") {
+        } else if ["unknownissuer", "unknown issuer", "badsignature", "bad signature"].into_iter().any(has) {
+            // The signature is bad where another authority has the same name, such as one that was made anew.
             match &self.ca {
                 Some(ca) => format!("the server's certificate was not signed by the authority in {}", ca.display()),
                 None => "the server's certificate was signed by an unknown authority; name its certificate with --nats-ca".to_owned(),

@@ -16,6 +16,8 @@ const LENGTHS: f64 = 70.0;
 const BAR_MIN: f64 = 2.0;
 /// Where the time axis has lines, in milliseconds.
 const LINES: [u64; 11] = [1, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
+/// How far apart those lines are at least.
+const LINES_APART: f64 = 55.0;
 /// Services and their colours.
 const COLOURS: [(&str, &str); 7] = [
     ("api", "#3b82c4"),
@@ -56,8 +58,13 @@ pub fn draw(spans: &[Span], root: &str) -> String {
         r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Waterfall of a trace">"#
     );
     let _ = writeln!(svg, "\n<style>\n{STYLE}\n</style>");
+    let mut free = 0.0;
     for millis in LINES.into_iter().filter(|millis| start + millis * 1_000_000 <= end) {
         let x = place(start + millis * 1_000_000);
+        if x < free {
+            continue;
+        }
+        free = x + LINES_APART;
         let _ = writeln!(svg, r#"<line x1="{x:.1}" y1="{TOP}" x2="{x:.1}" y2="{height}"/>"#);
         let _ =
             writeln!(svg, r#"<text class="dim" x="{x:.1}" y="38" text-anchor="middle">{millis} ms</text>"#);
@@ -75,7 +82,7 @@ pub fn draw(spans: &[Span], root: &str) -> String {
             COLOURS.iter().find(|(service, _)| name(span) == *service).map_or("#888", |(_, found)| found);
         let indent = 8.0 + INDENT * depth as f64;
         let label = span.name.replace('&', "&amp;").replace('<', "&lt;");
-        let command = span.attributes.get("drover.command").map(|command| format!(" {command}"));
+        let command = span.attributes.get("drover.command").map(|command| format!("\u{a0}{command}"));
         let command = command.unwrap_or_default();
         let _ = writeln!(
             svg,

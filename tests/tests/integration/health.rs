@@ -85,7 +85,8 @@ async fn every_process_says_whether_it_is_ready_and_which_one_works() {
         assert_eq!(healths.ask(name, "/live").await.expect("it answers").0, 200);
         let (status, metrics) = healths.ask(name, "/metrics").await.expect("it answers");
         assert_eq!(status, 200);
-        let are_named = metrics.lines().all(|line| line.starts_with("# ") || line.starts_with("drover_"));
+        let is_named = |line: &str| ["# ", "drover_", "nomad_"].iter().any(|start| line.starts_with(start));
+        let are_named = metrics.lines().all(is_named);
         assert!(are_named, "{name}: {metrics}");
         let output = health(&["-addr", &healths.addresses[name]]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");

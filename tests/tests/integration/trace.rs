@@ -6,14 +6,17 @@ use std::fmt::Write as _;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::harness::api::{array, text};
+use tests::harness::api::{Api, array, text};
 use tests::harness::otlp::{Collector, Span};
 use tests::harness::{AGENT, Cluster, SERVICES, jobs, until, waterfall};
+use tokio::task::JoinSet;
 
 use crate::BINARY;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
+/// Name of the applier's span of a command.
+const COMMAND: &str = "process applier.command.{role}";
 /// Names the file that the picture of the trace goes to, if it is to be drawn.
 const PICTURE: &str = "DROVER_WATERFALL";
 /// Attributes whose values differ from run to run; all others are compared.
@@ -46,8 +49,8 @@ fn exports(collector: &Collector) -> Vec<(&'static str, String)> {
     ]
 }
 
-async fn put(cluster: &Cluster, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
-    let request = cluster.api.ask(Method::PUT, path).json(body);
+async fn put(api: &Api, path: &str, body: &Value, trace: &str, flags: &str) -> (u16, String) {
+    let request = api.ask(Method::PUT, path).json(body);
     let request =
         request.header("user-agent", "test/1").header("traceparent", format!("00-{trace}-{PARENT}-{flags}"));
     let answer = request.send().await.expect("an answer");
@@ -58,8 +61,9 @@ async fn put(cluster: &Cluster, path: &str, body: &Value, trace: &str, flags: &s
 async fn a_job_makes_one_trace_through_all_services() {
     let collector = Collector::start();
     let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
-    let job = jobs::pretending("traced", 1);
-    let (status, body) = put(&cluster, "/v1/jobs", &job, TRACE, "01").await;
+    let mut job = jobs::pretending("traced", 1);
+    job["Job"]["Update"] = json!({ "MinHealthyTime": 1_000_000 });
+    let (status, body) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 200, "{body}");
     cluster.until_alloc("traced", "running").await;
 
@@ -78,6 +82,7 @@ async fn a_job_makes_one_trace_through_all_services() {
     }
     assert_logs(&cluster);
     assert_objects(&cluster).await;
+    assert_deployment(&cluster, &collector).await;
     cluster.assert_alive();
 }
 
@@ -90,7 +95,7 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
     let job = json!({
         "Job": jobs::pretending("refused", 1)["Job"], "EnforceIndex": true, "JobModifyIndex": 7,
     });
-    let (status, _) = put(&cluster, "/v1/jobs", &job, TRACE, "01").await;
+    let (status, _) = put(&cluster.api, "/v1/jobs", &job, TRACE, "01").await;
     assert_eq!(status, 500);
     let found = || collector.trace(TRACE);
     let whole = async || (strays(&found()).is_empty() && tree(&found()) == REFUSED).then_some(());
@@ -103,7 +108,7 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
 
     // A client that does not want to be traced is not, but its trace's id goes on.
     let unsampled = TRACE.replace('0', "1");
-    let (status, body) = put(&cluster, "/v1/jobs", &jobs::pretending("quiet", 1), &unsampled, "00").await;
+    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("quiet", 1), &unsampled, "00").await;
     assert_eq!(status, 200, "{body}");
     let alloc = cluster.until_alloc("quiet", "running").await;
     let alloc = cluster.api.get(&format!("/v1/allocation/{}", text(&alloc, "ID"))).await;
@@ -111,12 +116,67 @@ async fn what_fails_is_marked_and_what_is_not_sampled_is_not_recorded() {
 
     // Another one that is traced, and comes after it: whatever there was of the other one would have come, too.
     let last = TRACE.replace('0', "2");
-    let (status, body) = put(&cluster, "/v1/jobs", &jobs::pretending("last", 1), &last, "01").await;
+    let (status, body) = put(&cluster.api, "/v1/jobs", &jobs::pretending("last", 1), &last, "01").await;
     assert_eq!(status, 200, "{body}");
     cluster.until_alloc("last", "running").await;
     let ended = async || collector.trace(&last).iter().any(|span| span.name == "start alloc").then_some(());
     until("the last trace has come", ended, || tree(&collector.trace(&last))).await;
     assert_eq!(collector.trace(&unsampled), []);
+    cluster.assert_alive();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_link_the_traces_that_they_join() {
+    const JOBS: u128 = 24;
+    let collector = Collector::start();
+    let mut cluster = Cluster::start(BINARY, &exports(&collector)).await;
+    let traces: Vec<String> = (1..=JOBS).map(|number| format!("{number:032x}")).collect();
+    let mut registrations = JoinSet::new();
+    for (number, trace) in traces.iter().cloned().enumerate() {
+        let api = cluster.api.clone();
+        registrations.spawn(async move {
+            put(&api, "/v1/jobs", &jobs::pretending(&format!("job-{number}"), 1), &trace, "01").await
+        });
+    }
+    for (status, body) in registrations.join_all().await {
+        assert_eq!(status, 200, "{body}");
+    }
+    // A command whose commit is a part of its trace, or that links to one that links to it.
+    let is_carried = |command: &Span, spans: &[Span]| {
+        let mut commits = spans.iter().filter(|span| span.name == "commit log");
+        let own = (command.trace_id.clone(), command.span_id.clone());
+        commits.any(|commit| {
+            let is_child =
+                commit.trace_id == own.0 && (commit.parent == own.1 || commit.links.contains(&own));
+            let is_root = commit.parent.is_empty()
+                && commit.links.contains(&own)
+                && command.links.contains(&(commit.trace_id.clone(), commit.span_id.clone()));
+            is_child || is_root
+        })
+    };
+    let commands = |spans: &[Span]| -> Vec<Span> {
+        let of =
+            |span: &&Span| span.attributes.get("drover.command").is_some_and(|name| name == "RegisterJob");
+        let processed = spans.iter().filter(|span| span.name == COMMAND).filter(of);
+        processed.filter(|span| traces.contains(&span.trace_id)).cloned().collect()
+    };
+    let all_carried = async || {
+        let spans = collector.spans();
+        let commands = commands(&spans);
+        let is_whole =
+            commands.len() == traces.len() && commands.iter().all(|command| is_carried(command, &spans));
+        is_whole.then_some(spans)
+    };
+    let spans = until("all registrations are carried by commits", all_carried, || {
+        let spans = collector.spans();
+        let lost = commands(&spans).into_iter().filter(|command| !is_carried(command, &spans));
+        format!("{:#?}", lost.collect::<Vec<_>>())
+    })
+    .await;
+    for commit in spans.iter().filter(|span| span.name == "commit log" && span.parent.is_empty()) {
+        let linked: BTreeSet<&str> = commit.links.iter().map(|(trace, _)| trace.as_str()).collect();
+        assert!(linked.len() > 1, "a commit of one trace belongs to it: {commit:#?}");
+    }
     cluster.assert_alive();
 }
 
@@ -178,6 +238,27 @@ async fn assert_objects(cluster: &Cluster) {
         until("the tables name the trace", written, || format!("{query}: {:?}", cluster.sql(query))).await;
         assert!(cluster.sql(query).iter().all(|row| row == TRACE), "{query}");
     }
+}
+
+/// What becomes of the deployment is a trace of its own, which links to the one in which it began.
+async fn assert_deployment(cluster: &Cluster, collector: &Collector) {
+    let deployment = cluster.api.get("/v1/job/traced/deployment").await;
+    let is_linked = |span: &Span| span.links.iter().any(|(trace, _)| trace == TRACE);
+    let root = async || {
+        let mut spans = collector.spans().into_iter();
+        spans.find(|span| span.name == "update deployments" && is_linked(span))
+    };
+    let root = until("the deployment goes on", root, || cluster.last_words()).await;
+    assert_eq!((root.service(), root.parent.as_str()), ("drover-deployment-watcher", ""));
+    assert_ne!(root.trace_id, TRACE);
+    assert_eq!(root.attributes["drover.deployment.id"], text(&deployment, "ID"));
+    let applied = async || {
+        let spans = collector.trace(&root.trace_id);
+        spans
+            .into_iter()
+            .find(|span| span.name == COMMAND && span.attributes["drover.command"] == "UpdateDeployments")
+    };
+    until("the update is applied in the same trace", applied, || cluster.last_words()).await;
 }
 
 /// Spans that hang on nothing.

@@ -1,3 +1,5 @@
+//! Tests of log lines: their fields, the trace they carry, and both formats.
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 

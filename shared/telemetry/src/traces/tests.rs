@@ -1,3 +1,5 @@
+//! Tests of trace contexts: into and out of spans, and sampling.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use opentelemetry::trace::{SpanKind, TracerProvider as _};

@@ -69,7 +69,7 @@ mod tests {
     /// as a URL.
     fn lint(dir: &Path, names: &[String]) {
         let output = Command::new("groff")
-            .args(["-man", "-ww", "-W", "break", "-z", "-Tutf8"])
+            .args(["-Kutf8", "-man", "-ww", "-W", "break", "-z", "-Tutf8"])
             .args(names)
             .current_dir(dir)
             .output();

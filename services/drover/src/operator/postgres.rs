@@ -26,7 +26,7 @@ pub(crate) enum Command {
 /// Prints the SQL that makes the database, a login role for each service and one for people, and takes from everybody else
 /// what PostgreSQL gives to all. It is for psql, as a superuser or a role that may create roles and databases:
 ///
-///     drover operator postgres grants -secrets-dir DIR | psql postgres://postgres@host/postgres
+///   drover operator postgres grants -secrets-dir DIR | psql postgres://postgres@host/postgres
 ///
 /// It may be run again at any time. Passwords are in it as SCRAM verifiers only. Rights on tables are brought up to date by the
 /// plan applier, too, whenever it starts.

@@ -56,6 +56,37 @@ fn first_piece(rest: &str) -> (Kind, usize) {
     }
 }
 
+/// Code of which strings and comments are blank, without the modules in it that are for tests only.
+pub(crate) fn without_test_modules(code: &str) -> String {
+    const ATTRIBUTE: &str = "#[cfg(test)]";
+    let mut left = String::new();
+    let mut rest = code;
+    while let Some((before, after)) = rest.split_once(ATTRIBUTE) {
+        left.push_str(before);
+        let is_module = after.trim_start().starts_with("mod ");
+        let end = after.find(['{', ';']).filter(|end| is_module && after[*end..].starts_with('{'));
+        rest = end.map_or(after, |start| &after[start + braces_length(&after[start..])..]);
+    }
+    left.push_str(rest);
+    left
+}
+
+/// The length of a block in braces that `code` begins with.
+fn braces_length(code: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in code.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    code.len()
+}
+
 /// Whether an identifier may contain `c`.
 pub(crate) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()

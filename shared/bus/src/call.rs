@@ -56,7 +56,7 @@ impl Call {
     pub(crate) fn new<Q: Wire>(role: Role, subject: Subject, id: RequestId, body: &Q) -> Self {
         Self {
             subject: subject.to_string(),
-            inbox: subject.asked_node().map(|_| Inbox::of(role, &subject).to_string()),
+            inbox: subject.responder_node().map(|_| Inbox::of(role, &subject).to_string()),
             id,
             headers: envelope::headers::<Q>(),
             body: wire::encode(body).into(),

@@ -39,7 +39,7 @@ pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: Cancellatio
         pause = PUBLISHED_EVERY;
         metrics::observe_tasks();
         metrics::observe(service);
-        let mut snapshot = snapshot(service, process, &metrics::snapshot_of_window());
+        let mut snapshot = snapshot(service, process, &metrics::snapshot_and_reset_window());
         (snapshot.sequence, snapshot.is_last) = (sequence, is_last);
         // Without a connection this fails. The next snapshot then contains the same data and more.
         let _ = bus.publish(subject, &snapshot).await;

@@ -22,7 +22,7 @@ use self::cells::{Cells, CounterCell, DistributionCell, GaugeCell};
 pub use self::export::set_up;
 pub use self::prometheus::process_text;
 pub use self::runtime::{observe, observe_tasks};
-pub use self::snapshot::{Distribution, Series, Value, snapshot, snapshot_of_window};
+pub use self::snapshot::{Distribution, Series, Value, snapshot, snapshot_and_reset_window};
 
 /// Maximum number of series of one metric in one process. Values of further series are counted as `series_refused`.
 pub const SERIES_PER_METRIC_MAX: usize = 512;

@@ -20,10 +20,10 @@ pub enum Inbox {
     #[display("inbox.node.{_0}")]
     Node(NodeId),
     /// Responses of one node's agent to a service.
-    #[display("inbox.{asked_by}.node.{node}")]
+    #[display("inbox.{requester}.node.{node}")]
     OfNode {
         /// Role of the process that sent the request.
-        asked_by: Role,
+        requester: Role,
         /// The node that responds.
         node: NodeId,
     },
@@ -35,8 +35,8 @@ impl Inbox {
 
     /// The inbox for responses to requests that `role` sends on `subject`.
     pub fn of(role: Role, subject: &Subject) -> Self {
-        match subject.asked_node() {
-            Some(node) => Self::OfNode { asked_by: role, node },
+        match subject.responder_node() {
+            Some(node) => Self::OfNode { requester: role, node },
             None => Self::Service(role),
         }
     }
@@ -68,8 +68,8 @@ pub fn is_answered_at(subject: &str, reply: &str) -> bool {
     } else if let Some(node) = node_text(subject, "node.") {
         in_inbox(&["inbox.node.", node]) || is_private(Role::SimNodes) || is_private(Role::Observer)
     } else if let Some(node) = node_text(subject, "agent.") {
-        let asked_by = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
-        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(asked_by)
+        let requester = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
+        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(requester)
     } else {
         reply.starts_with("inbox.")
     }

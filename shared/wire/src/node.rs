@@ -36,11 +36,11 @@ impl WorkIndex {
         self.history != other.history || self.index > other.index
     }
 
-    /// Replaces itself with `heard` if that is newer, and returns whether it was.
-    pub fn hear(&mut self, heard: Self) -> bool {
-        let is_news = heard.is_news_to(*self);
+    /// Replaces itself with `other` if that is newer, and returns whether it was.
+    pub fn hear(&mut self, other: Self) -> bool {
+        let is_news = other.is_news_to(*self);
         if is_news {
-            *self = heard;
+            *self = other;
         }
         is_news
     }

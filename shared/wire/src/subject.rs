@@ -112,7 +112,7 @@ impl Subject {
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
 
     /// The node whose agent receives this subject; `None` if a service receives it.
-    pub const fn asked_node(&self) -> Option<NodeId> {
+    pub const fn responder_node(&self) -> Option<NodeId> {
         match self {
             Self::AgentWake(node)
             | Self::AgentFiles(node)

@@ -113,7 +113,7 @@ pub fn snapshot() -> Vec<Series> {
 
 /// As [`snapshot`], and starts a new window for the minimum and maximum of distributions. Only the task that publishes
 /// the metrics of the process may call it.
-pub fn snapshot_of_window() -> Vec<Series> {
+pub fn snapshot_and_reset_window() -> Vec<Series> {
     take(true)
 }
 

@@ -44,7 +44,7 @@ pub struct Issuer {
     pub service_signer: Key,
     /// Signs credentials of nodes, with the permissions of nodes only.
     pub node_signer: Key,
-    /// The use of the credentials.
+    /// The purpose of the credentials.
     pub purpose: Purpose,
 }
 

@@ -402,7 +402,7 @@ pub struct SetNamespace {
     pub namespace: Namespace,
 }
 
-/// Deletes a namespace, if no job is in it.
+/// Deletes a namespace, if it has no non-terminal jobs or allocations, and no volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteNamespace {
     /// Name of the namespace.

@@ -68,8 +68,8 @@ pub fn is_answered_at(subject: &str, reply: &str) -> bool {
     } else if let Some(node) = node_text(subject, "node.") {
         in_inbox(&["inbox.node.", node]) || is_private(Role::SimNodes) || is_private(Role::Observer)
     } else if let Some(node) = node_text(subject, "agent.") {
-        let requester = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
-        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(requester)
+        let is_requester = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
+        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(is_requester)
     } else {
         reply.starts_with("inbox.")
     }

@@ -36,7 +36,7 @@ impl WorkIndex {
         self.history != other.history || self.index > other.index
     }
 
-    /// Replaces itself with `other` if that is newer, and returns whether it was.
+    /// Replaces itself with `other` if that is newer or of another history, and returns whether it did.
     pub fn hear(&mut self, other: Self) -> bool {
         let is_news = other.is_news_to(*self);
         if is_news {

@@ -22,10 +22,10 @@ pub struct Permissions {
     pub subscribe: BTreeSet<String>,
 }
 
-/// The use of credentials.
+/// The purpose of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A production cluster.
+    /// A cluster.
     Cluster,
     /// A private server for tests and simulations, which may have simulated nodes.
     Simulation,

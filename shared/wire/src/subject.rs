@@ -16,9 +16,8 @@ use crate::role::Role;
 /// [`permissions`](crate::permissions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
-    /// Commands to the active applier, as requests; a header names the command. No order is guaranteed. A repeat with
-    /// the same request id has no second effect. The response is sent only after everything that it depends on is
-    /// durable.
+    /// Commands to the active applier, as requests. No order is guaranteed. A repeat with the same request id has no
+    /// second effect. The response is sent only after everything that it depends on is durable.
     ///
     /// The subject names the sender's role, and NATS permits a sender only its own. The applier checks which commands a
     /// role may send ([`senders`](crate::senders)).
@@ -45,8 +44,8 @@ pub enum Subject {
     /// Committed change sets, in index order. Messages may be lost; the indexes show the gap.
     #[display("feed.changes")]
     Changes,
-    /// The head, published every second and by every new applier, so that a replica notices that it has missed change
-    /// sets.
+    /// The head, published every second and by every new applier, so that a replica that receives no change sets knows
+    /// whether it has missed any.
     #[display("feed.head")]
     Head,
     /// Requests evaluations from the active broker; a long poll.

@@ -194,11 +194,11 @@ metrics! {
     Gauge CLUSTER_ALLOCS = "drover.cluster.allocations" ["status"] Api;
     "CPU that nodes offer to allocations, in MHz."
     Gauge CLUSTER_CPU = "drover.cluster.cpu_mhz" [] Api;
-    "CPU allocated to allocations, in MHz."
+    "CPU that allocations hold, in MHz."
     Gauge CLUSTER_CPU_HELD = "drover.cluster.cpu_mhz.held" [] Api;
     "Memory that nodes offer to allocations, in bytes."
     Gauge CLUSTER_MEMORY = "drover.cluster.memory.bytes" [] Api;
-    "Memory allocated to allocations, in bytes."
+    "Memory that allocations hold, in bytes."
     Gauge CLUSTER_MEMORY_HELD = "drover.cluster.memory_held.bytes" [] Api;
     "Task groups and nodes that have no separate series because there are too many."
     Gauge CLUSTER_SERIES_LEFT_OUT = "drover.cluster.series_left_out" ["kind"] Api;

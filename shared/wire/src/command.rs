@@ -416,7 +416,7 @@ pub struct SetNodePool {
     pub pool: NodePool,
 }
 
-/// Deletes a node pool, if no node and no job is in it.
+/// Deletes a node pool, if it has no nodes and no non-terminal jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteNodePool {
     /// Name of the node pool.

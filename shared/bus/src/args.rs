@@ -1,4 +1,4 @@
-//! Where NATS is, and with which credentials.
+//! Settings of the connection to NATS: addresses and credentials.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use percent_encoding::percent_decode_str;
 use crate::connection::Error;
 use crate::identity;
 
-/// Where NATS is.
+/// Settings of the connection to NATS.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "nats")]
 #[command(next_help_heading = "NATS")]
 pub struct Args {
-    /// Addresses of the NATS servers, with commas between them; one that answers is enough.
+    /// Addresses of the NATS servers, separated by commas. One reachable server is enough.
     #[arg(
         long = "nats-url",
         env = "DROVER_NATS_URL",
@@ -26,31 +26,31 @@ pub struct Args {
         hide_env_values = true
     )]
     pub servers: Vec<Address>,
-    /// File with credentials for NATS (a user's JWT and seed, as `drover operator nats` and `nsc` write it). It is read again
-    /// for each new connection.
+    /// File with credentials for NATS (a user's JWT and seed, as written by `drover operator nats` and `nsc`). It is
+    /// read again for each new connection.
     #[arg(long = "nats-credentials", env = "DROVER_NATS_CREDENTIALS", value_name = "FILE")]
     pub credentials: Option<PathBuf>,
-    /// File with the certificate of the authority that signed the NATS servers' certificates (PEM). Makes TLS compulsory.
-    /// Without it, `tls://` addresses are checked against the system's authorities.
+    /// File with the certificate of the authority that signed the NATS servers' certificates (PEM). Makes TLS
+    /// mandatory. Without it, `tls://` addresses are checked against the system's authorities.
     #[arg(long = "nats-ca", env = "DROVER_NATS_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// For agents: file with the key that signs credentials of nodes (`node.key`). The agent signs its own for each new
-    /// connection, and needs no credentials file.
+    /// For agents: file with the key that signs credentials of nodes (`node.key`). The agent signs its own credentials
+    /// for each new connection, and needs no credentials file.
     #[arg(long = "nats-node-key", env = "DROVER_NATS_NODE_KEY", value_name = "FILE")]
     pub node_key: Option<PathBuf>,
 }
 
 impl Args {
-    /// Settings with these addresses and nothing else.
+    /// Settings with these addresses, and no credentials or certificates.
     pub fn new(servers: Vec<Address>) -> Self {
         Self { servers, credentials: None, ca: None, node_key: None }
     }
 
-    /// The node that the credentials were issued for; `None` if they are a service's, or there are none, or the agent signs
-    /// its own.
+    /// The node that the credentials were issued for; `None` if they were issued for a service, if there are no
+    /// credentials, or if the agent signs its own.
     ///
     /// # Errors
-    /// If the credentials file cannot be used.
+    /// If the credentials file cannot be read.
     pub fn node(&self) -> Result<Option<NodeId>, Error> {
         match (&self.node_key, &self.credentials) {
             (None, Some(path)) => Ok(identity::read_credentials(path)?.node()),
@@ -59,7 +59,8 @@ impl Args {
     }
 }
 
-/// The address of a NATS server, with what stands before its `@`: user and password, or a token. Shows host and port only.
+/// The address of a NATS server, with the login before its `@`: user and password, or a token. Its text form shows host
+/// and port only.
 #[derive(Clone)]
 pub struct Address {
     server: ServerAddr,
@@ -73,7 +74,7 @@ enum Login {
 }
 
 impl Address {
-    /// Lets `options` log in as the first of `addresses` that names somebody says; the client has one login for all.
+    /// Sets the login of `options` to that of the first address that has one. The client has one login for all servers.
     pub(crate) fn log_in(addresses: &[Self], options: ConnectOptions) -> ConnectOptions {
         match addresses.iter().find_map(|address| address.login.clone()) {
             None => options,
@@ -82,7 +83,7 @@ impl Address {
         }
     }
 
-    /// The address alone.
+    /// The address without the login.
     pub(crate) fn server(&self) -> ServerAddr {
         self.server.clone()
     }
@@ -101,7 +102,8 @@ impl FromStr for Address {
                 Some(Login::Password { user: decoded(user), password: decoded(password) })
             }
         };
-        // What the client does not know it cannot log. These fail where there is no host, and so nothing to remove.
+        // The client must not be able to log the login. These calls fail only for URLs without a host, which have no
+        // login.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         Ok(Self { server: ServerAddr::from_url(url)?, login })
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_in_stands_before_the_host() {
+    fn the_login_is_before_the_host() {
         let login = |text: &str| text.parse::<Address>().unwrap().login;
         let password =
             |user: &str, password: &str| Login::Password { user: user.into(), password: password.into() };

@@ -1,9 +1,9 @@
-//! How long to wait before trying again.
+//! Random delays before a retry, which grow with each attempt.
 
 use std::time::Duration;
 
-/// A random time from `shortest` to a longest one that doubles with each attempt, the first being 0, up to `longest`.
-/// Random over all of that range, because whoever failed together should not come back together.
+/// A random delay between `shortest` and a limit that doubles with each attempt, up to `longest`. The first attempt is
+/// 0. The delay is random over the whole range, so that processes that failed together do not retry together.
 pub(crate) fn backoff(attempt: u32, shortest: Duration, longest: Duration) -> Duration {
     rand::random_range(shortest..=ceiling(attempt, shortest, longest))
 }

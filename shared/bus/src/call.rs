@@ -1,4 +1,4 @@
-//! Requests: a message, and the answer to it.
+//! Requests and their responses.
 
 use std::time::{Duration, Instant};
 
@@ -13,39 +13,39 @@ use wire::{DecodeError, Inbox, Refusal, Role, Subject, Wire};
 use crate::connection::Bus;
 use crate::{envelope, span};
 
-/// Why a request has no answer.
+/// The reason why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// It was refused; asking again does not help before something else has changed.
+    /// The request was refused. Repeating it does not help until something else has changed.
     #[error("refused: {}", .0.message)]
     Refused(Refusal),
-    /// Nobody listens on the subject; nothing was done.
-    #[error("nobody is there to answer")]
+    /// No process is subscribed to the subject. Nothing was done.
+    #[error("no process responds")]
     NoResponders,
-    /// No answer came in time; what was asked for may have been done.
-    #[error("no answer in time")]
+    /// No response arrived in time. The request may have been carried out.
+    #[error("no response in time")]
     TimedOut,
-    /// There was no connection to NATS for all of the time.
+    /// There was no connection to NATS during the whole time.
     #[error("not connected to NATS")]
     Disconnected,
-    /// What came is not the answer; what was asked for may have been done.
-    #[error("cannot read the answer")]
+    /// The response is not the expected message. The request may have been carried out.
+    #[error("cannot decode the response")]
     Unreadable(#[from] DecodeError),
-    /// The body does not fit a message; nothing was sent.
-    #[error("{bytes} bytes do not fit a message of at most {max}")]
+    /// The body is too large for a message. Nothing was sent.
+    #[error("the message has {bytes} bytes; the maximum is {max}")]
     TooLarge {
-        /// The body's size.
+        /// Size of the body.
         bytes: usize,
-        /// What may be sent.
+        /// Maximum size.
         max: usize,
     },
 }
 
-/// A request that is ready to be sent, as often as need be.
+/// A request that can be sent, once or repeatedly.
 #[derive(Debug)]
 pub(crate) struct Call {
     subject: String,
-    /// Where a node answers; services answer in the connection's own inbox.
+    /// The inbox for a node's response. Responses of services arrive in the connection's own inbox.
     inbox: Option<String>,
     id: RequestId,
     headers: HeaderMap,
@@ -56,24 +56,24 @@ impl Call {
     pub(crate) fn new<Q: Wire>(role: Role, subject: Subject, id: RequestId, body: &Q) -> Self {
         Self {
             subject: subject.to_string(),
-            inbox: subject.asked_node().map(|_| Inbox::of(role, &subject).to_string()),
+            inbox: subject.responder_node().map(|_| Inbox::of(role, &subject).to_string()),
             id,
             headers: envelope::headers::<Q>(),
             body: wire::encode(body).into(),
         }
     }
 
-    /// The body's size.
+    /// Size of the body.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
 }
 
 impl Bus {
-    /// Asks a question, and waits for its answer. While there is no connection, it waits for one.
+    /// Sends a request, and waits for its response. If there is no connection, it waits for one.
     ///
     /// # Errors
-    /// If it is refused, or there is no answer `within` that time.
+    /// If the request is refused, or gets no response `within` that time.
     pub async fn request<Q: Wire, A: Wire>(
         &self,
         subject: Subject,
@@ -83,7 +83,7 @@ impl Bus {
         self.request_as(subject, self.new_request_id(), body, within).await
     }
 
-    /// The same under an id of the caller's, who asks again what may have been done already.
+    /// Sends a request under an id of the caller, who may be repeating a request that was already carried out.
     ///
     /// # Errors
     /// As [`Self::request`].
@@ -96,15 +96,15 @@ impl Bus {
     ) -> Result<A, RequestError> {
         let span = span::send(subject, id);
         let call = span.in_scope(|| Call::new(self.role(), subject, id, body));
-        span::body(&span, call.bytes());
+        span::record_body_size(&span, call.bytes());
         let deadline = clock::monotonic() + within;
         let answer = self.call(&call, within, deadline).instrument(span.clone()).await;
-        span::answered(&span, &answer);
+        span::record_outcome(&span, &answer);
         answer
     }
 
-    /// Sends a request once and waits for its answer `within` a time; whoever serves it is told that the answer is wanted
-    /// until `deadline`, because somebody will ask again.
+    /// Sends a request once, and waits for its response `within` a time. The receiver is told that the sender waits
+    /// until `deadline`, because the sender will repeat the request until then.
     pub(crate) async fn call<A: Wire>(
         &self,
         call: &Call,
@@ -116,13 +116,13 @@ impl Bus {
             let mut link = self.link();
             let lost = link.borrow().lost;
             tokio::select! {
-                answered = self.exchange(call, deadline.saturating_duration_since(clock::monotonic())) => answered,
-                // The answer goes with the connection.
+                response = self.exchange(call, deadline.saturating_duration_since(clock::monotonic())) => response,
+                // A response cannot arrive any more on a lost connection.
                 _ = link.wait_for(|link| link.lost > lost) => Err(RequestError::Disconnected),
             }
         };
         let message = match tokio::time::timeout(within, exchange).await {
-            Ok(answered) => answered?,
+            Ok(response) => response?,
             Err(_) if self.is_connected() => return Err(RequestError::TimedOut),
             Err(_) => return Err(RequestError::Disconnected),
         };
@@ -135,18 +135,18 @@ impl Bus {
             return Err(RequestError::TooLarge { bytes, max });
         }
         let mut headers = call.headers.clone();
-        envelope::ask(&mut headers, call.id, remaining);
+        envelope::add_request_headers(&mut headers, call.id, remaining);
         let mut request = async_nats::Request::new().headers(headers).payload(call.body.clone());
         if let Some(inbox) = &call.inbox {
             request = request.inbox(format!("{inbox}.{:016x}", rand::random::<u64>()));
         }
         let sent = self.client().send_request(call.subject.clone(), request);
-        // Boxed, for the client's future takes kilobytes and would be a part of all those around it, several times.
+        // Boxed, because the client's future takes kilobytes, and every future that awaits it would contain it.
         Box::pin(sent).await.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => RequestError::NoResponders,
             RequestErrorKind::TimedOut => RequestError::TimedOut,
             RequestErrorKind::MaxPayloadExceeded => RequestError::TooLarge { bytes, max },
-            // The client has ended; `wire` makes no subject that is not valid.
+            // The client has ended. `wire` creates only valid subjects.
             RequestErrorKind::InvalidSubject | RequestErrorKind::Other => RequestError::Disconnected,
         })
     }

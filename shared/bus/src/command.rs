@@ -1,4 +1,4 @@
-//! Commands to the applier, repeated until one is there to answer.
+//! Commands to the applier, repeated until an applier responds.
 
 use std::time::{Duration, Instant};
 
@@ -15,56 +15,57 @@ use crate::call::{Call, RequestError};
 use crate::connection::Bus;
 use crate::span;
 
-/// How long one try waits for its answer: some time from here…
+/// Minimum time that one attempt waits for its response.
 const TRY_MIN: Duration = Duration::from_secs(2);
-/// …to here.
+/// Maximum time that one attempt waits for its response.
 const TRY_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Why a command was not carried out, as far as is known.
+/// The reason why a command was not carried out, as far as it is known.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// It was refused; asking again does not help before something else has changed.
+    /// The command was refused. Repeating it does not help until something else has changed.
     #[error("refused: {}", .0.message)]
     Refused(Refusal),
-    /// No applier answered in time. It may have been carried out nonetheless; the same request id may be sent again.
-    #[error("no applier answered in time: {reason}")]
+    /// No applier responded in time. The command may have been carried out nevertheless; the same request id may be sent
+    /// again.
+    #[error("no applier responded in time: {reason}")]
     Unavailable {
-        /// What became of the last try.
+        /// The failure of the last attempt.
         reason: String,
     },
-    /// The applier answered with something else. It may have been carried out.
-    #[error("cannot read the applier's answer")]
+    /// The response is not the expected message. The command may have been carried out.
+    #[error("cannot decode the applier's response")]
     Unreadable(#[source] DecodeError),
-    /// The command is too large; nothing was sent.
-    #[error("a command of {bytes} bytes; at most {max} can be sent")]
+    /// The command is too large. Nothing was sent.
+    #[error("the command has {bytes} bytes; the maximum is {max}")]
     TooLarge {
-        /// Its size.
+        /// Size of the command.
         bytes: usize,
-        /// What may be sent.
+        /// Maximum size.
         max: usize,
     },
 }
 
-/// How one try went that may be followed by another.
-enum Again {
+/// An attempt failed, and may be repeated.
+enum Retry {
     /// After a pause.
     Later(String),
-    /// At once: what it waited for will not come.
+    /// Immediately, because the response of this attempt will not arrive.
     Now(&'static str),
 }
 
 impl Bus {
-    /// Sends a command to the applier and repeats it, under the same id, until it is answered or the time is up.
+    /// Sends a command to the applier, and repeats it under the same id until it gets a response or the time is over.
     ///
     /// # Errors
-    /// If it is refused, cannot be sent, or is not answered `within` that time.
+    /// If the command is refused, cannot be sent, or gets no response `within` that time.
     pub async fn command(&self, command: &Command, within: Duration) -> Result<Done, CommandError> {
         self.command_as(self.new_request_id(), command, within).await
     }
 
-    /// The same under an id of the caller's, who sends again what may have been carried out already.
+    /// Sends a command under an id of the caller, who may be repeating a command that was already carried out.
     ///
     /// # Errors
     /// As [`Self::command`].
@@ -75,23 +76,23 @@ impl Bus {
         within: Duration,
     ) -> Result<Done, CommandError> {
         let span = span::send(Subject::Command(self.role()), id);
-        span::command(&span, command);
+        span::record_command(&span, command);
         let call = span.in_scope(|| Call::new(self.role(), Subject::Command(self.role()), id, command));
-        span::body(&span, call.bytes());
-        let begun = clock::monotonic();
-        let settled = self.repeat(&call, begun + within).instrument(span.clone()).await;
-        let outcome = match &settled {
+        span::record_body_size(&span, call.bytes());
+        let start = clock::monotonic();
+        let result = self.repeat(&call, start + within).instrument(span.clone()).await;
+        let outcome = match &result {
             Ok(_) => "done",
             Err(CommandError::Refused(_)) => "refused",
             Err(CommandError::Unavailable { .. }) => "unavailable",
             Err(CommandError::Unreadable(_) | CommandError::TooLarge { .. }) => "failed",
         };
-        BUS_COMMAND.record_with(begun.elapsed().as_secs_f64(), &[outcome]);
-        span::commanded(&span, &settled);
-        settled
+        BUS_COMMAND.record_with(start.elapsed().as_secs_f64(), &[outcome]);
+        span::record_command_outcome(&span, &result);
+        result
     }
 
-    /// Sends a command until it is answered or the deadline is over.
+    /// Sends a command until it gets a response or the deadline is over.
     async fn repeat(&self, call: &Call, deadline: Instant) -> Result<Done, CommandError> {
         if call.bytes() > COMMAND_BYTES_MAX {
             return Err(CommandError::TooLarge { bytes: call.bytes(), max: COMMAND_BYTES_MAX });
@@ -105,12 +106,12 @@ impl Bus {
             }
             let epoch = self.contact().epoch();
             match self.try_once(call, deadline).await {
-                Ok(settled) => return settled,
-                Err(Again::Now(why)) => reason = why.to_owned(),
-                Err(Again::Later(why)) => {
+                Ok(result) => return result,
+                Err(Retry::Now(why)) => reason = why.to_owned(),
+                Err(Retry::Later(why)) => {
                     reason = why;
                     let pause = backoff(attempt, PAUSE_MIN, PAUSE_MAX).min(remaining);
-                    // A new applier is asked as soon as it is heard of.
+                    // A new applier gets the command as soon as it announces itself.
                     let _ = tokio::time::timeout(pause, self.contact().another_applier(epoch)).await;
                 }
             }
@@ -119,25 +120,25 @@ impl Bus {
         }
     }
 
-    async fn try_once(&self, call: &Call, deadline: Instant) -> Result<Result<Done, CommandError>, Again> {
+    async fn try_once(&self, call: &Call, deadline: Instant) -> Result<Result<Done, CommandError>, Retry> {
         let remaining = deadline.saturating_duration_since(clock::monotonic());
         let within = rand::random_range(TRY_MIN..=TRY_MAX).min(remaining);
         let (contact, mut link) = (self.contact(), self.link());
         let lost = link.borrow().lost;
         let answer = tokio::select! {
             answer = self.call::<Answer>(call, within, deadline) => answer,
-            () = contact.another_applier(contact.epoch()) => return Err(Again::Now("the applier changed")),
-            _ = link.wait_for(|link| link.lost > lost) => return Err(Again::Now("the connection to NATS was lost")),
+            () = contact.another_applier(contact.epoch()) => return Err(Retry::Now("the applier changed")),
+            _ = link.wait_for(|link| link.lost > lost) => return Err(Retry::Now("the connection to NATS was lost")),
         };
         match answer {
             Ok(Answer::Done(done)) => Ok(Ok(done)),
-            Ok(Answer::Retry { reason }) => Err(Again::Later(reason.to_string())),
+            Ok(Answer::Retry { reason }) => Err(Retry::Later(reason.to_string())),
             Err(RequestError::Refused(refusal)) => Ok(Err(CommandError::Refused(refusal))),
             Err(RequestError::Unreadable(error)) => Ok(Err(CommandError::Unreadable(error))),
             Err(RequestError::TooLarge { bytes, max }) => Ok(Err(CommandError::TooLarge { bytes, max })),
             Err(
                 error @ (RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected),
-            ) => Err(Again::Later(error.to_string())),
+            ) => Err(Retry::Later(error.to_string())),
         }
     }
 }

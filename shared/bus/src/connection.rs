@@ -1,4 +1,4 @@
-//! The connection to NATS: its settings, how it stands, and sending.
+//! The connection to NATS: its settings, its state, and sending.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,96 +19,97 @@ use wire::{Inbox, Role, Subject, Wire};
 use crate::args::{Address, Args};
 use crate::backoff::backoff;
 use crate::contact::Contact;
+use crate::diagnostics::Diagnostics;
 use crate::envelope;
 use crate::identity::{self, Identity};
-use crate::trouble::Trouble;
 
-/// A server that has not been heard of for two of these is given up.
+/// A server that sends nothing for two of these intervals is given up.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const RECONNECT_MIN: Duration = Duration::from_millis(100);
-/// Of servers there are few, and all wait for each of them.
+/// There are few servers, and all processes wait for each of them.
 const SERVER_RECONNECT_MAX: Duration = Duration::from_secs(1);
-/// Of agents there are thousands, so even their first attempts are spread widely.
+/// There are thousands of agents, so even their first attempts are spread widely.
 const AGENT_RECONNECT_MAX: Duration = Duration::from_secs(5);
-/// How many messages wait in memory for a subscription's task; more are dropped. The task only sorts them into a queue, but
-/// ten thousand nodes may speak at once, and whoever is not heard waits until his request has timed out.
+/// Number of messages that may wait in memory for a subscription's task. Further messages are dropped. The task only
+/// moves messages into a queue, but ten thousand nodes may send at once, and the sender of a dropped message waits
+/// until its request times out.
 const SUBSCRIPTION_MESSAGES_MAX: usize = 32_768;
-/// How long a message may wait for room in the connection's own queue.
+/// How long sending waits for room in the client's queue.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often whoever waits for a connection looks by himself: the news of it may be lost in a flood of others.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a task that waits for a connection checks the state itself, because the event may be lost among many others.
+const RECHECK_EVERY: Duration = Duration::from_millis(250);
 
-/// Why something could not be sent or set up.
+/// An error of the connection, or of sending.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file with credentials, a key or a certificate cannot be read.
-    #[error("cannot read {what} from {path}")]
+    #[error("cannot read the {what} in {path}")]
     File {
-        /// What should be in it.
+        /// Expected contents.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file with credentials or a key can be read and is something else.
-    #[error("{path} holds no {what}")]
+    /// A file does not contain credentials or a key.
+    #[error("{path} contains no {what}")]
     Identity {
-        /// What should be in it.
+        /// Expected contents.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Cause.
         #[source]
         source: nats_auth::Error,
     },
-    /// The file with an authority's certificate holds none.
-    #[error("{path} holds no certificate: expected PEM text with BEGIN CERTIFICATE")]
+    /// The certificate file of an authority contains no certificate.
+    #[error("{path} contains no certificate: expected PEM text with BEGIN CERTIFICATE")]
     NoCertificate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// An agent with the credentials of another node.
-    #[error("the NATS credentials in {path} are those of {found}, and this agent is node {node}")]
+    /// An agent has the credentials of another node.
+    #[error("the NATS credentials in {path} belong to {found}, but this agent is node {node}")]
     ForeignNode {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Whom they were issued for.
+        /// Owner of the credentials.
         found: String,
-        /// The agent's node.
+        /// Node of the agent.
         node: NodeId,
     },
-    /// The client refuses its settings.
+    /// The client rejects its settings.
     #[error("cannot set up the NATS client")]
     Connect(#[from] async_nats::ConnectError),
-    /// The client refuses the subject, or has ended.
+    /// The client rejects the subject, or has ended.
     #[error("cannot subscribe to {subject}")]
     Subscribe {
-        /// What was to be subscribed to.
+        /// The subject.
         subject: String,
-        /// What is wrong.
+        /// Cause.
         #[source]
         source: async_nats::SubscribeError,
     },
-    /// The body does not fit a message.
-    #[error("{bytes} bytes do not fit a message of at most {max}")]
+    /// The body is too large for a message.
+    #[error("the message has {bytes} bytes; the maximum is {max}")]
     TooLarge {
-        /// The body's size.
+        /// Size of the body.
         bytes: usize,
-        /// What NATS takes, less the headers.
+        /// Maximum size that NATS accepts, less the headers.
         max: usize,
     },
-    /// The machine has no thread for a connection.
-    #[error("cannot begin a thread for a connection to NATS")]
+    /// The system cannot start a thread for a connection.
+    #[error("cannot start a thread for a NATS connection")]
     Thread(#[source] std::io::Error),
-    /// There is no connection to NATS; nothing was sent.
+    /// There is no connection to NATS. Nothing was sent.
     #[error("not connected to NATS")]
     Disconnected,
 }
 
-/// A connection to NATS; clones share it. It lasts as long as they do, and reconnects by itself.
+/// A connection to NATS. Clones share it. It lasts as long as its clones, and reconnects by itself.
 #[derive(Debug, Clone)]
 pub struct Bus(Arc<Inner>);
 
@@ -117,7 +118,7 @@ struct Inner {
     client: Client,
     link: watch::Receiver<Link>,
     contact: Contact,
-    /// How it was opened.
+    /// The settings that it was opened with.
     settings: Settings,
 }
 
@@ -128,7 +129,7 @@ struct Settings {
     agent_of: Option<NodeId>,
 }
 
-/// Tells of each time that the connection is made again: whatever was sent to this process before that is lost.
+/// Yields each time that the connection is made again. Messages that were sent to this process before that are lost.
 #[derive(Debug)]
 pub struct Reconnections {
     link: watch::Receiver<Link>,
@@ -136,7 +137,7 @@ pub struct Reconnections {
 }
 
 impl Reconnections {
-    /// Waits for the next one; for ever if the connection was closed for good.
+    /// Waits for the next reconnection; forever if the connection is closed for good.
     pub async fn next(&mut self) {
         match self.link.wait_for(|link| link.made > self.made).await.map(|link| link.made) {
             Ok(made) => self.made = made,
@@ -145,27 +146,27 @@ impl Reconnections {
     }
 }
 
-/// How the connection stands.
+/// State of the connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Link {
-    /// How often it was made; what was on its way when it broke may be lost.
+    /// How often the connection was made. Messages in transit when it was lost may be lost.
     pub(crate) made: u64,
-    /// How often it was lost.
+    /// How often the connection was lost.
     pub(crate) lost: u64,
-    /// When it was lost last.
+    /// When the connection was last lost.
     lost_at: Option<Instant>,
 }
 
 impl Bus {
-    /// Connects a server's process, which speaks in this role; waits until it is connected.
+    /// Connects a process of a service with this role, and waits until it is connected.
     ///
     /// # Errors
-    /// If the settings cannot be used. A server that is not there yet is waited for.
+    /// If the settings cannot be used. A server that is not reachable yet is not an error: the call waits for it.
     pub async fn connect(args: &Args, role: Role) -> Result<Self, Error> {
         Self::open(Settings { args: args.clone(), role, agent_of: None }).await
     }
 
-    /// Connects the agent of a node, whose credentials let it read only answers to its own node; otherwise as
+    /// Connects the agent of a node. Its credentials permit it to read only responses to its own node. Otherwise as
     /// [`Self::connect`].
     ///
     /// # Errors
@@ -174,12 +175,12 @@ impl Bus {
         Self::open(Settings { args: args.clone(), role: Role::Agent, agent_of: Some(node) }).await
     }
 
-    /// The role that this process speaks in.
+    /// The role of this process.
     pub fn role(&self) -> Role {
         self.0.settings.role
     }
 
-    /// Another connection with the same settings, which nothing that is sent over this one can hold up.
+    /// Opens another connection with the same settings. Traffic on this connection does not delay it.
     pub(crate) async fn open_another(&self) -> Result<Self, Error> {
         Self::open(self.0.settings.clone()).await
     }
@@ -188,9 +189,9 @@ impl Bus {
         let Settings { args, role, agent_of } = &settings;
         let agent_of = *agent_of;
         let identity = Identity::of(args, agent_of)?;
-        let trouble = Arc::new(Trouble::new(identity.clone(), args.ca.clone()));
+        let diagnostics = Arc::new(Diagnostics::new(identity.clone(), args.ca.clone()));
         let inbox = agent_of.map_or(Inbox::Service(*role), Inbox::Node);
-        let (link, seen) = watch::channel(Link::default());
+        let (link, link_state) = watch::channel(Link::default());
         let is_first = AtomicBool::new(true);
         let reconnect_delay = move |attempt: usize| {
             if is_first.swap(false, Ordering::Relaxed) {
@@ -204,7 +205,7 @@ impl Bus {
                 }
             }
         };
-        let attempts = Arc::clone(&trouble);
+        let attempt_diagnostics = Arc::clone(&diagnostics);
         let options = match identity {
             Identity::Url => Address::log_in(&args.servers, ConnectOptions::new()),
             Identity::Credentials(_) | Identity::NodeKey { .. } => {
@@ -221,12 +222,13 @@ impl Bus {
             .retry_on_initial_connect()
             .reconnect_delay_callback(reconnect_delay)
             .reconnect_to_server_callback(move |servers, _| {
-                attempts.remember(servers.iter().find_map(|server| server.last_error.clone()));
-                // The client chooses.
+                attempt_diagnostics
+                    .attempt_failed(servers.iter().find_map(|server| server.last_error.clone()));
+                // `None` leaves the choice of the server to the client.
                 std::future::ready(None)
             })
             .event_callback(move |event| {
-                notice(&link, &trouble, event);
+                handle_event(&link, &diagnostics, event);
                 async {}
             });
         if let Some(ca) = &args.ca {
@@ -235,26 +237,26 @@ impl Bus {
         }
         let servers: Vec<ServerAddr> = args.servers.iter().map(Address::server).collect();
         let client = options.connect(servers).await?;
-        let bus = Self(Arc::new(Inner { client, link: seen, contact: Contact::default(), settings }));
-        tokio::spawn(check_size(Arc::downgrade(&bus.0), bus.link()));
+        let bus = Self(Arc::new(Inner { client, link: link_state, contact: Contact::default(), settings }));
+        tokio::spawn(check_max_payload(Arc::downgrade(&bus.0), bus.link()));
         bus.connected().await;
-        // What the server said of itself has been taken in when this is done.
+        // After a flush, the client has received the server's settings.
         let _ = bus.flush().await;
         Ok(bus)
     }
 
-    /// What is known of the applier; [`feed::follow`](crate::feed::follow) is to keep it up to date, since ids of requests
-    /// are made from it.
+    /// The last head that the applier announced. [`feed::follow`](crate::feed::follow) must keep it up to date, because
+    /// request ids are derived from it.
     pub fn contact(&self) -> Contact {
         self.0.contact.clone()
     }
 
-    /// A new id for a request: a UUIDv7 of the cluster's time ([`Contact::cluster_now`]).
+    /// A new request id: a UUIDv7 with the cluster's time ([`Contact::cluster_now`]).
     pub fn new_request_id(&self) -> RequestId {
         self.0.contact.new_request_id()
     }
 
-    /// How long the connection has been lost; `None` while there is one.
+    /// How long the connection has been lost; `None` while it is connected.
     pub fn outage(&self) -> Option<Duration> {
         if self.is_connected() {
             return None;
@@ -263,28 +265,28 @@ impl Bus {
         Some(lost_at.map(|at| at.elapsed()).unwrap_or_default())
     }
 
-    /// Tells of each time that the connection is made again, from now on.
+    /// Yields each time that the connection is made again, from now on.
     pub(crate) fn reconnections(&self) -> Reconnections {
         let link = self.link();
         let made = link.borrow().made;
         Reconnections { link, made }
     }
 
-    /// Sends a message that nobody answers. It may be lost.
+    /// Publishes a message that gets no response. It may be lost.
     ///
     /// # Errors
-    /// If it is too large, or there is no connection; nothing is kept for later.
+    /// If the message is too large, or there is no connection. Nothing is queued for later.
     pub async fn publish<T: Wire>(&self, subject: Subject, body: &T) -> Result<(), Error> {
         let body = Bytes::from(wire::encode(body));
         if !self.is_connected() {
             return Err(Error::Disconnected);
         }
-        self.fits(body.len())?;
+        self.check_size(body.len())?;
         self.send(subject.to_string(), None, envelope::headers::<T>(), body).await
     }
 
-    /// Subscribes to a subject. What is sent over this connection from here on finds the subscription; it is made again on
-    /// every new connection.
+    /// Subscribes to a subject. Messages that are sent over this connection after this call reach the subscription. It
+    /// is made again on every new connection.
     pub(crate) async fn subscribe(&self, subject: &str) -> Result<Subscriber, Error> {
         let subscriber = self.client().subscribe(subject.to_owned()).await;
         let subscriber =
@@ -293,10 +295,10 @@ impl Bus {
         Ok(subscriber)
     }
 
-    /// Waits until what was sent has left this process.
+    /// Waits until all messages have been written to the network.
     ///
     /// # Errors
-    /// If it could not leave within seconds.
+    /// If that takes more than some seconds.
     pub async fn flush(&self) -> Result<(), Error> {
         match tokio::time::timeout(SEND_TIMEOUT, self.client().flush()).await {
             Ok(Ok(())) => Ok(()),
@@ -304,8 +306,8 @@ impl Bus {
         }
     }
 
-    /// Puts a message that fits into the connection's queue. Where it names a subject for answers, NATS says there if nobody
-    /// listens.
+    /// Puts a message into the client's queue. If `reply` is given, NATS reports there if nobody is subscribed to
+    /// `subject`.
     pub(crate) async fn send(
         &self,
         subject: String,
@@ -331,12 +333,12 @@ impl Bus {
         }
     }
 
-    /// The largest body that the server takes.
+    /// Maximum size of a body that the server accepts.
     pub(crate) fn body_bytes_max(&self) -> usize {
         self.client().max_payload().saturating_sub(envelope::HEADERS_BYTES_MAX)
     }
 
-    fn fits(&self, bytes: usize) -> Result<(), Error> {
+    fn check_size(&self, bytes: usize) -> Result<(), Error> {
         let max = self.body_bytes_max();
         if bytes > max { Err(Error::TooLarge { bytes, max }) } else { Ok(()) }
     }
@@ -353,11 +355,11 @@ impl Bus {
     pub(crate) async fn connected(&self) {
         let mut link = self.link();
         while !self.is_connected() {
-            let _ = tokio::time::timeout(LOOK_EVERY, link.changed()).await;
+            let _ = tokio::time::timeout(RECHECK_EVERY, link.changed()).await;
         }
     }
 
-    /// Told whenever the connection is made or lost.
+    /// Receives each change of the connection's state.
     pub(crate) fn link(&self) -> watch::Receiver<Link> {
         let mut link = self.0.link.clone();
         link.mark_unchanged();
@@ -365,38 +367,38 @@ impl Bus {
     }
 }
 
-/// Keeps account of what the client says of the connection.
-fn notice(link: &watch::Sender<Link>, trouble: &Trouble, event: Event) {
+/// Records an event of the client.
+fn handle_event(link: &watch::Sender<Link>, diagnostics: &Diagnostics, event: Event) {
     match event {
         Event::Connected => {
             BUS_CONNECTIONS_MADE.add(1);
             tracing::info!("connected to NATS");
-            trouble.connected();
+            diagnostics.connected();
             link.send_modify(|link| *link = Link { made: link.made + 1, ..*link });
         }
         Event::Disconnected => {
             BUS_CONNECTIONS_LOST.add(1);
-            tracing::warn!("lost the connection to NATS, trying to get it back");
+            tracing::warn!("lost the connection to NATS, reconnecting");
             let lost_at = Some(clock::monotonic());
             link.send_modify(|link| *link = Link { lost: link.lost + 1, lost_at, ..*link });
         }
         Event::SlowConsumer(_) => BUS_SLOW_CONSUMER.add(1),
-        Event::ServerError(error) => trouble.server_said(&error.to_string()),
-        // A failed attempt; its reason is known with the next one.
+        Event::ServerError(error) => diagnostics.server_error(&error.to_string()),
+        // A failed attempt to connect. The client reports its reason before the next attempt.
         Event::ClientError(_) => {}
         Event::LameDuckMode => tracing::info!("the NATS server is about to stop"),
         Event::Draining | Event::Closed => {}
     }
 }
 
-/// Warns of each server that does not take the largest command.
-async fn check_size(bus: std::sync::Weak<Inner>, mut link: watch::Receiver<Link>) {
+/// Warns of each server that does not accept the largest command.
+async fn check_max_payload(bus: std::sync::Weak<Inner>, mut link: watch::Receiver<Link>) {
     let mut made = 0;
-    // Ends with the client, whose callback has the sender.
+    // Ends with the client, whose event callback owns the sender.
     while let Ok(now) = link.wait_for(|link| link.made > made).await.map(|link| *link) {
         made = now.made;
         let Some(bus) = bus.upgrade().map(Bus) else { return };
-        // Only after the flush is what the new server said of itself sure to be taken in.
+        // Only after a flush has the client certainly received the new server's settings.
         if bus.flush().await.is_err() {
             continue;
         }
@@ -405,7 +407,7 @@ async fn check_size(bus: std::sync::Weak<Inner>, mut link: watch::Receiver<Link>
             tracing::warn!(
                 found,
                 needed = COMMAND_BYTES_MAX,
-                "the NATS server refuses large commands: raise its max_payload to what is needed"
+                "the NATS server refuses large commands; raise its max_payload to `needed`"
             );
         }
     }

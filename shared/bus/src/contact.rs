@@ -1,4 +1,4 @@
-//! What is known of the applier from what it announces.
+//! The last head that the applier announced.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,42 +8,42 @@ use telemetry::clock;
 use tokio::sync::watch;
 use wire::feed::Head;
 
-/// What is known of the applier: the head that it announced last, and when. Clones share it.
+/// The last head that the applier announced, and when this process received it. Clones share it.
 ///
-/// [`feed::follow`](crate::feed::follow) keeps it up to date. A process that follows no feed, an agent's, never hears of
-/// any head.
+/// [`feed::follow`](crate::feed::follow) keeps it up to date. An agent follows no feed, so its process never receives a
+/// head.
 #[derive(Debug, Clone, Default)]
 pub struct Contact {
-    heard: Arc<watch::Sender<Option<Heard>>>,
+    last: Arc<watch::Sender<Option<ReceivedHead>>>,
     loaded: Arc<watch::Sender<bool>>,
 }
 
-/// A head, and when this process heard of it.
+/// A head, and when this process received it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedHead {
     pub(crate) head: Head,
     pub(crate) at: Instant,
 }
 
 impl Contact {
-    /// The head that was announced last.
+    /// The last head that the applier announced.
     pub fn head(&self) -> Option<Head> {
-        self.heard().map(|heard| heard.head)
+        self.last().map(|received| received.head)
     }
 
-    /// How long ago that was.
+    /// Time since the last head was received.
     pub fn heard_ago(&self) -> Option<Duration> {
-        self.heard().map(|heard| heard.at.elapsed())
+        self.last().map(|received| received.at.elapsed())
     }
 
-    /// The cluster's time: as announced last and carried on by this process's own clock, so that no machine's wall clock
-    /// comes into it; except before the first head, when there is nothing better.
+    /// The cluster's time: the time in the last announcement, advanced by this process's monotonic clock. So it does
+    /// not depend on any host's wall clock, except before the first head.
     pub fn cluster_now(&self) -> Timestamp {
-        let carried_on = |heard: Heard| {
-            let since = i64::try_from(heard.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
-            heard.head.at + Nanos(since)
+        let advance = |received: ReceivedHead| {
+            let since = i64::try_from(received.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            received.head.at + Nanos(since)
         };
-        self.heard().map_or_else(clock::now, carried_on)
+        self.last().map_or_else(clock::now, advance)
     }
 
     /// Whether this process's replica has been loaded.
@@ -53,20 +53,20 @@ impl Contact {
 
     /// Waits until this process's replica has been loaded for the first time.
     pub async fn loaded(&self) {
-        // Fails when the sender is gone, which is here.
+        // This fails only if the sender is dropped, and `self` owns the sender.
         let _ = self.loaded.subscribe().wait_for(|loaded| *loaded).await;
     }
 
-    /// Takes in an announced head; [`feed::follow`](crate::feed::follow) does so, and simulations. One of an older epoch
-    /// comes from an applier that was deposed, and is passed over.
+    /// Records an announced head. [`feed::follow`](crate::feed::follow) calls this, and simulations do. A head with an
+    /// older epoch comes from a deposed applier, and is ignored.
     pub fn hear(&self, head: Head) {
         let at = clock::monotonic();
-        self.heard.send_if_modified(|heard| {
-            let is_deposed = heard.is_some_and(|Heard { head: known, .. }| {
+        self.last.send_if_modified(|last| {
+            let is_deposed = last.is_some_and(|ReceivedHead { head: known, .. }| {
                 known.history == head.history && known.epoch > head.epoch
             });
             if !is_deposed {
-                *heard = Some(Heard { head, at });
+                *last = Some(ReceivedHead { head, at });
             }
             !is_deposed
         });
@@ -76,27 +76,27 @@ impl Contact {
         self.loaded.send_replace(true);
     }
 
-    pub(crate) fn heard(&self) -> Option<Heard> {
-        *self.heard.borrow()
+    pub(crate) fn last(&self) -> Option<ReceivedHead> {
+        *self.last.borrow()
     }
 
-    /// Told of each head.
-    pub(crate) fn heads(&self) -> watch::Receiver<Option<Heard>> {
-        self.heard.subscribe()
+    /// Receives each head.
+    pub(crate) fn heads(&self) -> watch::Receiver<Option<ReceivedHead>> {
+        self.last.subscribe()
     }
 
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.head().map(|head| head.epoch)
     }
 
-    /// Waits for an applier of another epoch than `epoch` to announce itself.
+    /// Waits until an applier of another epoch than `epoch` announces itself.
     pub(crate) async fn another_applier(&self, epoch: Option<Epoch>) {
-        let is_another = |heard: &Option<Heard>| heard.map(|heard| heard.head.epoch) != epoch;
-        // Fails when the sender is gone, which is here.
+        let is_another = |last: &Option<ReceivedHead>| last.map(|received| received.head.epoch) != epoch;
+        // This fails only if the sender is dropped, and `self` owns the sender.
         let _ = self.heads().wait_for(is_another).await;
     }
 
-    /// A new id of cluster time.
+    /// A new id with the cluster's time.
     pub(crate) fn new_request_id(&self) -> RequestId {
         let millis = u64::try_from(self.cluster_now().0 / Nanos::MILLISECOND.0).unwrap_or_default();
         let [random @ .., _, _, _, _, _, _] = clock::random_bytes();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deposed_applier_is_not_heard() {
+    fn heads_of_a_deposed_applier_are_ignored() {
         let contact = Contact::default();
         assert_eq!(contact.head(), None);
         contact.hear(head(2, 7));

@@ -1,4 +1,4 @@
-//! What rides in a message's headers: kind, version, request id, deadline and trace context.
+//! The headers of a message: kind, version, request id, deadline and trace context.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ const REQUEST_ID: HeaderName = HeaderName::from_static(HEADER_REQUEST_ID);
 const DEADLINE_MS: HeaderName = HeaderName::from_static(HEADER_DEADLINE_MS);
 const TRACE: HeaderName = HeaderName::from_static(HEADER_TRACE);
 
-/// The most that headers take of a message's allowed size, in bytes; some 250 are usual.
+/// Maximum size of the headers of a message, in bytes. The usual size is some 250.
 pub(crate) const HEADERS_BYTES_MAX: usize = 1 << 10;
 
-/// The longest that anybody waits: a longer deadline counts as this, and so does a message that has none.
+/// Maximum deadline. A longer deadline counts as this, and so does a missing one.
 pub(crate) const DEADLINE_MAX: Duration = Duration::from_secs(600);
 
-/// Headers of a message without an answer, in the current trace.
+/// Headers of a message that expects no response, in the current trace.
 pub(crate) fn headers<T: Wire>() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(KIND, T::KIND);
@@ -30,8 +30,8 @@ pub(crate) fn headers<T: Wire>() -> HeaderMap {
     headers
 }
 
-/// Makes them a request's.
-pub(crate) fn ask(headers: &mut HeaderMap, id: RequestId, remaining: Duration) {
+/// Adds the headers of a request.
+pub(crate) fn add_request_headers(headers: &mut HeaderMap, id: RequestId, remaining: Duration) {
     headers.insert(REQUEST_ID, id.to_string());
     let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
     headers.insert(DEADLINE_MS, HeaderValue::from(millis));
@@ -41,7 +41,7 @@ fn header(message: &Message, name: HeaderName) -> Option<&str> {
     message.headers.as_ref()?.get(name).map(|value| value.as_str())
 }
 
-/// What kind of message it says that it is; empty if it says nothing.
+/// The kind of the message according to its header; empty if the header is missing.
 pub(crate) fn kind(message: &Message) -> &str {
     header(message, KIND).unwrap_or_default()
 }
@@ -54,7 +54,7 @@ pub(crate) fn request_id(message: &Message) -> Option<RequestId> {
     header(message, REQUEST_ID)?.parse().ok()
 }
 
-/// How long the sender waited for an answer from when it sent the message.
+/// How long the sender waits for a response, counted from the time of sending.
 pub(crate) fn deadline(message: &Message) -> Duration {
     let given = header(message, DEADLINE_MS).and_then(|text| text.parse().ok()).map(Duration::from_millis);
     given.map_or(DEADLINE_MAX, |given| given.min(DEADLINE_MAX))

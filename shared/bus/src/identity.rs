@@ -1,6 +1,7 @@
-//! Who this process is for NATS: by the URL, by a credentials file, or by a key with which an agent signs its own JWT.
+//! The identity of this process towards NATS: a login in the URL, a credentials file, or a key with which an agent
+//! signs its own JWT.
 //!
-//! Files are read again for each connection, so that credentials can be exchanged while a process runs.
+//! Files are read again for each connection, so that credentials can be replaced while a process runs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,19 +16,19 @@ use crate::args::Args;
 use crate::connection::Error;
 
 const CREDENTIALS: &str = "NATS credentials";
-const NODE_KEY: &str = "key that signs for nodes";
+const NODE_KEY: &str = "node signing key";
 const AUTHORITY: &str = "certificate";
 
-/// How a process logs in.
+/// How a process logs in to NATS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// With what stands in the URL, which may be nothing.
+    /// With the login in the URL, if there is one.
     Url,
     /// With a credentials file.
     Credentials(PathBuf),
-    /// As this node, with JWTs of its own making.
+    /// As this node, with JWTs that the process signs.
     NodeKey {
-        /// The file with the key.
+        /// File with the signing key.
         path: PathBuf,
         /// The node.
         node: NodeId,
@@ -35,7 +36,7 @@ pub(crate) enum Identity {
 }
 
 impl Identity {
-    /// How a process with these settings logs in; checks the files.
+    /// The identity that results from these settings. Checks the files.
     pub(crate) fn of(args: &Args, agent_of: Option<NodeId>) -> Result<Self, Error> {
         if let (Some(node), Some(path)) = (agent_of, &args.node_key) {
             read_node_key(path)?;
@@ -48,14 +49,14 @@ impl Identity {
         {
             let found = match credentials.node() {
                 Some(other) => format!("node {other}"),
-                None => format!("{}, which is no node", credentials.claims.name),
+                None => format!("{}, which is not a node", credentials.claims.name),
             };
             return Err(Error::ForeignNode { path: path.clone(), found, node });
         }
         Ok(Self::Credentials(path.clone()))
     }
 
-    /// Answers the server's challenge.
+    /// Responds to the server's challenge.
     pub(crate) fn log_in(&self, nonce: &[u8]) -> Result<Auth, AuthError> {
         let unusable = |error: Error| AuthError::new(telemetry::chain(&error));
         let credentials = match self {
@@ -70,8 +71,8 @@ impl Identity {
     }
 }
 
-/// Signs a node's credentials for the next connection. Those of many nodes, which may have started together, end at
-/// different times.
+/// Signs a node's credentials for the next connection. Their lifetime is random, so that the credentials of nodes that
+/// started together do not expire together.
 fn sign(key: &NodeKey, node: NodeId) -> Credentials {
     let good_for = rand::random_range(NODE_JWT_SECS / 2..=NODE_JWT_SECS);
     key.sign(&node.to_string(), node, &mut rand::random, clock::now().as_secs(), Some(good_for))
@@ -80,7 +81,7 @@ fn sign(key: &NodeKey, node: NodeId) -> Credentials {
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url => f.write_str("the user in the URL, as there are no credentials (--nats-credentials)"),
+            Self::Url => f.write_str("the user in the URL (no --nats-credentials given)"),
             Self::Credentials(path) => match read_credentials(path) {
                 Ok(credentials) => {
                     let (name, user) = (&credentials.claims.name, &credentials.claims.sub);
@@ -110,7 +111,7 @@ fn read_node_key(path: &Path) -> Result<NodeKey, Error> {
     NodeKey::read(&text).map_err(|source| Error::Identity { what: NODE_KEY, path: path.to_owned(), source })
 }
 
-/// Checks that a file holds a certificate.
+/// Checks that a file contains a certificate.
 pub(crate) fn check_authority(path: &Path) -> Result<(), Error> {
     let has_certificate = read(AUTHORITY, path)?.contains("BEGIN CERTIFICATE");
     if has_certificate { Ok(()) } else { Err(Error::NoCertificate { path: path.to_owned() }) }

@@ -1,6 +1,7 @@
-//! Leases of singletons other than the applier: which of several processes works (design §5).
+//! Leases of the singletons other than the applier. The holder of a lease is the active process of its service (design
+//! §5).
 //!
-//! A lease keeps the peace. Safety is its epoch, which goes with each command that a singleton sends.
+//! A lease only avoids conflicts. Safety comes from its epoch, which every command of a singleton carries.
 
 use std::time::{Duration, Instant};
 
@@ -18,180 +19,180 @@ use crate::call::RequestError;
 use crate::connection::Bus;
 use crate::serve::Requests;
 
-/// How often a lease is renewed, and how often somebody without one asks for it.
-const TURN: Duration = Duration::from_millis(LEASE.as_millis() as u64 / 3);
-/// How soon a renewal that went astray is sent again. A new applier holds leases for a second for those who announce
-/// themselves.
-const RETRY: Duration = Duration::from_millis(100);
-/// How often a process without a lease looks whether its holder is there.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long it waits for the answer.
-const LOOK_WITHIN: Duration = Duration::from_millis(200);
-/// So many looks in a row that find nobody listening allow it to take the lease before that runs out.
-const LOOKS: u32 = 2;
+/// Interval between renewals of a lease, and between requests of a process that waits for one.
+const RENEW_EVERY: Duration = Duration::from_millis(LEASE.as_millis() as u64 / 3);
+/// Delay after a renewal without a response. It is short, because a new applier keeps leases for only a second for
+/// holders that have yet to announce themselves.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Interval at which a waiting process probes the holder of the lease.
+const PROBE_EVERY: Duration = Duration::from_millis(250);
+/// Timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+/// Number of consecutive probes without a responder after which a waiting process may take the lease before it expires.
+const PROBES_FAILED_MIN: u32 = 2;
 /// How long one command for a lease is repeated.
 const TAKE_WITHIN: Duration = Duration::from_secs(30);
 
-/// The right to be the active process of a singleton. Renews itself, until it is dropped.
+/// The right to be the active process of a singleton. It renews itself until it is dropped.
 #[derive(Debug)]
 pub struct Lease {
-    /// What the singleton's commands carry.
+    /// The epoch that the singleton's commands carry.
     pub epoch: Epoch,
     lost: watch::Receiver<bool>,
     _tasks: JoinSet<()>,
-    _shown: Shown,
+    _active: MarkedActive,
 }
 
-/// While it lives, this process's metrics are shown as those of the active process.
+/// While it exists, this process's metrics count as those of the active process.
 #[derive(Debug)]
-struct Shown(Singleton);
+struct MarkedActive(Singleton);
 
-impl Drop for Shown {
+impl Drop for MarkedActive {
     fn drop(&mut self) {
         telemetry::metrics::set_standby(self.0.as_str());
     }
 }
 
-/// Waits until this process is granted the lease of `service`, however long others hold it.
+/// Waits until this process gets the lease of `service`, however long another process holds it.
 ///
-/// The process follows the feed, so that the lease is renewed as soon as a new applier announces itself; its replica says
-/// which epoch the holder has that may be gone.
+/// The process must follow the feed, so that the lease is renewed as soon as a new applier announces itself. Its
+/// replica provides the epoch of a holder that may be gone.
 pub async fn hold(bus: &Bus, replica: &Replica, service: Singleton, process: ProcessId) -> Lease {
-    let mut is_told = false;
+    let mut is_logged = false;
     let mut holder = Holder::new(replica, service);
     loop {
-        match take(bus, service, process, holder.gone()).await {
+        match take(bus, service, process, holder.gone_epoch()).await {
             Ok(lease) => {
-                tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "took the lease");
+                tracing::info!(service = service.as_str(), epoch = lease.epoch.0, "acquired the lease");
                 LEASES_TAKEN.add_with(1, &[service.as_str()]);
                 telemetry::metrics::set_active(service.as_str(), lease.epoch.0);
                 return lease;
             }
             Err(reason) => {
-                if !std::mem::replace(&mut is_told, true) {
+                if !std::mem::replace(&mut is_logged, true) {
                     tracing::info!(service = service.as_str(), reason, "waiting for the lease");
                 }
-                holder.watch(bus, rand::random_range(TURN / 2..=TURN)).await;
+                holder.watch(bus, rand::random_range(RENEW_EVERY / 2..=RENEW_EVERY)).await;
             }
         }
     }
 }
 
 impl Lease {
-    /// Returns when the lease is lost: another process may be active from then on.
+    /// Returns when the lease is lost. From then on, another process may be active.
     pub async fn lost(&self) {
-        // Without its sender nobody renews it any more, so that is no better.
+        // If the sender is dropped, nothing renews the lease any more, so that counts as lost.
         let _ = self.lost.clone().wait_for(|lost| *lost).await;
     }
 }
 
-/// What a process that waits for a lease knows of its holder.
+/// The state of a lease's holder, as a waiting process sees it.
 struct Holder<'a> {
     replica: &'a Replica,
     service: Singleton,
-    /// The epoch that it holds.
+    /// The epoch of its lease.
     epoch: Option<Epoch>,
-    /// So many looks in a row found nobody.
-    unanswered: u32,
+    /// Number of consecutive probes that found no responder.
+    failed_probes: u32,
 }
 
 impl<'a> Holder<'a> {
     fn new(replica: &'a Replica, service: Singleton) -> Self {
-        Self { replica, service, epoch: None, unanswered: 0 }
+        Self { replica, service, epoch: None, failed_probes: 0 }
     }
 
-    /// The epoch of a holder that is gone.
-    fn gone(&self) -> Option<Epoch> {
-        self.epoch.filter(|_| self.unanswered >= LOOKS)
+    /// The epoch of the holder if the holder is gone.
+    fn gone_epoch(&self) -> Option<Epoch> {
+        self.epoch.filter(|_| self.failed_probes >= PROBES_FAILED_MIN)
     }
 
-    /// Looks whether the holder is there, for so long, or until it is gone.
+    /// Probes the holder for this time, or until it is gone.
     async fn watch(&mut self, bus: &Bus, length: Duration) {
         let end = clock::monotonic() + length;
-        self.unanswered = 0;
-        while clock::monotonic() < end && self.gone().is_none() {
-            tokio::time::sleep(LOOK).await;
+        self.failed_probes = 0;
+        while clock::monotonic() < end && self.gone_epoch().is_none() {
+            tokio::time::sleep(PROBE_EVERY).await;
             let epoch = self.replica.snapshot().lease(self.service).map(|lease| lease.epoch);
             if epoch != self.epoch {
-                // It is another one, and may not listen yet.
-                (self.epoch, self.unanswered) = (epoch, 0);
+                // This is another holder, which may not be subscribed yet.
+                (self.epoch, self.failed_probes) = (epoch, 0);
             }
             let subject = Subject::LeaseHolder(self.service);
-            match bus.request::<_, Holding>(subject, &AskHolder {}, LOOK_WITHIN).await {
-                Err(RequestError::NoResponders) => self.unanswered += 1,
-                // It answers, or may only be slow.
-                Ok(Holding {}) | Err(_) => self.unanswered = 0,
+            match bus.request::<_, Holding>(subject, &AskHolder {}, PROBE_TIMEOUT).await {
+                Err(RequestError::NoResponders) => self.failed_probes += 1,
+                // The holder responds, or may only be slow.
+                Ok(Holding {}) | Err(_) => self.failed_probes = 0,
             }
         }
     }
 }
 
-/// Asks for the lease once; or why it was not granted.
+/// Requests the lease once. The error is the reason why it was not granted.
 async fn take(
     bus: &Bus,
     service: Singleton,
     process: ProcessId,
     gone: Option<Epoch>,
 ) -> Result<Lease, String> {
-    let asked = clock::monotonic();
+    let requested_at = clock::monotonic();
     let command = Command::TakeLease(TakeLease { service, process, gone });
     let done = bus.command(&command, TAKE_WITHIN).await.map_err(|error| telemetry::chain(&error))?;
-    let epoch = done.epoch.ok_or("the applier's answer names no epoch")?;
+    let epoch = done.epoch.ok_or("the applier's response contains no epoch")?;
     let renewal = RenewLease { service, process, epoch };
-    let since = if asked.elapsed() < TURN {
-        asked
+    let since = if requested_at.elapsed() < RENEW_EVERY {
+        requested_at
     } else {
-        // It was asked for more than once, and nobody knows which time it was granted.
-        renew(bus, &renewal, TURN).await.map_err(|error| error.to_string())?
+        // The command was repeated, so it is not known which repeat was granted.
+        renew(bus, &renewal, RENEW_EVERY).await.map_err(|error| error.to_string())?
     };
-    let (tell, lost) = watch::channel(false);
-    let asked = bus.serve(Subject::LeaseHolder(service).to_string()).await;
-    let asked = asked.map_err(|error| telemetry::chain(&error))?;
+    let (lost_sender, lost) = watch::channel(false);
+    let probes = bus.serve(Subject::LeaseHolder(service).to_string()).await;
+    let probes = probes.map_err(|error| telemetry::chain(&error))?;
     let mut tasks = JoinSet::new();
-    tasks.spawn(keep(bus.clone(), renewal, since, tell));
-    tasks.spawn(answer_those_who_wait(asked));
-    Ok(Lease { epoch, lost, _tasks: tasks, _shown: Shown(service) })
+    tasks.spawn(renew_until_lost(bus.clone(), renewal, since, lost_sender));
+    tasks.spawn(answer_probes(probes));
+    Ok(Lease { epoch, lost, _tasks: tasks, _active: MarkedActive(service) })
 }
 
-async fn answer_those_who_wait(mut asked: Requests) {
-    while let Some(request) = asked.next().await {
+async fn answer_probes(mut probes: Requests) {
+    while let Some(request) = probes.next().await {
         if let Some((request, AskHolder {})) = request.read().await {
             request.answer(&Holding {}).await;
         }
     }
 }
 
-/// Why a lease was not renewed.
+/// The reason why a lease was not renewed.
 #[derive(Debug, thiserror::Error)]
 enum NotRenewed {
     #[error("refused: {}", .0.message)]
     Refused(Refusal),
     #[error("{0}")]
-    Astray(String),
+    NoResponse(String),
 }
 
-/// Renews the lease; returns the moment from which it lasts. That is before it was asked for: the applier counts from
-/// somewhat later.
+/// Renews the lease, and returns the time from which it lasts. That is the time before the request; the applier counts
+/// from a later time.
 async fn renew(bus: &Bus, renewal: &RenewLease, within: Duration) -> Result<Instant, NotRenewed> {
-    let asked = clock::monotonic();
+    let requested_at = clock::monotonic();
     match bus.request(Subject::RenewLease(bus.role()), renewal, within).await {
-        Ok(Answer::Done(_)) => Ok(asked),
-        Ok(Answer::Retry { reason }) => Err(NotRenewed::Astray(reason.to_string())),
+        Ok(Answer::Done(_)) => Ok(requested_at),
+        Ok(Answer::Retry { reason }) => Err(NotRenewed::NoResponse(reason.to_string())),
         Err(RequestError::Refused(refusal)) => Err(NotRenewed::Refused(refusal)),
-        Err(error) => Err(NotRenewed::Astray(telemetry::chain(&error))),
+        Err(error) => Err(NotRenewed::NoResponse(telemetry::chain(&error))),
     }
 }
 
-/// Renews the lease for as long as that works, and tells when it does not any more.
-async fn keep(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Sender<bool>) {
+/// Renews the lease until it is lost, and then sets `lost`.
+async fn renew_until_lost(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Sender<bool>) {
     let contact = bus.contact();
     let mut applier = contact.epoch();
-    let mut next = since + TURN;
+    let mut next = since + RENEW_EVERY;
     let reason = loop {
         let end = since + LEASE;
         tokio::select! {
             () = tokio::time::sleep_until(next.min(end).into()) => {}
-            // A new applier knows of no renewal before its own time.
+            // A new applier does not know of renewals before its own time.
             () = contact.another_applier(applier) => {}
         }
         let left = end.saturating_duration_since(clock::monotonic());
@@ -199,12 +200,12 @@ async fn keep(bus: Bus, renewal: RenewLease, mut since: Instant, lost: watch::Se
             break "not renewed in time".to_owned();
         }
         applier = contact.epoch();
-        match renew(&bus, &renewal, left.min(TURN)).await {
+        match renew(&bus, &renewal, left.min(RENEW_EVERY)).await {
             Ok(renewed) => {
                 since = renewed;
-                next = renewed + TURN;
+                next = renewed + RENEW_EVERY;
             }
-            Err(NotRenewed::Astray(_)) => next = clock::monotonic() + RETRY,
+            Err(NotRenewed::NoResponse(_)) => next = clock::monotonic() + RETRY_DELAY,
             Err(NotRenewed::Refused(refusal)) => break refusal.message.to_string(),
         }
     };

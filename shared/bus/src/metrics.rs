@@ -1,4 +1,4 @@
-//! A process's metrics on their way to the API: what was recorded as a message, and back.
+//! Metrics messages: converts the recorded series of a process to a message, and a message back to series.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use wire::{Role, Subject};
 
 use crate::connection::Bus;
 
-/// How often a process publishes its metrics.
+/// Interval at which a process publishes its metrics.
 pub const PUBLISHED_EVERY: Duration = Duration::from_secs(5);
-/// How soon after its start it does so for the first time.
+/// Delay of the first publication after the start of a process.
 const FIRST_AFTER: Duration = Duration::from_millis(250);
-/// How long the last snapshot of a process that ends may take to leave it.
+/// Timeout for sending the last snapshot of a process that ends.
 const LAST_WITHIN: Duration = Duration::from_secs(1);
 
-/// Why a snapshot cannot be used.
+/// The reason why a snapshot cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The columns of a kind are not of one length, or refer to names that are not there.
-    #[error("its columns do not fit together")]
+    /// The columns of a kind differ in length, or refer to missing names.
+    #[error("its columns do not match each other")]
     Columns,
-    /// It has more series than it may.
+    /// It has too many series.
     #[error("it has more than {SERIES_MAX} series")]
     TooManySeries,
 }
 
-/// Publishes what this process records, every few seconds and when it ends, until `stop`. One for each process.
+/// Publishes the metrics of this process, every few seconds and when it ends, until `stop`. Run once for each process.
 pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: CancellationToken) {
     let (subject, service) = (Subject::ProcessMetrics((role, process)), role.as_str());
     let mut pause = FIRST_AFTER;
@@ -39,9 +39,9 @@ pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: Cancellatio
         pause = PUBLISHED_EVERY;
         metrics::observe_tasks();
         metrics::observe(service);
-        let mut snapshot = snapshot(service, process, &metrics::snapshot_of_window());
+        let mut snapshot = snapshot(service, process, &metrics::snapshot_and_reset_window());
         (snapshot.sequence, snapshot.is_last) = (sequence, is_last);
-        // Where there is no connection, the next one says the same and more.
+        // Without a connection this fails. The next snapshot then contains the same data and more.
         let _ = bus.publish(subject, &snapshot).await;
         if is_last {
             let _ = tokio::time::timeout(LAST_WITHIN, bus.flush()).await;
@@ -50,7 +50,7 @@ pub async fn publish(bus: Bus, role: Role, process: ProcessId, stop: Cancellatio
     }
 }
 
-/// Series as a message.
+/// Converts series to a message.
 fn snapshot(service: &str, process: ProcessId, series: &[Series]) -> ProcessMetrics {
     let active = metrics::active().into_iter().map(|(name, epoch)| (Text::from(name), Epoch(epoch)));
     let mut message = ProcessMetrics {
@@ -66,13 +66,14 @@ fn snapshot(service: &str, process: ProcessId, series: &[Series]) -> ProcessMetr
         gauges: wire::metrics::Gauges::default(),
         distributions: wire::metrics::Distributions::default(),
     };
-    for one in series.iter().take(SERIES_MAX) {
-        if message.names.last().is_none_or(|name| **name != *one.meta.name) {
-            message.names.push(one.meta.name.into());
+    for series in series.iter().take(SERIES_MAX) {
+        if message.names.last().is_none_or(|name| **name != *series.meta.name) {
+            message.names.push(series.meta.name.into());
         }
-        let name = u16::try_from(message.names.len() - 1).expect("the catalogue is smaller than that");
-        let labels = one.labels.iter().map(|value| cut(value).into()).collect();
-        match &one.value {
+        let name =
+            u16::try_from(message.names.len() - 1).expect("the catalogue has fewer than 65,536 metrics");
+        let labels = series.labels.iter().map(|value| truncate(value).into()).collect();
+        match &series.value {
             Value::Counter(value) => {
                 message.counters.names.push(name);
                 message.counters.labels.push(labels);
@@ -83,31 +84,31 @@ fn snapshot(service: &str, process: ProcessId, series: &[Series]) -> ProcessMetr
                 message.gauges.labels.push(labels);
                 message.gauges.values.push(*value);
             }
-            Value::Distribution(found) => {
+            Value::Distribution(distribution) => {
                 let columns = &mut message.distributions;
                 columns.names.push(name);
                 columns.labels.push(labels);
-                columns.buckets.push(found.buckets.clone());
-                columns.sums.push(found.sum);
-                columns.squares.push(found.squares);
-                columns.mins.push(found.min);
-                columns.maxs.push(found.max);
+                columns.buckets.push(distribution.buckets.clone());
+                columns.sums.push(distribution.sum);
+                columns.squares.push(distribution.squares);
+                columns.mins.push(distribution.min);
+                columns.maxs.push(distribution.max);
             }
         }
     }
     message
 }
 
-/// Text of a length that a message takes.
-fn cut(text: &str) -> &str {
+/// Truncates a label value to the maximum length.
+fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(LABEL_BYTES_MAX)]
 }
 
-/// A message as series. Metrics that this program does not know, or knows as something else, are left out: another version
-/// has them.
+/// Converts a message to series. Metrics that this program does not know, or knows with another kind or other labels,
+/// are left out: they belong to another version.
 ///
 /// # Errors
-/// If the message is not what a process makes.
+/// If the message is malformed.
 pub fn series(message: &ProcessMetrics) -> Result<Vec<Series>, Unusable> {
     let ProcessMetrics { names, counters, gauges, distributions, .. } = message;
     let columns = [
@@ -137,38 +138,39 @@ pub fn series(message: &ProcessMetrics) -> Result<Vec<Series>, Unusable> {
     let mut found = Vec::new();
     let mut add = |name: u16, labels: &[Text], value: Value| {
         let meta = metas.get(usize::from(name)).ok_or(Unusable::Columns)?;
-        let Some(meta) = meta.filter(|meta| is_of(meta, &value) && meta.labels.len() == labels.len()) else {
+        let Some(meta) = meta.filter(|meta| matches(meta, &value) && meta.labels.len() == labels.len())
+        else {
             return Ok(());
         };
-        let labels = labels.iter().map(|value| cut(value).to_owned()).collect();
+        let labels = labels.iter().map(|value| truncate(value).to_owned()).collect();
         found.push(Series { meta, labels, value });
         Ok(())
     };
-    for (at, name) in counters.names.iter().enumerate() {
-        add(*name, &counters.labels[at], Value::Counter(counters.values[at]))?;
+    for (row, name) in counters.names.iter().enumerate() {
+        add(*name, &counters.labels[row], Value::Counter(counters.values[row]))?;
     }
-    for (at, name) in gauges.names.iter().enumerate() {
-        add(*name, &gauges.labels[at], Value::Gauge(gauges.values[at]))?;
+    for (row, name) in gauges.names.iter().enumerate() {
+        add(*name, &gauges.labels[row], Value::Gauge(gauges.values[row]))?;
     }
-    for (at, name) in distributions.names.iter().enumerate() {
+    for (row, name) in distributions.names.iter().enumerate() {
         let value = Distribution {
-            buckets: distributions.buckets[at].clone(),
-            sum: distributions.sums[at],
-            squares: distributions.squares[at],
-            min: distributions.mins[at],
-            max: distributions.maxs[at],
+            buckets: distributions.buckets[row].clone(),
+            sum: distributions.sums[row],
+            squares: distributions.squares[row],
+            min: distributions.mins[row],
+            max: distributions.maxs[row],
         };
-        add(*name, &distributions.labels[at], Value::Distribution(value))?;
+        add(*name, &distributions.labels[row], Value::Distribution(value))?;
     }
     Ok(found)
 }
 
-/// Whether a value is one of this metric.
-fn is_of(meta: &metrics::Meta, value: &Value) -> bool {
+/// Whether a value matches the metric's kind and buckets.
+fn matches(meta: &metrics::Meta, value: &Value) -> bool {
     match (meta.kind, value) {
         (Kind::Counter, Value::Counter(_)) | (Kind::Gauge, Value::Gauge(_)) => true,
-        (Kind::Histogram | Kind::Timer, Value::Distribution(found)) => {
-            found.buckets.len() == meta.bounds().len() + 1
+        (Kind::Histogram | Kind::Timer, Value::Distribution(distribution)) => {
+            distribution.buckets.len() == meta.bounds().len() + 1
         }
         (Kind::Counter | Kind::Gauge | Kind::Histogram | Kind::Timer, _) => false,
     }
@@ -232,7 +234,7 @@ mod tests {
     #[test]
     fn a_long_label_is_cut_between_characters() {
         let text = "ü".repeat(LABEL_BYTES_MAX);
-        assert_eq!(cut(&text).len(), LABEL_BYTES_MAX);
-        assert_eq!(cut("short"), "short");
+        assert_eq!(truncate(&text).len(), LABEL_BYTES_MAX);
+        assert_eq!(truncate("short"), "short");
     }
 }

@@ -1,4 +1,4 @@
-//! Publishing the change feed: what the applier does after each commit.
+//! Publishes the change feed: the applier's last step after each commit.
 
 use bytes::Bytes;
 use fail::fail_point;
@@ -9,20 +9,20 @@ use wire::feed::{Changes, Head};
 
 use crate::connection::{Bus, Error};
 
-/// Publishes the change feed; for the active applier.
+/// Publishes the change feed. Used by the active applier.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     bus: Bus,
 }
 
 impl Publisher {
-    /// A publisher on this connection.
+    /// Creates a publisher that uses this connection.
     pub fn new(bus: Bus) -> Self {
         Self { bus }
     }
 
-    /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss does no harm:
-    /// replicas find the gap.
+    /// Publishes committed change sets, encoded as in the log; `first` is the index of the first one. A loss is
+    /// harmless, because replicas detect the gap.
     ///
     /// # Errors
     /// If there is no connection.
@@ -34,7 +34,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Announces the head. What was committed up to it has been published before.
+    /// Announces the head. All change sets up to it must have been published before.
     ///
     /// # Errors
     /// If there is no connection.
@@ -43,17 +43,18 @@ impl Publisher {
     }
 }
 
-/// As few messages as hold them; without those that are too large for one.
+/// Distributes the change sets over the minimum number of messages. Those that are too large for a message become
+/// `None`.
 fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
     let mut messages: Vec<Changes> = Vec::new();
     let mut room = 0;
     for (index, set) in (first.0..).map(Index).zip(sets) {
-        let carried = (set.len() <= CHANGE_SET_BYTES_MAX).then(|| set.clone());
-        let bytes = carried.as_ref().map_or(0, Bytes::len) + SET_HEAD_BYTES;
+        let included = (set.len() <= CHANGE_SET_BYTES_MAX).then(|| set.clone());
+        let bytes = included.as_ref().map_or(0, Bytes::len) + SET_HEAD_BYTES;
         match messages.last_mut() {
-            Some(changes) if bytes <= room => changes.sets.push(carried),
+            Some(changes) if bytes <= room => changes.sets.push(included),
             Some(_) | None => {
-                messages.push(Changes { history, first: index, sets: vec![carried] });
+                messages.push(Changes { history, first: index, sets: vec![included] });
                 room = CHANGES_BYTES_MAX;
             }
         }
@@ -62,7 +63,7 @@ fn split(history: HistoryId, first: Index, sets: &[Bytes]) -> Vec<Changes> {
     messages
 }
 
-/// What a change set takes in a message beside its own bytes.
+/// Size of a change set in a message beyond its own bytes.
 const SET_HEAD_BYTES: usize = 5;
 
 #[cfg(test)]

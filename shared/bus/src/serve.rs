@@ -1,4 +1,4 @@
-//! Serving: requests that come in on a subject, and answers to them.
+//! Serving: receiving requests on a subject, and responding to them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,43 +20,43 @@ use wire::{DecodeError, Refusal, RefusalKind, Role, Subject, Wire};
 use crate::connection::{Bus, Error};
 use crate::{envelope, span};
 
-/// How many requests wait for a service; more are dropped, and their senders ask again once theirs have timed out. Enough
-/// for all nodes of a large cluster at once.
+/// Maximum number of requests in the queue of a service. Further requests are dropped, and their senders repeat them
+/// after a timeout. The queue is large enough for all nodes of a large cluster at once.
 const QUEUE_MAX: usize = 32_768;
-/// Messages that cannot be read or may not be sent are all counted, but no more than one in this time is logged for a
-/// subject.
+/// Every message that cannot be decoded or is not permitted is counted, but for each subject at most one in this
+/// interval is logged.
 const REFUSED_LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// Messages that come in on a subject, in the order in which they came. Dropping it ends the subscription.
+/// Messages on a subject, in the order of their arrival. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Requests {
     queue: mpsc::Receiver<Request>,
-    served: Arc<Served>,
+    served: Arc<ServedSubject>,
 }
 
 /// A subject that is served.
 #[derive(Debug)]
-struct Served {
+struct ServedSubject {
     subject: String,
-    refused_logged: Mutex<Option<Instant>>,
+    refusal_logged: Mutex<Option<Instant>>,
 }
 
-/// A message that came in, which most often is to be answered. Those that nobody waits for come in here as well;
-/// answering them does nothing.
+/// A received message, usually a request that expects a response. Responding to a message that expects no response does
+/// nothing.
 #[derive(Debug)]
 pub struct Request {
     bus: Bus,
-    served: Arc<Served>,
+    served: Arc<ServedSubject>,
     message: Message,
     id: RequestId,
     deadline: Instant,
 }
 
 impl Bus {
-    /// Serves a subject, or all that a wildcard names. Every process that serves it gets every message.
+    /// Serves a subject, or all subjects that match a pattern. Every process that serves it receives every message.
     ///
     /// # Errors
-    /// If it is no subject.
+    /// If the subject is not valid.
     pub async fn serve(&self, subject: impl Into<String>) -> Result<Requests, Error> {
         let subject = subject.into();
         let subscriber = self.subscribe(&subject).await?;
@@ -66,33 +66,34 @@ impl Bus {
     }
 }
 
-/// Where messages wait for a service, which notes when each came.
+/// The queue of messages for a service. It records the arrival time of each message.
 #[derive(Debug)]
 pub(crate) struct Queue {
     bus: Bus,
     sender: mpsc::Sender<Request>,
-    served: Arc<Served>,
+    served: Arc<ServedSubject>,
 }
 
 impl Queue {
-    /// The queue of a subject, and its other end. What is answered goes over `bus`.
+    /// Creates the queue of a subject, and its receiving end. Responses are sent over `bus`.
     pub(crate) fn new(bus: Bus, subject: &str) -> (Self, Requests) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let served = Arc::new(Served { subject: subject.to_owned(), refused_logged: Mutex::new(None) });
+        let served =
+            Arc::new(ServedSubject { subject: subject.to_owned(), refusal_logged: Mutex::new(None) });
         (Self { bus, sender, served: Arc::clone(&served) }, Requests { queue, served })
     }
 
-    /// Whether nobody takes anything out any more.
+    /// Whether the receiving end was dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Waits until then.
+    /// Waits until the receiving end is dropped.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
 
-    /// Puts a message into it; one that finds no room is dropped.
+    /// Adds a message. A message that finds the queue full is dropped.
     pub(crate) fn put(&self, message: Message) {
         let request = Request::new(self.bus.clone(), Arc::clone(&self.served), message);
         if self.sender.try_send(request).is_err() {
@@ -100,7 +101,7 @@ impl Queue {
         }
     }
 
-    /// Moves to it what a subscription brings.
+    /// Moves messages from a subscription into the queue.
     async fn fill(self, mut subscriber: Subscriber) {
         loop {
             tokio::select! {
@@ -115,8 +116,7 @@ impl Queue {
 }
 
 impl Requests {
-    /// The next message whose sender still waits; `None` when the connection has ended for good. May be cancelled
-    /// without losing anything.
+    /// The next message whose sender still waits; `None` when the connection is closed for good. Cancel safe.
     pub async fn next(&mut self) -> Option<Request> {
         loop {
             let request = self.queue.recv().await?;
@@ -126,7 +126,7 @@ impl Requests {
         }
     }
 
-    /// The next message whose sender still waits, if one has come.
+    /// The next message whose sender still waits, if one has already arrived.
     pub(crate) fn next_now(&mut self) -> Option<Request> {
         loop {
             let request = self.queue.try_recv().ok()?;
@@ -136,23 +136,23 @@ impl Requests {
         }
     }
 
-    /// All messages that have come, at least one, also those whose senders do not wait any more; none when the connection
-    /// has ended for good. May be cancelled without losing anything.
+    /// Returns all messages that have arrived, at least one, including those whose senders do not wait any more; none
+    /// when the connection is closed for good. Cancel safe.
     pub(crate) async fn all(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         self.queue.recv_many(&mut requests, QUEUE_MAX).await;
         requests
     }
 
-    /// Answers each of them in a task of its own, at most so many at once, until the connection has ended for good.
-    pub async fn each<F>(mut self, at_once: usize, answer: impl Fn(Request) -> F)
+    /// Handles each request in its own task, at most `concurrency` at once, until the connection is closed for good.
+    pub async fn each<F>(mut self, concurrency: usize, answer: impl Fn(Request) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let under_way = Arc::new(Semaphore::new(at_once));
+        let permits = Arc::new(Semaphore::new(concurrency));
         while let Some(request) = self.next().await {
-            // Fails once it is closed, which nobody does.
-            let permit = Arc::clone(&under_way).acquire_owned().await;
+            // Fails only if the semaphore is closed, which does not happen.
+            let permit = Arc::clone(&permits).acquire_owned().await;
             let span = request.span();
             let answering = answer(request).instrument(span);
             tokio::spawn(async move {
@@ -172,7 +172,7 @@ impl Requests {
 }
 
 impl Request {
-    fn new(bus: Bus, served: Arc<Served>, message: Message) -> Self {
+    fn new(bus: Bus, served: Arc<ServedSubject>, message: Message) -> Self {
         if message.reply.is_some() {
             RPC_REQUEST.add(1);
         }
@@ -181,22 +181,22 @@ impl Request {
         Self { bus, served, message, id, deadline }
     }
 
-    /// The subject that it was sent to.
+    /// The subject of the message.
     pub fn subject(&self) -> &str {
         &self.message.subject
     }
 
-    /// The subject that its answer goes to; empty if nobody waits for one.
+    /// The subject for the response; empty if no response is expected.
     pub fn reply_subject(&self) -> &str {
         self.message.reply.as_deref().unwrap_or_default()
     }
 
-    /// Its id, which a repeat has, too; one made here if the sender gave none.
+    /// The request id, which a repeat shares. If the sender gave none, an id generated here.
     pub fn id(&self) -> RequestId {
         self.id
     }
 
-    /// How long the sender still waits; ten minutes at most.
+    /// How long the sender still waits; at most ten minutes.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(clock::monotonic())
     }
@@ -206,12 +206,12 @@ impl Request {
         !self.remaining().is_zero()
     }
 
-    /// The trace that it is part of.
+    /// The trace that the message belongs to.
     pub fn trace(&self) -> Option<TraceContext> {
         envelope::trace(&self.message)
     }
 
-    /// A span for the work on it, as part of its trace; disabled if it belongs to none.
+    /// A span for handling the message, as part of its trace; disabled if it belongs to no trace.
     pub fn span(&self) -> Span {
         let Some(trace) = self.trace().filter(|_| telemetry::traces::are_exported()) else {
             return Span::none();
@@ -221,20 +221,21 @@ impl Request {
         span
     }
 
-    /// Whether it is a message of this kind.
+    /// Whether the message is of kind `T`.
     pub fn is<T: Wire>(&self) -> bool {
         envelope::kind(&self.message) == T::KIND
     }
 
-    /// Its body.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// If it is another kind of message, or not to be read: then it is to be refused ([`Self::refuse_unreadable`]).
+    /// If the message is of another kind, or cannot be decoded. The caller should then refuse it
+    /// ([`Self::refuse_unreadable`]).
     pub fn body<T: Wire>(&self) -> Result<T, DecodeError> {
         envelope::body(&self.message)
     }
 
-    /// Its body; a message that cannot be read is refused.
+    /// Decodes the body. A message that cannot be decoded is refused.
     pub async fn read<T: Wire>(self) -> Option<(Self, T)> {
         match self.body() {
             Ok(body) => Some((self, body)),
@@ -245,23 +246,23 @@ impl Request {
         }
     }
 
-    /// Answers it with what comes of its body, or refuses it.
+    /// Responds with the result of `work` on the body, or refuses the request.
     pub async fn answer_with<Q: Wire, A: Wire>(self, work: impl AsyncFnOnce(Q) -> Result<A, Refusal>) {
-        let Some((request, asked)) = self.read::<Q>().await else { return };
-        request.answer_or_refuse(work(asked).await).await;
+        let Some((request, body)) = self.read::<Q>().await else { return };
+        request.answer_or_refuse(work(body).await).await;
     }
 
-    /// Its body as it came.
+    /// The encoded body.
     pub fn payload(&self) -> &Bytes {
         &self.message.payload
     }
 
-    /// Answers it.
+    /// Sends a response.
     pub async fn answer<T: Wire>(self, body: &T) {
         self.reply::<T>(wire::encode(body), None).await;
     }
 
-    /// Answers it, or refuses it.
+    /// Sends a response or a refusal.
     pub async fn answer_or_refuse<T: Wire>(self, outcome: Result<T, Refusal>) {
         match outcome {
             Ok(body) => self.answer(&body).await,
@@ -269,51 +270,55 @@ impl Request {
         }
     }
 
-    /// Answers it; NATS says to `unheard` if nobody listens for the answer.
-    pub(crate) async fn answer_returnable<T: Wire>(self, body: &T, unheard: String) {
-        self.reply::<T>(wire::encode(body), Some(unheard)).await;
+    /// Sends a response. If nobody is subscribed to the reply subject, NATS reports that on the subject `undelivered`.
+    pub(crate) async fn answer_tracked<T: Wire>(self, body: &T, undelivered: String) {
+        self.reply::<T>(wire::encode(body), Some(undelivered)).await;
     }
 
-    /// Refuses it. If the current span is that of the work on it, that has failed.
+    /// Refuses the request. If the current span is that of the request, the span is marked as failed.
     pub async fn refuse(self, refusal: Refusal) {
         if self.trace().is_some() {
-            span::refused(&Span::current(), &refusal);
+            span::record_refusal(&Span::current(), &refusal);
         }
         self.reply::<Refusal>(wire::encode(&refusal), None).await;
     }
 
-    /// Refuses it because it cannot be read, which is counted and logged.
+    /// Refuses a request that cannot be decoded. This is counted and logged.
     pub async fn refuse_unreadable(self, error: &DecodeError) {
         BUS_UNREADABLE.add_with(1, &[&self.served.subject]);
         RPC_REQUEST_ERROR.add(1);
         let message = telemetry::chain(error);
-        if self.served.is_to_log() {
-            tracing::warn!(subject = self.subject(), error = message, "cannot read a message");
+        if self.served.should_log() {
+            tracing::warn!(subject = self.subject(), error = message, "cannot decode a message");
         }
         self.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
     }
 
-    /// Refuses it because its sender's role may not ask for it, which is counted and logged. `what` names what was asked
-    /// for.
+    /// Refuses a request that the sender's role does not permit. This is counted and logged. `what` names the request.
     pub async fn refuse_forbidden(self, what: &str) {
         BUS_FORBIDDEN.add_with(1, &[&self.served.subject]);
         RPC_REQUEST_ERROR.add(1);
         let role = Subject::role_of(self.subject()).map_or("unknown", Role::as_str);
         let message = format!("the role {role} may not send {what}");
-        if self.served.is_to_log() {
-            tracing::warn!(subject = self.subject(), what, "refused what the sender's role does not permit");
+        if self.served.should_log() {
+            tracing::warn!(
+                subject = self.subject(),
+                what,
+                "refused a request that the sender's role does not permit"
+            );
         }
         self.refuse(Refusal { kind: RefusalKind::Forbidden, message: message.into() }).await;
     }
 
-    async fn reply<T: Wire>(self, body: Vec<u8>, unheard: Option<String>) {
+    async fn reply<T: Wire>(self, body: Vec<u8>, undelivered: Option<String>) {
         let Some(reply) = &self.message.reply else { return };
         if !is_answered_at(self.subject(), reply) {
-            // No client of ours asks so, and NATS permits whoever answers to publish in other senders' inboxes.
+            // Regular clients do not send such a reply subject. The receiver could publish there, because NATS permits
+            // it to publish in other senders' inboxes.
             BUS_FOREIGN_REPLIES.add_with(1, &[&self.served.subject]);
             return;
         }
-        let sent = self.bus.send(reply.to_string(), unheard, envelope::headers::<T>(), body.into()).await;
+        let sent = self.bus.send(reply.to_string(), undelivered, envelope::headers::<T>(), body.into()).await;
         match sent {
             Ok(()) => {}
             Err(error @ Error::TooLarge { .. }) => {
@@ -321,25 +326,25 @@ impl Request {
                     subject = self.subject(),
                     kind = T::KIND,
                     error = telemetry::chain(&error),
-                    "cannot send an answer"
+                    "cannot send a response"
                 );
                 let refusal = Refusal {
                     kind: RefusalKind::Invalid,
-                    message: format!("the answer is too large: {error}").into(),
+                    message: format!("the response is too large: {error}").into(),
                 };
                 let headers = envelope::headers::<Refusal>();
                 let _ = self.bus.send(reply.to_string(), None, headers, wire::encode(&refusal).into()).await;
             }
-            // The loss of the connection was logged, and whoever waits asks again.
+            // The loss of the connection was already logged, and the sender repeats its request.
             Err(_) => {}
         }
     }
 }
 
-impl Served {
-    fn is_to_log(&self) -> bool {
+impl ServedSubject {
+    fn should_log(&self) -> bool {
         let now = clock::monotonic();
-        let mut logged = self.refused_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.refusal_logged.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = logged.is_none_or(|logged| now.duration_since(logged) >= REFUSED_LOGGED_EVERY);
         if is_due {
             *logged = Some(now);

@@ -1,6 +1,6 @@
-//! Spans of messages, named and attributed by OpenTelemetry's conventions for messaging systems.
+//! Spans of messages, with names and attributes by OpenTelemetry's semantic conventions for messaging.
 //!
-//! Only messages that are sent within a span have one: heartbeats, long polls and the feed make no traces.
+//! A message has a span only if it is sent within a span. So heartbeats, long polls and the feed make no traces.
 
 use model::RequestId;
 use telemetry::attribute;
@@ -37,7 +37,7 @@ pub(crate) fn send(subject: Subject, id: RequestId) -> Span {
     )
 }
 
-/// The span of the work on a message.
+/// The span of handling a message.
 pub(crate) fn process(subject: &str, id: RequestId, bytes: usize) -> Span {
     let template = Subject::template(subject);
     tracing::info_span!(
@@ -56,21 +56,21 @@ pub(crate) fn process(subject: &str, id: RequestId, bytes: usize) -> Span {
     )
 }
 
-/// Notes what a request carries.
-pub(crate) fn body(span: &Span, bytes: usize) {
+/// Records the size of a request's body.
+pub(crate) fn record_body_size(span: &Span, bytes: usize) {
     span.record(attribute::MESSAGING_MESSAGE_BODY_SIZE, bytes.cast_signed() as i64);
 }
 
-/// Notes which command a request carries.
-pub(crate) fn command(span: &Span, command: &Command) {
+/// Records the name of a request's command.
+pub(crate) fn record_command(span: &Span, command: &Command) {
     span.record(attribute::COMMAND, command.name());
 }
 
-/// Notes what became of a command.
-pub(crate) fn commanded(span: &Span, outcome: &Result<Done, CommandError>) {
+/// Records the outcome of a command.
+pub(crate) fn record_command_outcome(span: &Span, outcome: &Result<Done, CommandError>) {
     match outcome {
         Ok(done) => drop(span.record(attribute::INDEX, done.index.0.cast_signed())),
-        Err(CommandError::Refused(refusal)) => refused(span, refusal),
+        Err(CommandError::Refused(refusal)) => record_refusal(span, refusal),
         Err(error) => {
             let kind = match error {
                 CommandError::Refused(_) | CommandError::Unavailable { .. } => "unavailable",
@@ -82,11 +82,11 @@ pub(crate) fn commanded(span: &Span, outcome: &Result<Done, CommandError>) {
     }
 }
 
-/// Notes what became of a request.
-pub(crate) fn answered<A>(span: &Span, outcome: &Result<A, RequestError>) {
+/// Records the outcome of a request.
+pub(crate) fn record_outcome<A>(span: &Span, outcome: &Result<A, RequestError>) {
     let Err(error) = outcome else { return };
     let kind = match error {
-        RequestError::Refused(refusal) => return refused(span, refusal),
+        RequestError::Refused(refusal) => return record_refusal(span, refusal),
         RequestError::NoResponders => "no_responders",
         RequestError::TimedOut => "timeout",
         RequestError::Disconnected => "disconnected",
@@ -96,7 +96,7 @@ pub(crate) fn answered<A>(span: &Span, outcome: &Result<A, RequestError>) {
     telemetry::traces::fail(span, kind, &telemetry::chain(error));
 }
 
-/// Notes that a request was refused.
-pub(crate) fn refused(span: &Span, refusal: &Refusal) {
+/// Records that a request was refused.
+pub(crate) fn record_refusal(span: &Span, refusal: &Refusal) {
     telemetry::traces::fail(span, refusal.kind.as_str(), &refusal.message);
 }

@@ -1,60 +1,61 @@
-//! [`WriteTurn`]: a singleton sends one command at a time, and the next only when it has seen what the last one did, so
-//! that nothing is written twice. Pure.
+//! [`WriteTurn`]: serialises the commands of a singleton. It sends one command at a time, and the next one only after
+//! its replica contains the changes of the last one, so that nothing is written twice. Pure.
 
 use model::{Index, Nanos, Timestamp};
 
-/// How long a command that failed waits before what is then to be written is tried.
+/// Delay after a failed command.
 const RETRY_DELAY: Nanos = Nanos::SECOND;
 
-/// Whose turn it is: the singleton's to send a command, the applier's to carry it out, or the feed's to bring it.
+/// Whether a singleton may send its next command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriteTurn(Turn);
+pub struct WriteTurn(State);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// A command may be sent from this moment on.
+enum State {
+    /// The next command may be sent from this time on.
     From(Timestamp),
-    /// One is under way.
-    UnderWay,
-    /// One was carried out, and what it did comes with the feed at this index.
+    /// A command was sent, and its response is outstanding.
+    InFlight,
+    /// A command was committed at this index, which the replica has not reached yet.
     Expected(Index),
 }
 
 impl Default for WriteTurn {
-    /// A command may be sent at once.
+    /// A command may be sent immediately.
     fn default() -> Self {
-        Self(Turn::From(Timestamp::UNSET))
+        Self(State::From(Timestamp::UNSET))
     }
 }
 
 impl WriteTurn {
-    /// From when on a command may be sent; none may while one is under way or expected.
+    /// The time from which the next command may be sent; `None` while a command is in flight or its changes are
+    /// outstanding.
     pub fn from(&self) -> Option<Timestamp> {
         match self.0 {
-            Turn::From(moment) => Some(moment),
-            Turn::UnderWay | Turn::Expected(_) => None,
+            State::From(moment) => Some(moment),
+            State::InFlight | State::Expected(_) => None,
         }
     }
 
-    /// A command is sent.
+    /// Records that a command is sent.
     pub fn begin(&mut self) {
-        self.0 = Turn::UnderWay;
+        self.0 = State::InFlight;
     }
 
-    /// It was carried out at `index`; the state is at `seen`.
+    /// Records that the command was committed at `index`, while the replica is at `seen`.
     pub fn written(&mut self, index: Index, seen: Index) {
-        self.0 = Turn::Expected(index);
+        self.0 = State::Expected(index);
         self.saw(seen);
     }
 
-    /// Whether it was carried out is not known, or it was not.
+    /// Records that the command was not carried out, or that its outcome is unknown.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.0 = Turn::From(now + RETRY_DELAY);
+        self.0 = State::From(now + RETRY_DELAY);
     }
 
-    /// The state is at `index`.
+    /// Records that the replica has reached `index`.
     pub fn saw(&mut self, index: Index) {
-        if matches!(self.0, Turn::Expected(expected) if index >= expected) {
+        if matches!(self.0, State::Expected(expected) if index >= expected) {
             *self = Self::default();
         }
     }
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(turn.from(), Some(Timestamp::UNSET));
         turn.begin();
         turn.saw(Index(8));
-        assert_eq!(turn.from(), None, "it is under way");
+        assert_eq!(turn.from(), None, "it is in flight");
         turn.written(Index(9), Index(8));
         assert_eq!(turn.from(), None);
         turn.saw(Index(9));
@@ -80,7 +81,7 @@ mod tests {
 
         turn.begin();
         turn.written(Index(10), Index(11));
-        assert_eq!(turn.from(), Some(Timestamp::UNSET), "it was seen before its answer came");
+        assert_eq!(turn.from(), Some(Timestamp::UNSET), "its changes arrived before its response");
     }
 
     #[test]

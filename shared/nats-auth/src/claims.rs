@@ -1,4 +1,4 @@
-//! Claims: what a JWT of NATS says (version 2), and its signed text.
+//! Claims: the contents of a NATS JWT (version 2), and their signed text form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,33 +10,34 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Error;
 use crate::key::{Key, verifies};
 
-/// The only header that NATS takes.
+/// The only header that NATS accepts.
 const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 
-/// What a JWT says.
+/// The contents of a JWT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Claims {
     /// A digest of the other fields.
     #[serde(default)]
     pub jti: String,
-    /// When it was signed, in seconds since 1970.
+    /// Time of signing, in seconds since 1970.
     pub iat: i64,
-    /// When it ends to be good; never if missing.
+    /// Time of expiry, in seconds since 1970; `None` never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exp: Option<i64>,
-    /// The public key of who signed it.
+    /// Public key of the issuer.
     pub iss: String,
-    /// A name for people.
+    /// Name, for people.
     #[serde(default)]
     pub name: String,
-    /// The public key of whom it is about.
+    /// Public key of the subject.
     pub sub: String,
-    /// The part that depends on the kind of claims.
+    /// The fields that depend on the kind of claims.
     pub nats: Value,
 }
 
 impl Claims {
-    /// Claims about the owner of the public key `subject`, to be signed by `issuer` at a time in seconds since 1970.
+    /// Creates claims about the owner of the public key `subject`, to be signed by `issuer`. The time is in seconds
+    /// since 1970.
     pub fn new(issuer: &Key, subject: &str, name: &str, issued_secs: i64, nats: Value) -> Self {
         Self {
             jti: String::new(),
@@ -49,7 +50,7 @@ impl Claims {
         }
     }
 
-    /// The JWT, signed by `issuer`.
+    /// Signs the claims, and returns the JWT.
     pub fn sign(mut self, issuer: &Key) -> String {
         self.jti.clear();
         self.jti = BASE32_NOPAD.encode(&Sha256::digest(json_of(&self)));
@@ -58,28 +59,28 @@ impl Claims {
         format!("{signed}.{signature}")
     }
 
-    /// Reads a JWT, and checks that whom it names as its issuer signed it.
+    /// Parses a JWT, and checks that its signature is that of its issuer.
     ///
     /// # Errors
-    /// If it cannot be read, or the signature is not the issuer's.
+    /// If the JWT cannot be parsed, or the signature does not match.
     pub fn read(token: &str) -> Result<Self, Error> {
         let problem = |problem| Error::Token { problem };
         let (signed, signature) =
-            token.rsplit_once('.').ok_or(problem("it has not three parts with dots between them"))?;
+            token.rsplit_once('.').ok_or(problem("it does not have three parts separated by dots"))?;
         let (_, body) =
-            signed.split_once('.').ok_or(problem("it has not three parts with dots between them"))?;
+            signed.split_once('.').ok_or(problem("it does not have three parts separated by dots"))?;
         let decoded =
-            |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| problem("a part of it is not Base64"));
+            |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| problem("one of its parts is not Base64"));
         let claims: Self = serde_json::from_slice(&decoded(body)?)
             .map_err(|_| problem("its claims are not those of a NATS JWT"))?;
         if verifies(&claims.iss, signed.as_bytes(), &decoded(signature)?) {
             Ok(claims)
         } else {
-            Err(problem("its signature is not that of the issuer that it names"))
+            Err(problem("its signature does not match its issuer"))
         }
     }
 
-    /// The tag that begins with this name and a colon, without them.
+    /// The value of the tag that starts with `name` and a colon.
     pub fn tag(&self, name: &str) -> Option<&str> {
         let tags = self.nats["tags"].as_array()?;
         tags.iter().filter_map(Value::as_str).find_map(|tag| tag.strip_prefix(name)?.strip_prefix(':'))
@@ -87,10 +88,10 @@ impl Claims {
 }
 
 fn json_of(claims: &Claims) -> Vec<u8> {
-    serde_json::to_vec(claims).expect("claims always have a JSON form")
+    serde_json::to_vec(claims).expect("claims can always be encoded as JSON")
 }
 
-/// The subjects to allow, as claims have them; an empty list allows nothing.
+/// A list of allowed subjects, in the form of claims. An empty list allows nothing.
 pub(crate) fn allow<'a>(subjects: impl IntoIterator<Item = &'a String>) -> Value {
     let subjects: Vec<_> = subjects.into_iter().collect();
     json!({ "allow": subjects })

@@ -12,26 +12,26 @@ use crate::key::{Key, KeyKind};
 const JWT: &str = "NATS USER JWT";
 const SEED: &str = "USER NKEY SEED";
 
-/// A user's JWT, and the key that proves whose it is.
+/// A user's JWT with the user's key.
 #[derive(Clone)]
 pub struct Credentials {
-    /// The signed text.
+    /// The signed JWT.
     pub jwt: String,
-    /// What it says.
+    /// The decoded claims of the JWT.
     pub claims: Claims,
     /// The user's key.
     pub key: Key,
 }
 
 impl Credentials {
-    /// Reads a credentials file.
+    /// Parses a credentials file.
     ///
     /// # Errors
-    /// If it is none, or its parts do not belong together.
+    /// If the text is not a credentials file, or its JWT and seed belong to different users.
     pub fn read(text: &str) -> Result<Self, Error> {
-        let jwt = block(text, JWT)?.to_owned();
+        let jwt = read_block(text, JWT)?.to_owned();
         let claims = Claims::read(&jwt)?;
-        let key = Key::from_seed(KeyKind::User, block(text, SEED)?)?;
+        let key = Key::from_seed(KeyKind::User, read_block(text, SEED)?)?;
         if claims.sub == key.public() {
             Ok(Self { jwt, claims, key })
         } else {
@@ -39,17 +39,17 @@ impl Credentials {
         }
     }
 
-    /// Puts together what was just signed.
+    /// Combines newly signed parts.
     pub(crate) fn new(jwt: String, claims: Claims, key: Key) -> Self {
         Self { jwt, claims, key }
     }
 
-    /// The text of the file.
+    /// The contents of the file.
     pub fn text(&self) -> String {
-        format!("{}\n{WARNING}\n{}", with_lines(JWT, &self.jwt), with_lines(SEED, &self.key.seed()))
+        format!("{}\n{WARNING}\n{}", write_block(JWT, &self.jwt), write_block(SEED, &self.key.seed()))
     }
 
-    /// The node that they were issued for; `None` for a service's.
+    /// The node that the credentials were issued for; `None` for a service.
     pub fn node(&self) -> Option<NodeId> {
         self.claims.tag(NODE_TAG)?.parse().ok()
     }
@@ -62,15 +62,15 @@ impl fmt::Debug for Credentials {
 }
 
 const WARNING: &str = "************************* IMPORTANT *************************\n\
-    The seed below is secret: who has it can log in as this user.\n";
+    The seed below is secret: anyone who has it can log in as this user.\n";
 
-/// A text between a line that begins a block and one that ends it.
-pub(crate) fn with_lines(label: &str, text: &str) -> String {
+/// Formats a block: a text between a BEGIN line and an END line.
+pub(crate) fn write_block(label: &str, text: &str) -> String {
     format!("-----BEGIN {label}-----\n{text}\n------END {label}------\n")
 }
 
-/// The text of a block.
-pub(crate) fn block<'a>(text: &'a str, label: &'static str) -> Result<&'a str, Error> {
+/// Extracts the text of a block.
+pub(crate) fn read_block<'a>(text: &'a str, label: &'static str) -> Result<&'a str, Error> {
     let found = text.split_once(&format!("BEGIN {label}")).and_then(|(_, after)| {
         let (_, after) = after.split_once('\n')?;
         let (inside, _) = after.split_once("\n-")?;

@@ -1,13 +1,13 @@
-//! The files of an operator's directory that are about NATS, by their paths within it.
+//! The files about NATS in an operator's directory, by their paths within it.
 //!
-//! | path | what |
+//! | path | contents |
 //! |---|---|
-//! | `operator/nats-*.seed` | keys of the operator, the accounts and what signs for them |
-//! | `operator/nats-system.creds` | for looking at servers |
+//! | `operator/nats-*.seed` | keys of the operator, the accounts and the signing keys |
+//! | `operator/nats-system.creds` | credentials for inspecting servers |
 //! | `operator/nats-revoked` | revoked users |
-//! | `nats/auth.conf` | whom servers trust |
-//! | `<role>/nats.creds` | for each service |
-//! | `agent/node.key` | for agents |
+//! | `nats/auth.conf` | operator and accounts that servers trust |
+//! | `<role>/nats.creds` | credentials of each service |
+//! | `agent/node.key` | key for agents |
 
 use wire::Role;
 use wire::permissions::Purpose;
@@ -17,9 +17,9 @@ use crate::identity::Issuer;
 use crate::key::{Key, KeyKind, Random};
 use crate::server;
 
-/// The file with whom servers trust.
+/// The file with the operator and the accounts that servers trust.
 pub const SERVER: &str = "nats/auth.conf";
-/// The file with the key that makes nodes.
+/// The file with the key that signs for nodes.
 pub const NODE_KEY: &str = "agent/node.key";
 /// The file with credentials of the system account.
 pub const SYSTEM: &str = "operator/nats-system.creds";
@@ -32,12 +32,12 @@ const ACCOUNT_SEED: &str = "operator/nats-account.seed";
 const SERVICE_SIGNER_SEED: &str = "operator/nats-service-signer.seed";
 const NODE_SIGNER_SEED: &str = "operator/nats-node-signer.seed";
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {
-    /// Where, within the directory, with `/` between names.
+    /// Path within the directory, with `/` as the separator.
     pub path: String,
-    /// Its text.
+    /// Contents.
     pub text: String,
     /// Whether only its owner may read it.
     pub is_secret: bool,
@@ -55,23 +55,23 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// Reads a file of the directory, by its path within it; `None` if it is not there.
+/// Reads a file of the directory by its path within it; `None` if the file does not exist.
 pub type Reader<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Where a role's credentials are.
+/// The path of a role's credentials.
 pub fn credentials(role: Role) -> String {
     format!("{role}/nats.creds")
 }
 
-/// The files that the directory lacks, made with the keys that it has; all of them for an empty one. Nothing that is there
-/// is changed, so doing it again makes nothing.
+/// Creates the files that are missing in the directory, from the keys that it contains; all files for an empty
+/// directory. Existing files are not changed, so a second call creates nothing.
 ///
 /// # Errors
-/// If a file of the operator is there and cannot be used.
+/// If an existing file of the operator cannot be used.
 pub fn missing(read: Reader<'_>, random: Random<'_>, now_secs: i64) -> Result<Vec<File>, Error> {
     let mut files = Vec::new();
     let mut key = |kind, path: &str| match read(path) {
-        Some(seed) => seeded(kind, path, &seed),
+        Some(seed) => key_from_seed(kind, path, &seed),
         None => {
             let key = Key::new(kind, random);
             files.push(File::secret(path, format!("{}\n", key.seed())));
@@ -108,10 +108,10 @@ pub fn missing(read: Reader<'_>, random: Random<'_>, now_secs: i64) -> Result<Ve
 /// The keys of a directory that [`missing`] has filled.
 ///
 /// # Errors
-/// If one of them is missing or cannot be used.
+/// If a key is missing or cannot be used.
 pub fn issuer(read: Reader<'_>) -> Result<Issuer, Error> {
     let key = |kind, path: &str| match read(path) {
-        Some(seed) => seeded(kind, path, &seed),
+        Some(seed) => key_from_seed(kind, path, &seed),
         None => Err(Error::Missing { path: path.to_owned() }),
     };
     Ok(Issuer {
@@ -124,11 +124,11 @@ pub fn issuer(read: Reader<'_>) -> Result<Issuer, Error> {
     })
 }
 
-/// What to write so that servers refuse a user, once they have read it: JWTs of the public key `user` that were signed until
-/// now are refused.
+/// The files to write in order to revoke a user. Servers that have read them refuse JWTs of the public key `user` that
+/// were signed up to now.
 ///
 /// # Errors
-/// If it is no user, or a file of the operator is missing or cannot be used.
+/// If `user` is not the public key of a user, or a file of the operator is missing or cannot be used.
 pub fn revoke(read: Reader<'_>, user: &str, now_secs: i64) -> Result<Vec<File>, Error> {
     crate::key::check_public(KeyKind::User, user)?;
     let issuer = issuer(read)?;
@@ -154,14 +154,14 @@ fn revoked(read: Reader<'_>) -> Result<Vec<(String, i64)>, Error> {
         let at = at.trim().parse().map_err(|_| Error::Token { problem: "a revoked user without a time" })?;
         Ok((user.to_owned(), at))
     });
-    revoked.collect::<Result<_, _>>().map_err(|source: Error| in_file(REVOKED, source))
+    revoked.collect::<Result<_, _>>().map_err(|source: Error| file_error(REVOKED, source))
 }
 
-fn seeded(kind: KeyKind, path: &str, seed: &str) -> Result<Key, Error> {
-    Key::from_seed(kind, seed).map_err(|source| in_file(path, source))
+fn key_from_seed(kind: KeyKind, path: &str, seed: &str) -> Result<Key, Error> {
+    Key::from_seed(kind, seed).map_err(|source| file_error(path, source))
 }
 
-fn in_file(path: &str, source: Error) -> Error {
+fn file_error(path: &str, source: Error) -> Error {
     Error::File { path: path.to_owned(), source: Box::new(source) }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     use crate::creds::Credentials;
     use crate::node_key::NodeKey;
 
-    fn counted() -> impl FnMut() -> [u8; 32] {
+    fn counting_random() -> impl FnMut() -> [u8; 32] {
         let mut count = 0;
         move || {
             count += 1;
@@ -182,34 +182,34 @@ mod tests {
         }
     }
 
-    fn made(existing: &BTreeMap<String, String>) -> Result<Vec<File>, Error> {
-        missing(&|path| existing.get(path).cloned(), &mut counted(), 1_700_000_000)
+    fn missing_files(existing: &BTreeMap<String, String>) -> Result<Vec<File>, Error> {
+        missing(&|path| existing.get(path).cloned(), &mut counting_random(), 1_700_000_000)
     }
 
     fn directory() -> BTreeMap<String, String> {
-        made(&BTreeMap::new()).unwrap().into_iter().map(|file| (file.path, file.text)).collect()
+        missing_files(&BTreeMap::new()).unwrap().into_iter().map(|file| (file.path, file.text)).collect()
     }
 
     #[test]
     fn an_empty_directory_gets_everything_and_a_full_one_nothing() {
-        let files = made(&BTreeMap::new()).unwrap();
+        let files = missing_files(&BTreeMap::new()).unwrap();
         let open: Vec<_> =
             files.iter().filter(|file| !file.is_secret).map(|file| file.path.as_str()).collect();
-        assert_eq!(open, [SERVER], "what is not secret");
+        assert_eq!(open, [SERVER], "files that are not secret");
         let directory = directory();
         for role in Role::SERVICES {
             let credentials = Credentials::read(&directory[&credentials(role)]).unwrap();
             assert_eq!(credentials.claims.name, role.as_str());
         }
         assert!(NodeKey::read(&directory[NODE_KEY]).is_ok());
-        assert_eq!(made(&directory).unwrap(), []);
+        assert_eq!(missing_files(&directory).unwrap(), []);
     }
 
     #[test]
     fn what_is_missing_is_made_with_the_keys_that_are_there() {
         let mut directory = directory();
         let (before, _) = (directory.remove("api/nats.creds").unwrap(), directory.remove(SERVER));
-        let files = made(&directory).unwrap();
+        let files = missing_files(&directory).unwrap();
         assert_eq!(
             files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
             [SERVER, "api/nats.creds"]
@@ -222,7 +222,7 @@ mod tests {
     fn a_damaged_seed_is_named_and_not_replaced() {
         let mut directory = directory();
         directory.insert(ACCOUNT_SEED.to_owned(), "SAxyz".to_owned());
-        let error = made(&directory).unwrap_err();
+        let error = missing_files(&directory).unwrap_err();
         assert_eq!(error.to_string(), "cannot use operator/nats-account.seed");
         directory.remove(ACCOUNT_SEED);
         let error = issuer(&|path| directory.get(path).cloned()).unwrap_err().to_string();
@@ -242,6 +242,6 @@ mod tests {
             jwts.filter_map(|(_, jwt)| Claims::read(jwt).ok()).find(|claims| claims.name == "DROVER");
         assert_eq!(account.unwrap().nats["revocations"][&user], 1_800_000_000);
         let error = revoke(&|path| directory.get(path).cloned(), "somebody", 0).unwrap_err().to_string();
-        assert_eq!(error, "\"somebody\" is no public key of a user");
+        assert_eq!(error, "\"somebody\" is not the public key of a user");
     }
 }

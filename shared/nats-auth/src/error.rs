@@ -1,69 +1,69 @@
-//! What can be wrong with keys, tokens and files.
+//! Errors in keys, tokens and files.
 
 use crate::key::KeyKind;
 
-/// Why an identity cannot be used or made.
+/// The reason why an identity cannot be used or created.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no seed, or one of another kind of key.
-    #[error("this is no seed of {}: {problem}", .expected.described())]
+    /// The text is not a seed, or the seed of another kind of key.
+    #[error("this is not the seed of {}: {problem}", .expected.description())]
     Seed {
-        /// What was expected.
+        /// The expected kind of key.
         expected: KeyKind,
-        /// What is wrong, without the seed.
+        /// Description of the problem, without the seed.
         problem: String,
     },
-    /// It is no public key, or one of another kind of key.
-    #[error("{text:?} is no public key of {}", .expected.described())]
+    /// The text is not a public key, or the public key of another kind of key.
+    #[error("{text:?} is not the public key of {}", .expected.description())]
     PublicKey {
-        /// What was expected.
+        /// The expected kind of key.
         expected: KeyKind,
         /// The text.
         text: String,
     },
-    /// A file lacks a block between lines of dashes.
+    /// A file does not contain an expected block.
     #[error(
         "the file has no block {label:?} (a line of dashes with BEGIN {label}, the text, and a line with END)"
     )]
     NoBlock {
-        /// What the block is called.
+        /// Label of the block.
         label: &'static str,
     },
-    /// A JWT cannot be read.
-    #[error("this is no JWT of NATS: {problem}")]
+    /// The text is not a valid JWT.
+    #[error("this is not a NATS JWT: {problem}")]
     Token {
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: &'static str,
     },
-    /// The JWT of one user with the seed of another.
-    #[error("the JWT belongs to user {jwt} and the seed to user {seed}; both have to come from one file")]
+    /// The JWT and the seed belong to different users.
+    #[error("the JWT belongs to user {jwt} and the seed to user {seed}; both must come from the same file")]
     Mismatch {
-        /// The user that the JWT names.
+        /// The user in the JWT.
         jwt: String,
-        /// The user that has the seed.
+        /// The user of the seed.
         seed: String,
     },
-    /// A file of the directory is there and cannot be used.
+    /// A file of the directory exists, but cannot be used.
     #[error("cannot use {path}")]
     File {
-        /// Which, within the directory.
+        /// Path within the directory.
         path: String,
-        /// What is wrong with it.
+        /// The problem with the file.
         #[source]
         source: Box<Error>,
     },
-    /// A file that everything else follows from is missing.
-    #[error("{path} is missing; `drover operator nats init` makes it")]
+    /// A required file is missing.
+    #[error("{path} is missing; `drover operator nats init` creates it")]
     Missing {
-        /// Which, within the directory.
+        /// Path within the directory.
         path: String,
     },
-    /// No service has credentials for this role.
+    /// There are no credentials for this role.
     #[error("there are no credentials for the role {role}: {advice}")]
     Role {
         /// The role.
         role: wire::Role,
-        /// What to do instead.
+        /// What to use instead.
         advice: &'static str,
     },
 }

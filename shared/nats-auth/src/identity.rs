@@ -1,7 +1,8 @@
-//! Who signs what: the operator signs accounts, the account of Drover signs users.
+//! The issuer of identities: the operator signs accounts, and Drover's account signs users.
 //!
-//! Services get JWTs of their own from a signing key of the account. Nodes get theirs from a *scoped* signing key: the
-//! permissions stand in the account, with a place for the node's id, so that the key can make nodes and nothing else.
+//! Services get JWTs that are signed with a signing key of the account. Nodes get JWTs from a *scoped* signing key. Its
+//! permissions are defined in the account, with a placeholder for the node's id, so that the key can sign only for
+//! nodes.
 
 use model::NodeId;
 use serde_json::{Value, json};
@@ -18,37 +19,37 @@ use crate::limits::{
 };
 use crate::node_key::NodeKey;
 
-/// The name of the tag with the node's id in a node's JWT.
+/// Name of the tag with the node's id in a node's JWT.
 pub const NODE_TAG: &str = "node";
-/// What the server puts in its place in a node's permissions.
+/// The placeholder for the node's id in a node's permissions. The server replaces it.
 const NODE_TEMPLATE: &str = "{{tag(node)}}";
-/// A subject that nobody uses, in the lists of what nodes may do. The server leaves out of a list what it cannot fill in, as
-/// for a JWT that names no node, and takes an empty list for *everything is allowed*.
-const NOBODYS_SUBJECT: &str = "nobody";
+/// An unused subject in the lists of a node's permissions. If the server cannot fill in a placeholder, because the JWT
+/// names no node, it removes the subject from the list. It would treat an empty list as *everything is allowed*.
+const UNUSED_SUBJECT: &str = "nobody";
 /// No limit.
 const UNLIMITED: i64 = -1;
-/// The version of the claims.
+/// Version of the claims.
 const VERSION: u8 = 2;
 
 /// All keys of an operator.
 #[derive(Debug, Clone)]
 pub struct Issuer {
-    /// Signs accounts; servers trust it.
+    /// Signs accounts. Servers trust it.
     pub operator: Key,
-    /// The account of the servers themselves.
+    /// The system account, for administration of the servers.
     pub system: Key,
-    /// The account of services and nodes.
+    /// The account of all services and nodes.
     pub account: Key,
-    /// Signs services.
+    /// Signs credentials of services.
     pub service_signer: Key,
-    /// Signs nodes, with the permissions of nodes only.
+    /// Signs credentials of nodes, with the permissions of nodes only.
     pub node_signer: Key,
-    /// What credentials are for.
+    /// The purpose of the credentials.
     pub purpose: Purpose,
 }
 
 impl Issuer {
-    /// New keys.
+    /// Creates new keys.
     pub fn new(purpose: Purpose, random: Random<'_>) -> Self {
         Self {
             operator: Key::new(KeyKind::Operator, random),
@@ -77,13 +78,13 @@ impl Issuer {
         Claims::new(&self.operator, &self.system.public(), "SYS", now_secs, nats).sign(&self.operator)
     }
 
-    /// The JWT of Drover's account, which names the keys that sign for it. Users in `revoked` are refused if their JWTs
-    /// are not newer than the time that stands with each, in seconds since 1970.
+    /// The JWT of Drover's account, which names its signing keys. Users in `revoked` are refused if their JWTs are not
+    /// newer than the given time, in seconds since 1970.
     pub fn account_jwt(&self, revoked: &[(String, i64)], now_secs: i64) -> String {
         let mut nodes = permissions(Role::Agent, NODE_TEMPLATE, self.purpose);
-        nodes.publish.insert(NOBODYS_SUBJECT.to_owned());
-        nodes.subscribe.insert(NOBODYS_SUBJECT.to_owned());
-        let mut template = granted(&nodes, NODE_SUBSCRIPTIONS_MAX, NODE_PAYLOAD_MAX);
+        nodes.publish.insert(UNUSED_SUBJECT.to_owned());
+        nodes.subscribe.insert(UNUSED_SUBJECT.to_owned());
+        let mut template = grant(&nodes, NODE_SUBSCRIPTIONS_MAX, NODE_PAYLOAD_MAX);
         template["allowed_connection_types"] = json!(["STANDARD"]);
         let revocations: serde_json::Map<String, Value> =
             revoked.iter().map(|(user, at)| (user.clone(), json!(at))).collect();
@@ -100,13 +101,15 @@ impl Issuer {
         Claims::new(&self.operator, &self.account.public(), "DROVER", now_secs, nats).sign(&self.operator)
     }
 
-    /// Credentials of a service, or of another role that is not a node. They do not expire.
+    /// Signs credentials of a service, or of another role that is not a node. They do not expire.
     ///
     /// # Errors
-    /// If there are none for this role.
+    /// If there are no credentials for this role.
     pub fn service(&self, role: Role, random: Random<'_>, now_secs: i64) -> Result<Credentials, Error> {
         let advice = match (role, self.purpose) {
-            (Role::Agent, _) => Some("a node has its own, which `drover operator nats node` makes"),
+            (Role::Agent, _) => {
+                Some("each node has its own credentials, which `drover operator nats node` creates")
+            }
             (Role::SimNodes | Role::Observer, Purpose::Cluster) => {
                 Some("it exists on private servers only, for tests and simulations")
             }
@@ -115,12 +118,12 @@ impl Issuer {
         if let Some(advice) = advice {
             return Err(Error::Role { role, advice });
         }
-        let granted =
-            granted(&permissions(role, "", self.purpose), SERVICE_SUBSCRIPTIONS_MAX, SERVICE_PAYLOAD_MAX);
-        Ok(self.user(role.as_str(), granted, random, now_secs))
+        let grant =
+            grant(&permissions(role, "", self.purpose), SERVICE_SUBSCRIPTIONS_MAX, SERVICE_PAYLOAD_MAX);
+        Ok(self.user(role.as_str(), grant, random, now_secs))
     }
 
-    /// Credentials of the system account, for looking at servers and their connections.
+    /// Signs credentials of the system account, for inspecting servers and their connections.
     pub fn system_user(&self, random: Random<'_>, now_secs: i64) -> Credentials {
         let key = Key::new(KeyKind::User, random);
         let nats = json!({
@@ -131,12 +134,12 @@ impl Issuer {
         Credentials::new(claims.clone().sign(&self.system), claims, key)
     }
 
-    /// What signs for nodes, to be kept beside an agent.
+    /// The key that signs for nodes, for installation beside an agent.
     pub fn node_key(&self) -> NodeKey {
         NodeKey::new(self.account.public(), self.node_signer.clone())
     }
 
-    /// Credentials of one node, which do not expire.
+    /// Signs credentials of one node. They do not expire.
     pub fn node(&self, name: &str, node: NodeId, random: Random<'_>, now_secs: i64) -> Credentials {
         self.node_key().sign(name, node, random, now_secs, None)
     }
@@ -152,8 +155,8 @@ impl Issuer {
     }
 }
 
-/// Permissions and limits, as claims have them.
-fn granted(permissions: &Permissions, subscriptions: i64, payload: i64) -> Value {
+/// Permissions and limits, in the form of claims.
+fn grant(permissions: &Permissions, subscriptions: i64, payload: i64) -> Value {
     json!({
         "pub": allow(&permissions.publish),
         "sub": allow(&permissions.subscribe),
@@ -163,7 +166,7 @@ fn granted(permissions: &Permissions, subscriptions: i64, payload: i64) -> Value
     })
 }
 
-/// Limits of an account. Leaf nodes, imports, exports and JetStream are none of Drover's.
+/// Limits of an account. Drover uses no leaf nodes, imports, exports or JetStream.
 fn limits(connections: i64, subscriptions: i64, payload: i64) -> Value {
     json!({
         "conn": connections,
@@ -197,7 +200,7 @@ mod tests {
                 .iter()
                 .map(|subject| subject.as_str().unwrap())
                 .partition(|subject| !subject.contains("{{"));
-            assert_eq!(fixed, [NOBODYS_SUBJECT], "the server cannot leave this one out");
+            assert_eq!(fixed, [UNUSED_SUBJECT], "the server keeps this subject");
             assert!(filled.iter().all(|subject| subject.contains(NODE_TEMPLATE)) && filled.len() > 4);
         }
     }

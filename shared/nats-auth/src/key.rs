@@ -1,4 +1,4 @@
-//! Keys: Ed25519 pairs in the text form of NATS, which says what a key belongs to.
+//! Keys: Ed25519 key pairs in the text form of NATS, which contains the kind of the owner.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use nkeys::{KeyPair, KeyPairType};
 
 use crate::error::Error;
 
-/// A source of random bytes for new keys; what it gives must not be predictable.
+/// A source of unpredictable random bytes for new keys.
 pub type Random<'a> = &'a mut dyn FnMut() -> [u8; 32];
 
-/// What a key belongs to.
+/// Kind of the owner of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// The operator, whom servers trust.
+    /// The operator, which servers trust.
     Operator,
-    /// An account, or a key that signs for one.
+    /// An account, or a key that signs for an account.
     Account,
     /// A user.
     User,
 }
 
 impl KeyKind {
-    pub(crate) const fn described(self) -> &'static str {
+    pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Operator => "an operator",
             Self::Account => "an account",
@@ -38,12 +38,12 @@ impl KeyKind {
     }
 }
 
-/// A key with its secret half.
+/// A key pair.
 #[derive(Clone)]
 pub struct Key(KeyPair);
 
 impl Key {
-    /// A new key.
+    /// Creates a key.
     pub fn new(kind: KeyKind, random: Random<'_>) -> Self {
         Self(KeyPair::new_from_raw(kind.kind(), random()).expect("any 32 bytes are an Ed25519 seed"))
     }
@@ -51,10 +51,10 @@ impl Key {
     /// Reads a key from its seed.
     ///
     /// # Errors
-    /// If it is no seed of such a key. The error does not contain the text.
+    /// If the text is not the seed of such a key. The error does not contain the text.
     pub fn from_seed(kind: KeyKind, seed: &str) -> Result<Self, Error> {
         let problem = |problem: &str| Error::Seed { expected: kind, problem: problem.to_owned() };
-        let pair = KeyPair::from_seed(seed.trim()).map_err(|_| problem("its text is damaged"))?;
+        let pair = KeyPair::from_seed(seed.trim()).map_err(|_| problem("it is malformed"))?;
         if pair.key_pair_type() == kind.kind() {
             Ok(Self(pair))
         } else {
@@ -62,19 +62,19 @@ impl Key {
         }
     }
 
-    /// The secret half. To be kept where only its owner reads it.
+    /// The secret half, which only the owner may read.
     pub fn seed(&self) -> String {
-        self.0.seed().expect("a key has its secret half")
+        self.0.seed().expect("the key pair contains its secret half")
     }
 
-    /// The public half, which is its name as well.
+    /// The public half, which is also the name of the owner.
     pub fn public(&self) -> String {
         self.0.public_key()
     }
 
     /// Signs a message.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
-        self.0.sign(message).expect("a key has its secret half")
+        self.0.sign(message).expect("the key pair contains its secret half")
     }
 }
 
@@ -84,14 +84,14 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Checks that a text is the public key of this kind.
+/// Checks that a text is a public key of this kind.
 pub(crate) fn check_public(kind: KeyKind, text: &str) -> Result<(), Error> {
     let unusable = || Error::PublicKey { expected: kind, text: text.to_owned() };
     let pair = KeyPair::from_public_key(text).map_err(|_| unusable())?;
     if pair.key_pair_type() == kind.kind() { Ok(()) } else { Err(unusable()) }
 }
 
-/// Whether `signature` is that of the owner of the public key for `message`.
+/// Whether `signature` was made for `message` with the secret half of the key `public`.
 pub(crate) fn verifies(public: &str, message: &[u8], signature: &[u8]) -> bool {
     KeyPair::from_public_key(public).is_ok_and(|pair| pair.verify(message, signature).is_ok())
 }
@@ -115,8 +115,8 @@ mod tests {
     fn another_kind_of_seed_is_refused_without_showing_it() {
         let user = Key::new(KeyKind::User, &mut || [7; 32]).seed();
         let error = Key::from_seed(KeyKind::Account, &user).unwrap_err().to_string();
-        assert_eq!(error, "this is no seed of an account: it belongs to another kind of key (User)");
+        assert_eq!(error, "this is not the seed of an account: it belongs to another kind of key (User)");
         let error = Key::from_seed(KeyKind::User, &user[..20]).unwrap_err().to_string();
-        assert_eq!(error, "this is no seed of a user: its text is damaged");
+        assert_eq!(error, "this is not the seed of a user: it is malformed");
     }
 }

@@ -1,10 +1,10 @@
-//! Identities for NATS: operator, accounts, users and their keys, as signed JWTs, and the files that hold them.
+//! Identities for NATS: operator, accounts, users and their keys, as signed JWTs, and the files that contain them.
 //!
-//! NATS servers trust one operator; the operator signs accounts, accounts sign users, and a user's JWT says where its
-//! owner may publish and subscribe. Servers therefore know no users, and need no reload when one is added. What a role may
-//! do is in [`wire::permissions`].
+//! NATS servers trust one operator. The operator signs accounts, accounts sign users, and a user's JWT contains the
+//! subjects that the user may publish on and subscribe to. So servers do not store users, and need no reload when a
+//! user is added. The permissions of roles are in [`wire::permissions`].
 //!
-//! Pure: keys and time come from the caller, and so do the contents of files. Seeds appear in no error and in no `Debug`.
+//! Pure: keys, times and file contents come from the caller. Seeds never appear in errors or `Debug` output.
 
 pub mod claims;
 pub mod creds;

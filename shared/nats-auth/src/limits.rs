@@ -1,18 +1,19 @@
-//! Limits that credentials carry. NATS enforces them.
+//! Limits in credentials, which NATS enforces.
 
-/// The largest message of a service, in bytes: the largest command and room for headers. The server's `max_payload` has to
-/// be as large.
+/// Maximum size of a service's message, in bytes: the largest command, and room for headers. The server's `max_payload`
+/// must be at least as large.
 pub const SERVICE_PAYLOAD_MAX: i64 = 9 << 20;
-/// The largest message of a node, in bytes. Agents send reports and pieces of files of 256 KiB, and lists of 2,000 files.
+/// Maximum size of a node's message, in bytes. Agents send reports, parts of files of up to 256 KiB, and lists of up to
+/// 2,000 files.
 pub const NODE_PAYLOAD_MAX: i64 = 2 << 20;
-/// The most subscriptions of one connection of a node. An agent has five.
+/// Maximum number of subscriptions of one connection of a node. An agent has five.
 pub const NODE_SUBSCRIPTIONS_MAX: i64 = 32;
-/// The most subscriptions of one connection of a service. An API process has one for each question to an agent.
+/// Maximum number of subscriptions of one connection of a service. An API process has one for each request to an agent.
 pub const SERVICE_SUBSCRIPTIONS_MAX: i64 = 10_000;
-/// The most connections of all services and nodes together.
+/// Maximum number of connections of all services and nodes together.
 pub const CONNECTIONS_MAX: i64 = 65_536;
-/// The most subscriptions of all services and nodes together.
+/// Maximum number of subscriptions of all services and nodes together.
 pub const SUBSCRIPTIONS_MAX: i64 = 1_000_000;
-/// How long the JWT is good that an agent signs for itself, in seconds. NATS ends the connection then, and the agent
-/// connects with a new one.
+/// Lifetime of a JWT that an agent signs for itself, in seconds. When it expires, NATS closes the connection, and the
+/// agent connects with a new JWT.
 pub const NODE_JWT_SECS: i64 = 24 * 60 * 60;

@@ -1,5 +1,5 @@
-//! The node key: a scoped signing key beside an agent, with which it signs its own JWT. Such a key makes nodes only, but
-//! any node: until machines join by a token, whoever has it can be every node.
+//! The node key: a scoped signing key, with which an agent signs its own JWT. Such a key can sign only for nodes, but
+//! for any node: until hosts join with a token, its owner can act as every node.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use model::NodeId;
 use serde_json::json;
 
 use crate::claims::Claims;
-use crate::creds::{Credentials, block, with_lines};
+use crate::creds::{Credentials, read_block, write_block};
 use crate::error::Error;
 use crate::identity::NODE_TAG;
 use crate::key::{Key, KeyKind, Random, check_public};
@@ -15,7 +15,7 @@ use crate::key::{Key, KeyKind, Random, check_public};
 const ACCOUNT: &str = "DROVER ACCOUNT";
 const SEED: &str = "DROVER NODE SIGNING SEED";
 
-/// Signs for nodes.
+/// A key that signs credentials of nodes.
 #[derive(Clone)]
 pub struct NodeKey {
     account: String,
@@ -27,22 +27,22 @@ impl NodeKey {
         Self { account, signer }
     }
 
-    /// Reads the file.
+    /// Parses the file.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the text is not a node key file.
     pub fn read(text: &str) -> Result<Self, Error> {
-        let account = block(text, ACCOUNT)?.to_owned();
+        let account = read_block(text, ACCOUNT)?.to_owned();
         check_public(KeyKind::Account, &account)?;
-        Ok(Self { account, signer: Key::from_seed(KeyKind::Account, block(text, SEED)?)? })
+        Ok(Self { account, signer: Key::from_seed(KeyKind::Account, read_block(text, SEED)?)? })
     }
 
-    /// The text of the file.
+    /// The contents of the file.
     pub fn text(&self) -> String {
-        format!("{}\n{}", with_lines(ACCOUNT, &self.account), with_lines(SEED, &self.signer.seed()))
+        format!("{}\n{}", write_block(ACCOUNT, &self.account), write_block(SEED, &self.signer.seed()))
     }
 
-    /// Credentials of a node, for so many seconds or for ever. Its permissions stand in the account.
+    /// Signs credentials of a node, valid for this many seconds or forever. The permissions are defined in the account.
     pub fn sign(
         &self,
         name: &str,
@@ -52,7 +52,7 @@ impl NodeKey {
         good_for_secs: Option<i64>,
     ) -> Credentials {
         let key = Key::new(KeyKind::User, random);
-        // Without limits or permissions, for those of the scope go.
+        // The user has no limits or permissions of its own, because those of the scope apply.
         let nats = json!({
             "type": "user",
             "version": 2,

@@ -1,13 +1,13 @@
-//! The part of a nats-server's configuration that says whom it trusts.
+//! The part of a nats-server's configuration with the operator and the accounts that it trusts.
 
 use crate::identity::Issuer;
 
-/// A nats-server's `operator`, `system_account` and `resolver`, to be included in its configuration. Users in `revoked` are
-/// refused as [`Issuer::account_jwt`] says.
+/// The settings `operator`, `system_account` and `resolver`, for inclusion in a nats-server's configuration. Users in
+/// `revoked` are refused as described at [`Issuer::account_jwt`].
 pub fn configuration(issuer: &Issuer, revoked: &[(String, i64)], now_secs: i64) -> String {
     let (system, account) = (issuer.system.public(), issuer.account.public());
     format!(
-        "# Whom this server trusts. Made by `drover operator nats init`; nothing in it is secret.\n\
+        "# The operator and the accounts that this server trusts. Created by `drover operator nats init`; contains no secrets.\n\
          operator: {operator}\n\
          system_account: {system}\n\
          resolver: MEMORY\n\

@@ -1,5 +1,4 @@
-//! One running server and the guard process over it, which outlives us just long enough to clean up.
-//! What the server is, and when it is ready, is its own file's business.
+//! A guard process for one running server. It lives slightly longer than this process, to stop the server and clean up.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -21,42 +20,42 @@ use tokio::{
 
 use crate::error::Error;
 
-/// The guard itself: a shell is on every machine, and a fork of our own would not be safe.
+/// The guard is a shell script: every host has a shell, and forking this process would not be safe.
 const SCRIPT: &str = include_str!("guard.sh");
 
 /// Longer than the ten seconds after which the guard kills a server that does not stop.
-pub(crate) const STOP_WITHIN: Duration = Duration::from_secs(15);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What the guard is to run, and how.
+/// The server that the guard runs, and its settings.
 pub(crate) struct Launch<'a> {
-    /// Names the server in errors and logs.
+    /// Name of the server, for errors and logs.
     pub(crate) server: &'static str,
     pub(crate) program: &'a Path,
     pub(crate) arguments: Vec<String>,
-    /// All that the server finds in its environment besides a path and a locale.
+    /// The environment of the server, in addition to a path and a locale.
     pub(crate) environment: &'static [(&'static str, &'static str)],
-    /// Where guard and server run as somebody else than this process does.
+    /// The user that runs guard and server, if it is not the user of this process.
     pub(crate) user: Option<&'a User>,
-    /// Asks the server for an orderly stop.
+    /// The signal for an orderly stop.
     pub(crate) stop: Signal,
-    /// Gets both outputs of the server.
+    /// The log file, for both outputs of the server.
     pub(crate) log: PathBuf,
-    /// Removed when this process is done with the server, or dead.
+    /// A directory that is removed when this process has ended or does not need the server any more.
     pub(crate) remove: Option<PathBuf>,
 }
 
-/// How far a guarded server is.
+/// The stage of a guarded server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Starting,
     Running(Pid),
-    /// It ended with this status as the shell counts it; the guard still watches over its files.
+    /// The server ended with this status, as the shell reports it. The guard still guards its files.
     Ended(i32),
-    /// The guard has cleaned up and is gone; the server's status, if it said one.
+    /// The guard has cleaned up and ended. Contains the server's status, if it was reported.
     Gone(Option<i32>),
 }
 
-/// The pipe to a guard: dropping it stops the server.
+/// The pipe to a guard. Dropping it stops the server.
 pub(crate) struct Guard {
     server: &'static str,
     pipe: ChildStdin,
@@ -64,23 +63,23 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts a server under a new guard; returns as soon as it has a process.
+    /// Starts a server with a new guard. Returns as soon as the server's process exists.
     pub(crate) async fn launch(launch: Launch<'_>) -> Result<Guard, Error> {
         let server = launch.server;
         let mut child = command(launch).spawn().map_err(|source| Error::Run { program: "sh", source })?;
         let pipe = child.stdin.take().expect("the guard's standard input is piped");
-        let (tell, stage) = watch::channel(Stage::Starting);
+        let (stage_sender, stage) = watch::channel(Stage::Starting);
         thread::Builder::new()
             .name(format!("{server} guard"))
-            .spawn(move || listen(child, &tell))
+            .spawn(move || follow_guard(child, &stage_sender))
             .map_err(|source| Error::Run { program: "sh", source })?;
         let guard = Guard { server, pipe, stage };
-        guard.reached(|stage| *stage != Stage::Starting).await?;
+        guard.wait_for(|stage| *stage != Stage::Starting).await?;
         Ok(guard)
     }
 
-    /// Removes `directory` when this process is done, or dead: a guard over files that have no server yet.
-    pub(crate) async fn over_files(directory: &Path, user: Option<&User>) -> Result<Guard, Error> {
+    /// Starts a guard without a server, which removes `directory` when this process has ended or drops the guard.
+    pub(crate) async fn for_directory(directory: &Path, user: Option<&User>) -> Result<Guard, Error> {
         Guard::launch(Launch {
             server: "files",
             program: Path::new("true"),
@@ -94,7 +93,7 @@ impl Guard {
         .await
     }
 
-    /// The server's process, while it runs.
+    /// Process id of the server while it runs.
     pub(crate) fn pid(&self) -> Option<Pid> {
         match *self.stage.borrow() {
             Stage::Running(pid) => Some(pid),
@@ -102,11 +101,11 @@ impl Guard {
         }
     }
 
-    /// Waits until `ready` is done: not longer than `within`, nor for a server that has ended.
+    /// Waits until `ready` completes. Fails after `timeout`, and if the server ends before.
     pub(crate) async fn until(
         &self,
         ready: impl Future<Output = ()>,
-        within: Duration,
+        timeout: Duration,
     ) -> Result<(), String> {
         let mut stage = self.stage.clone();
         let ended = stage.wait_for(|stage| matches!(stage, Stage::Ended(_) | Stage::Gone(_)));
@@ -114,47 +113,47 @@ impl Guard {
             () = ready => Ok(()),
             stage = ended => match stage.as_deref() {
                 Ok(Stage::Ended(status) | Stage::Gone(Some(status))) => Err(format!("it ended with status {status}")),
-                _ => Err("its guard is gone".to_owned()),
+                _ => Err("its guard process has ended".to_owned()),
             },
-            () = sleep(within) => Err(format!("not ready after {within:?}")),
+            () = sleep(timeout) => Err(format!("not ready after {timeout:?}")),
         }
     }
 
-    /// Signals the server and waits until it has ended.
+    /// Sends a signal to the server, and waits until the server has ended.
     pub(crate) async fn end_with(&self, signal: Signal) -> Result<(), Error> {
         if let Some(pid) = self.pid() {
-            // It may have ended by itself meanwhile; what counts is that it is over.
+            // The server may have ended already, which is just as well.
             let _ = kill(pid, signal);
         }
-        self.reached(|stage| matches!(stage, Stage::Ended(_))).await
+        self.wait_for(|stage| matches!(stage, Stage::Ended(_))).await
     }
 
-    /// Stops the server, has the guard remove what it is to remove, and waits until both are gone.
+    /// Stops the server, and waits until the guard has removed the files and ended.
     pub(crate) async fn stop(self) -> Result<(), Error> {
         let Guard { server, pipe, stage } = self;
         drop(pipe);
-        reached(server, stage, |_| false).await
+        wait_for(server, stage, |_| false).await
     }
 
     /// Leaves the files to another guard. The server must have ended.
     pub(crate) fn keep_files(mut self) {
-        // A guard that is gone removes nothing either.
+        // If the guard has ended, it does not remove the files either.
         let _ = self.pipe.write_all(b"keep\n");
     }
 
-    async fn reached(&self, is_there: impl FnMut(&Stage) -> bool) -> Result<(), Error> {
-        reached(self.server, self.stage.clone(), is_there).await
+    async fn wait_for(&self, is_reached: impl FnMut(&Stage) -> bool) -> Result<(), Error> {
+        wait_for(self.server, self.stage.clone(), is_reached).await
     }
 }
 
-/// Waits for a stage, or for the guard's end, which only a stuck system does not reach.
-async fn reached(
+/// Waits for a stage, or for the end of the guard. Fails after [`STOP_TIMEOUT`], which only happens on a stuck system.
+async fn wait_for(
     server: &'static str,
     mut stage: watch::Receiver<Stage>,
-    mut is_there: impl FnMut(&Stage) -> bool,
+    mut is_reached: impl FnMut(&Stage) -> bool,
 ) -> Result<(), Error> {
-    let there = stage.wait_for(|stage| matches!(stage, Stage::Gone(_)) || is_there(stage));
-    match timeout(STOP_WITHIN, there).await {
+    let reached = stage.wait_for(|stage| matches!(stage, Stage::Gone(_)) || is_reached(stage));
+    match timeout(STOP_TIMEOUT, reached).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Error::NotStopped { server }),
     }
@@ -172,15 +171,15 @@ fn command(launch: Launch<'_>) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    run_apart(&mut command, launch.user);
+    isolate(&mut command, launch.user);
     command.envs(launch.environment.iter().copied());
-    // A terminal's Ctrl-C is for us to act on, in our order.
+    // The guard gets its own process group, so that a terminal's Ctrl-C does not reach it. This process handles Ctrl-C.
     command.process_group(0);
     command
 }
 
-/// Lets a command run as `user`, from a directory that everybody may enter, with none of our environment.
-pub(crate) fn run_apart(command: &mut Command, user: Option<&User>) {
+/// Prepares a command to run as `user`, in a directory that every user may enter, without this process's environment.
+pub(crate) fn isolate(command: &mut Command, user: Option<&User>) {
     command.current_dir("/").env_clear().env("LC_ALL", "C");
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
@@ -190,26 +189,26 @@ pub(crate) fn run_apart(command: &mut Command, user: Option<&User>) {
     }
 }
 
-/// Follows a guard to its end, on a thread of its own so that no runtime needs to outlive another.
-fn listen(mut guard: Child, tell: &watch::Sender<Stage>) {
+/// Follows a guard to its end. This runs on a separate thread, so that it does not depend on a runtime.
+fn follow_guard(mut guard: Child, stage_sender: &watch::Sender<Stage>) {
     let mut status = None;
-    let said = guard.stdout.take().expect("the guard's standard output is piped");
-    for line in BufReader::new(said).lines().map_while(Result::ok) {
+    let output = guard.stdout.take().expect("the guard's standard output is piped");
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
         let number = |text: &str| text.parse::<i32>().ok();
         match line.split_once(' ') {
             Some(("started", pid)) => {
-                tell.send_replace(
+                stage_sender.send_replace(
                     number(pid).map_or(Stage::Starting, |pid| Stage::Running(Pid::from_raw(pid))),
                 );
             }
             Some(("ended", code)) => {
                 status = number(code);
-                tell.send_replace(Stage::Ended(status.unwrap_or(-1)));
+                stage_sender.send_replace(Stage::Ended(status.unwrap_or(-1)));
             }
             _ => {}
         }
     }
-    // The outcome says nothing: it is the exit of a shell.
+    // The exit status is that of the shell, and not needed.
     let _ = guard.wait();
-    tell.send_replace(Stage::Gone(status));
+    stage_sender.send_replace(Stage::Gone(status));
 }

@@ -1,16 +1,17 @@
-//! Starts a private PostgreSQL and nats-server, for `drover dev` and for tests.
+//! Starts a private PostgreSQL and a private nats-server, for `drover dev` and for tests.
 //!
-//! Both listen on 127.0.0.1 only, on a port that was free. PostgreSQL wants a random password, which its URL carries;
-//! nats-server wants credentials ([`Nats::credentials`]) or, if it is to, such a password. Whoever
-//! starts one holds a pipe to a guard process; when the pipe closes, because the value was dropped or because its
-//! process died in whatever way, the guard stops the server and removes what was temporary. Schema, subjects and
-//! everything else inside the servers is left to those who connect.
+//! Both listen only on 127.0.0.1, on a free port. PostgreSQL requires a random password, which its URL contains.
+//! nats-server requires credentials ([`Nats::credentials`]) or, as an option, such a password.
+//!
+//! The process that starts a server holds a pipe to a guard process. The pipe closes when the value is dropped or when
+//! the process dies for any reason. The guard then stops the server and removes temporary files. Schema, subjects and
+//! everything else inside the servers belong to their clients.
 
 mod error;
 mod guard;
+mod host;
 mod nats;
 mod paused;
-mod places;
 mod postgres;
 mod programs;
 mod template;

@@ -1,11 +1,11 @@
-//! A server that is stopped where it is, as by a machine that hangs: it says nothing, and its connections stay.
+//! A suspended server, which looks like a server on a hanging host: it does not respond, and its connections stay open.
 
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 
-/// Processes that go on when this is dropped.
+/// Suspended processes, which resume when this value is dropped.
 #[derive(Debug)]
 pub struct Paused {
     pids: Vec<Pid>,
@@ -20,7 +20,7 @@ impl Paused {
 
     fn signal(&self, signal: Signal) {
         for pid in &self.pids {
-            // It may have ended meanwhile.
+            // The process may have ended.
             let _ = kill(*pid, signal);
         }
     }

@@ -1,4 +1,4 @@
-//! A private PostgreSQL: its files, its settings, when it is ready, and fresh databases in it.
+//! A private PostgreSQL: its files, settings, start and stop, and new databases in it.
 
 use std::{
     fmt,
@@ -22,49 +22,52 @@ use tokio::{
 
 use crate::{
     error::Error,
-    guard::{Guard, Launch, STOP_WITHIN},
+    guard::{Guard, Launch, STOP_TIMEOUT},
+    host,
     paused::Paused,
-    places, programs, template,
+    programs, template,
 };
 
 const SERVER: &str = "postgres";
-/// Files of TLS in the directory of the data.
+/// Files for TLS in the data directory.
 const CERTIFICATE_FILE: &str = "server.crt";
 const KEY_FILE: &str = "server.key";
-/// The database that initdb makes.
+/// The database that initdb creates.
 pub(crate) const DATABASE: &str = "postgres";
-/// A crash may have left much log to replay.
-const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How often files are looked at for a change that nothing announces.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Starts when another process was quicker to take the port.
-const STARTS_TRIED: u32 = 20;
-const START_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// The server may have to replay much log after a crash.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Interval at which files are polled.
+const POLL_EVERY: Duration = Duration::from_millis(10);
+/// Maximum number of starts if another process takes the chosen port first.
+const STARTS_MAX: u32 = 20;
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// How a [`Postgres`] runs.
+/// Settings of a [`Postgres`].
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// The port to listen on; without one, any that is free.
+    /// The port to listen on; any free port if `None`.
     pub port: Option<u16>,
-    /// Most connections at once.
+    /// Maximum number of connections.
     pub max_connections: u16,
-    /// Whether commits are flushed to disk. Without it they survive a killed server, but not the machine's crash.
+    /// Whether commits are flushed to disk. Without it, commits survive the death of the server, but not a crash of the
+    /// host.
     pub survives_power_loss: bool,
-    /// Certificate and key for TLS, which is off without. With it, the server also listens on [`Certificate::ELSEWHERE`].
+    /// Certificate and key for TLS, which is off if `None`. With TLS, the server also listens on
+    /// [`Certificate::ELSEWHERE`].
     pub certificate: Option<Certificate>,
 }
 
-/// A server's certificate and its private key, both in PEM.
+/// A server certificate and its private key, both in PEM.
 #[derive(Clone)]
 pub struct Certificate {
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The private key of the certificate.
     pub key: String,
 }
 
 impl Certificate {
-    /// An address of this machine that no certificate is expected to name.
+    /// An address of this host that certificates usually do not contain.
     pub const ELSEWHERE: &str = "127.0.0.2";
 }
 
@@ -80,7 +83,7 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A running PostgreSQL that stops when this value or its process goes.
+/// A running PostgreSQL. It stops when this value is dropped or the process dies.
 pub struct Postgres {
     files: Files,
     port: u16,
@@ -89,43 +92,43 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one whose files stay in `dir/postgres`, made on first use.
+    /// Starts a server with persistent files in `dir/postgres`, which are created on first use.
     pub async fn start(dir: &Path) -> Result<Postgres, Error> {
         Postgres::start_with(dir, PostgresOptions::default()).await
     }
 
-    /// Starts one whose files stay in `dir/postgres`, with settings of one's own.
+    /// Starts a server with persistent files in `dir/postgres`, and with these options.
     pub async fn start_with(dir: &Path, options: PostgresOptions) -> Result<Postgres, Error> {
         let dir = dir.to_owned();
-        let files = blocking(move || Files::kept(&dir, options)).await?;
+        let files = blocking(move || Files::persistent(&dir, options)).await?;
         let (port, guard) = files.launch().await?;
         Ok(Postgres { files, port, guard, databases: AtomicU32::new(0) })
     }
 
-    /// Starts one whose files go when it goes, and whose commits need no disk.
+    /// Starts a server with temporary files, whose commits are not flushed to disk.
     pub async fn temporary() -> Result<Postgres, Error> {
         Postgres::temporary_with(PostgresOptions { survives_power_loss: false, ..PostgresOptions::default() })
             .await
     }
 
-    /// Starts one whose files go when it goes, with settings of one's own.
+    /// Starts a server with temporary files, and with these options.
     pub async fn temporary_with(options: PostgresOptions) -> Result<Postgres, Error> {
-        let user = places::postgres_user()?;
-        let home = places::temporary(SERVER, user.as_ref())?;
-        let over_files = Guard::over_files(&home, user.as_ref()).await?;
+        let user = host::postgres_user()?;
+        let home = host::temporary_path(SERVER, user.as_ref())?;
+        let directory_guard = Guard::for_directory(&home, user.as_ref()).await?;
         let files = blocking(move || Files::temporary(home, user, options)).await?;
         let (port, guard) = files.launch().await?;
-        over_files.keep_files();
+        directory_guard.keep_files();
         Ok(Postgres { files, port, guard, databases: AtomicU32::new(0) })
     }
 
-    /// The one temporary server that all tests of a process share; it goes with the process.
+    /// A temporary server that all tests of a process share. It stops with the process.
     pub async fn shared() -> Result<&'static Postgres, Error> {
         static SHARED: OnceCell<Postgres> = OnceCell::const_new();
         SHARED.get_or_try_init(Postgres::temporary).await
     }
 
-    /// The URL of the database that is there from the start, with the administrator's name and password.
+    /// The URL of the initial database, with the administrator's name and password.
     pub fn url(&self) -> String {
         self.url_of(DATABASE)
     }
@@ -135,7 +138,8 @@ impl Postgres {
         format!("postgres://{}:{}@127.0.0.1:{port}/{database}", template::USER, files.password)
     }
 
-    /// The URL of the same database as [`Self::url`] for a role that a script made; `login` is its name, perhaps with a `:` and its password.
+    /// The URL of the same database as [`Self::url`] for another role. `login` is the role's name, optionally with a
+    /// `:` and its password.
     pub fn url_as(&self, login: &str) -> String {
         format!("postgres://{login}@127.0.0.1:{}/{DATABASE}", self.port)
     }
@@ -146,7 +150,7 @@ impl Postgres {
             (self.files.bin.clone(), self.port.to_string(), self.files.password.clone());
         let (file, user) = (self.files.home.join("script.sql"), self.files.user.clone());
         blocking(move || {
-            places::write_private(&file, &script, user.as_ref())?;
+            host::write_private(&file, &script, user.as_ref())?;
             let mut arguments =
                 vec!["-h", "127.0.0.1", "-p", &port, "-U", template::USER, "-d", DATABASE, "-w"];
             arguments.extend(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--file"]);
@@ -156,16 +160,16 @@ impl Postgres {
         .await
     }
 
-    /// The process id of the server, while it runs.
+    /// Process id of the server while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.guard.pid().map(|pid| pid.as_raw().unsigned_abs())
     }
 
-    /// Makes an empty database and answers its URL.
+    /// Creates an empty database, and returns its URL.
     pub async fn new_database(&self) -> Result<String, Error> {
         let count = self.databases.fetch_add(1, Ordering::Relaxed);
-        // The files may stay, and another process may be given this one's number.
-        let name = format!("fresh_{}_{count}_{}", std::process::id(), &places::password()?[..8]);
+        // The files may be persistent, and another process may get this process's pid.
+        let name = format!("fresh_{}_{count}_{}", std::process::id(), &host::password()?[..8]);
         let (bin, port, password) =
             (self.files.bin.clone(), self.port.to_string(), self.files.password.clone());
         let database = name.clone();
@@ -177,22 +181,22 @@ impl Postgres {
         Ok(self.url_of(&name))
     }
 
-    /// Kills the server and all its children with no chance to clean up, and waits until it is dead. Its files stay.
+    /// Kills the server and all its children with SIGKILL, and waits until it is dead. Its files stay.
     pub async fn kill9(&self) -> Result<(), Error> {
         let ended = self.guard.end_with(Signal::SIGKILL).await;
-        // Children would go by themselves, but not before they had ended what they were at.
-        for pid in working_in(&self.files.home.join("data")) {
+        // Children would end by themselves, but only after their current work.
+        for pid in processes_in(&self.files.home.join("data")) {
             let _ = kill(pid, Signal::SIGKILL);
         }
         ended
     }
 
-    /// Stops the server and all its children where they are, until what is returned is dropped.
+    /// Suspends the server and all its children until the returned value is dropped.
     pub fn pause(&self) -> Paused {
-        Paused::new(working_in(&self.files.home.join("data")))
+        Paused::new(processes_in(&self.files.home.join("data")))
     }
 
-    /// Starts the server again, on the same port and files; one that still runs is stopped in order first.
+    /// Starts the server again, with the same port and files. A running server is stopped first.
     pub async fn restart(&mut self) -> Result<(), Error> {
         self.guard.end_with(Signal::SIGINT).await?;
         self.files.options.port = Some(self.port);
@@ -201,13 +205,13 @@ impl Postgres {
         Ok(())
     }
 
-    /// Stops the server in order, and waits until it and what was temporary are gone.
+    /// Stops the server, and waits until its process and temporary files are gone.
     pub async fn stop(self) -> Result<(), Error> {
         self.guard.stop().await
     }
 }
 
-/// One server's directory and how it is to be run there.
+/// Directory and settings of one server.
 struct Files {
     home: PathBuf,
     bin: PathBuf,
@@ -215,32 +219,32 @@ struct Files {
     password: String,
     options: PostgresOptions,
     temporary: bool,
-    /// Against a second server on the same files, for as long as this process has them.
+    /// Prevents that a second server uses the same files while this process has them.
     _lock: Flock<File>,
 }
 
 impl Files {
-    fn kept(dir: &Path, options: PostgresOptions) -> Result<Files, Error> {
-        let user = places::postgres_user()?;
-        let home = places::home(dir, SERVER, user.as_ref())?;
-        let lock = places::lock(&home)?;
+    fn persistent(dir: &Path, options: PostgresOptions) -> Result<Files, Error> {
+        let user = host::postgres_user()?;
+        let home = host::server_dir(dir, SERVER, user.as_ref())?;
+        let lock = host::lock(&home)?;
         let version = fs::read_to_string(home.join("data/PG_VERSION")).ok();
         let bin = programs::postgres(version.as_ref().and_then(|version| version.trim().parse().ok()))?;
         if version.is_none() {
-            template::make(&home, &bin, user.as_ref(), options.survives_power_loss)?;
+            template::create(&home, &bin, user.as_ref(), options.survives_power_loss)?;
         }
-        Files::opened(home, bin, user, options, false, lock)
+        Files::open(home, bin, user, options, false, lock)
     }
 
     fn temporary(home: PathBuf, user: Option<User>, options: PostgresOptions) -> Result<Files, Error> {
         let bin = programs::postgres(None)?;
-        places::make_private(&home, user.as_ref())?;
+        host::create_private_dir(&home, user.as_ref())?;
         template::copy(&home, &bin, user.as_ref())?;
-        let lock = places::lock(&home)?;
-        Files::opened(home, bin, user, options, true, lock)
+        let lock = host::lock(&home)?;
+        Files::open(home, bin, user, options, true, lock)
     }
 
-    fn opened(
+    fn open(
         home: PathBuf,
         bin: PathBuf,
         user: Option<User>,
@@ -253,25 +257,25 @@ impl Files {
         Ok(Files { home, bin, user, password, options, temporary, _lock: lock })
     }
 
-    /// Starts the server and waits until it takes connections.
+    /// Starts the server, and waits until it accepts connections.
     async fn launch(&self) -> Result<(u16, Guard), Error> {
-        let mut tried = 0;
+        let mut attempts = 0;
         loop {
-            tried += 1;
-            let port = self.options.port.map_or_else(|| places::free_port(SERVER), Ok)?;
+            attempts += 1;
+            let port = self.options.port.map_or_else(|| host::free_port(SERVER), Ok)?;
             let log = self.home.join("postgres.log");
             let guard = self.launch_on(port, &log).await?;
-            let Err(reason) = guard.until(self.ready(), READY_WITHIN).await else {
+            let Err(reason) = guard.until(self.ready(), READY_TIMEOUT).await else {
                 tracing::info!(server = SERVER, port, directory = %self.home.display(), "private server started");
                 return Ok((port, guard));
             };
-            let log = places::log_tail(&log);
-            // The files are this process's still, or those of the guard over a temporary directory.
+            let log = host::log_tail(&log);
+            // The files belong to this process, or to the guard of the temporary directory.
             guard.end_with(Signal::SIGKILL).await?;
             guard.keep_files();
-            let taken = places::port_was_taken(&log);
-            match taken && tried < STARTS_TRIED {
-                true => sleep(START_AGAIN_AFTER).await,
+            let taken = host::port_was_taken(&log);
+            match taken && attempts < STARTS_MAX {
+                true => sleep(RETRY_DELAY).await,
                 false if taken => return Err(Error::PortTaken { server: SERVER, port }),
                 false => return Err(Error::NotStarted { server: SERVER, reason, log }),
             }
@@ -280,13 +284,13 @@ impl Files {
 
     async fn launch_on(&self, port: u16, log: &Path) -> Result<Guard, Error> {
         let data = self.home.join("data");
-        self.predecessor_gone(&data).await?;
-        places::turn_log(log)?;
+        self.wait_for_predecessor(&data).await?;
+        host::rotate_log(log)?;
         if let Some(Certificate { certificate, key }) = &self.options.certificate {
-            places::write_private(&data.join(CERTIFICATE_FILE), certificate, self.user.as_ref())?;
-            places::write_private(&data.join(KEY_FILE), key, self.user.as_ref())?;
+            host::write_private(&data.join(CERTIFICATE_FILE), certificate, self.user.as_ref())?;
+            host::write_private(&data.join(KEY_FILE), key, self.user.as_ref())?;
         }
-        places::write_private(&data.join("postgresql.conf"), &self.settings(port), self.user.as_ref())?;
+        host::write_private(&data.join("postgresql.conf"), &self.settings(port), self.user.as_ref())?;
         Guard::launch(Launch {
             server: SERVER,
             program: &self.bin.join("postgres"),
@@ -300,16 +304,16 @@ impl Files {
         .await
     }
 
-    /// Waits for processes of an earlier server that are about to go: its guard is stopping it, or it was killed and
-    /// its children have not noticed yet. Then its lock file means nothing: the number in it may be anybody's, whom the
-    /// new server would take for a server that runs.
-    async fn predecessor_gone(&self, data: &Path) -> Result<(), Error> {
+    /// Waits until the processes of an earlier server have ended: its guard is stopping it, or it was killed and its
+    /// children have not noticed yet. Then removes its lock file. The pid in the lock file may meanwhile belong to another
+    /// process, which the new server would mistake for a running server.
+    async fn wait_for_predecessor(&self, data: &Path) -> Result<(), Error> {
         let gone = async {
-            while !working_in(data).is_empty() {
-                sleep(LOOK_EVERY).await;
+            while !processes_in(data).is_empty() {
+                sleep(POLL_EVERY).await;
             }
         };
-        timeout(STOP_WITHIN, gone).await.map_err(|_| Error::InUse { path: self.home.clone() })?;
+        timeout(STOP_TIMEOUT, gone).await.map_err(|_| Error::InUse { path: self.home.clone() })?;
         let stale = data.join("postmaster.pid");
         match fs::remove_file(&stale) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", stale)(error)),
@@ -319,7 +323,7 @@ impl Files {
 
     fn settings(&self, port: u16) -> String {
         let PostgresOptions { max_connections, survives_power_loss, .. } = self.options;
-        let (also, tls) = match self.options.certificate {
+        let (extra_address, tls) = match self.options.certificate {
             None => (String::new(), String::new()),
             Some(_) => (
                 format!(",{}", Certificate::ELSEWHERE),
@@ -327,11 +331,11 @@ impl Files {
             ),
         };
         let fsync = if survives_power_loss { "on" } else { "off" };
-        // What goes with the directory needs no other cleaning up after a kill.
+        // Memory-mapped files in the temporary directory need no further cleanup after a kill.
         let memory = if self.temporary { "mmap" } else { "posix" };
         format!(
-            "# Written at every start.\n\
-             listen_addresses = '127.0.0.1{also}'\n\
+            "# Rewritten at every start.\n\
+             listen_addresses = '127.0.0.1{extra_address}'\n\
              port = {port}\n\
              unix_socket_directories = ''\n\
              max_connections = {max_connections}\n\
@@ -344,18 +348,18 @@ impl Files {
         )
     }
 
-    /// Waits until the server says in its lock file that it takes connections.
+    /// Waits until the server's lock file says that it accepts connections.
     async fn ready(&self) {
         let file = self.home.join("data/postmaster.pid");
         let is_ready = |lines: &str| lines.lines().nth(7).is_some_and(|status| status.trim() == "ready");
         while !fs::read_to_string(&file).is_ok_and(|lines| is_ready(&lines)) {
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
         }
     }
 }
 
-/// The processes that work in that directory, as a server and all its children do; each leads a group of its own.
-fn working_in(data: &Path) -> Vec<Pid> {
+/// The processes with this working directory: the server and all its children, each of which leads its own group.
+fn processes_in(data: &Path) -> Vec<Pid> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let works =
         |process: &fs::DirEntry| fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == data);
@@ -363,9 +367,9 @@ fn working_in(data: &Path) -> Vec<Pid> {
     processes.filter(works).filter_map(pid).collect()
 }
 
-/// Runs what waits for disks and programs where nothing else has to wait for it.
+/// Runs blocking work on a thread for it.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    spawn_blocking(work).await.expect("nothing here panics, and nobody cancels it")
+    spawn_blocking(work).await.expect("the work does not panic, and the task is not cancelled")
 }

@@ -1,4 +1,4 @@
-//! Where the servers' programs are, and the running of those that end by themselves.
+//! Finds the servers' programs, and runs those that end by themselves.
 
 use std::{
     env, fs,
@@ -8,13 +8,13 @@ use std::{
 
 use nix::unistd::User;
 
-use crate::{error::Error, guard::run_apart};
+use crate::{error::Error, guard::isolate};
 
-/// Where Debian keeps PostgreSQL, one directory a major version.
+/// Directory of PostgreSQL on Debian, with one subdirectory for each major version.
 const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
 
-/// The directory with PostgreSQL's programs: that of the major version `wanted` where Debian has it, else the one in
-/// PATH, else Debian's newest.
+/// The directory with PostgreSQL's programs: Debian's directory of the major version `wanted` if it exists, otherwise
+/// the one in PATH, otherwise Debian's newest.
 pub(crate) fn postgres(wanted: Option<u32>) -> Result<PathBuf, Error> {
     let mut majors: Vec<(u32, PathBuf)> = fs::read_dir(DEBIAN_POSTGRES)
         .into_iter()
@@ -27,8 +27,8 @@ pub(crate) fn postgres(wanted: Option<u32>) -> Result<PathBuf, Error> {
     if let Some((_, bin)) = majors.iter().find(|(major, _)| Some(*major) == wanted) {
         return Ok(bin.clone());
     }
-    let in_path = in_path("postgres").and_then(|program| Some(program.parent()?.to_owned()));
-    in_path
+    let from_path = find_in_path("postgres").and_then(|program| Some(program.parent()?.to_owned()));
+    from_path
         .filter(|bin| has_postgres(bin))
         .or_else(|| majors.pop().map(|(_, bin)| bin))
         .ok_or(Error::ProgramMissing { program: "postgres", package: "postgresql" })
@@ -38,13 +38,14 @@ fn has_postgres(bin: &Path) -> bool {
     ["postgres", "initdb", "createdb", "psql"].iter().all(|program| bin.join(program).is_file())
 }
 
-/// The nats-server in PATH.
+/// The path of nats-server.
 pub(crate) fn nats_server() -> Result<PathBuf, Error> {
-    in_path("nats-server").ok_or(Error::ProgramMissing { program: "nats-server", package: "nats-server" })
+    find_in_path("nats-server")
+        .ok_or(Error::ProgramMissing { program: "nats-server", package: "nats-server" })
 }
 
-/// The program of that name, links followed. Users other than root often lack Debian's directories for daemons.
-fn in_path(program: &str) -> Option<PathBuf> {
+/// Finds a program in PATH and in the directories for daemons, which users other than root often lack. Resolves links.
+fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/sbin", "/usr/sbin"].map(PathBuf::from))
@@ -52,7 +53,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
         .find(|found| found.is_file())
 }
 
-/// Runs a program to its end, and answers what it wrote.
+/// Runs a program to its end, and returns its standard output.
 pub(crate) fn run(
     program: &'static str,
     bin: &Path,
@@ -61,7 +62,7 @@ pub(crate) fn run(
     user: Option<&User>,
 ) -> Result<String, Error> {
     let mut command = Command::new(bin.join(program));
-    run_apart(&mut command, user);
+    isolate(&mut command, user);
     command.args(arguments).envs(environment.iter().copied());
     let output = command.output().map_err(|source| Error::Run { program, source })?;
     if !output.status.success() {

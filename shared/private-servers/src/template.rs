@@ -1,7 +1,8 @@
-//! The files of a new PostgreSQL: made by initdb, or for temporary servers copied from ones that it made earlier.
+//! The files of a new PostgreSQL, created by initdb. Temporary servers copy them from a template that initdb created
+//! earlier.
 //!
-//! Copies share the password and the system identifier of their template, and are flushed to no disk: good for files
-//! that go with the process, not for a cluster that stays.
+//! Copies share the password and the system identifier of their template, and are not flushed to disk. They are
+//! suitable for temporary files, not for a persistent cluster.
 
 use std::{
     env, fs, io,
@@ -10,17 +11,17 @@ use std::{
 
 use nix::unistd::{Uid, User};
 
-use crate::{error::Error, places, programs};
+use crate::{error::Error, host, programs};
 
-/// The database's only user at first.
+/// Name of the initial user, the administrator.
 pub(crate) const USER: &str = "drover";
 
-/// Fills `home` with `data` and `password`, by initdb. `data` appears when it is whole.
-pub(crate) fn make(home: &Path, bin: &Path, user: Option<&User>, synced: bool) -> Result<(), Error> {
+/// Creates `data` and `password` in `home`, by initdb. `data` appears only when it is complete.
+pub(crate) fn create(home: &Path, bin: &Path, user: Option<&User>, synced: bool) -> Result<(), Error> {
     let unfinished = home.join("data.new");
     remove(&unfinished)?;
     let password_file = home.join("password");
-    places::write_private(&password_file, &places::password()?, user)?;
+    host::write_private(&password_file, &host::password()?, user)?;
     let (path, password_path) = (text(&unfinished)?, text(&password_file)?);
     let mut arguments = vec!["--pgdata", path, "--username", USER, "--pwfile", password_path];
     arguments.extend(["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"]);
@@ -29,58 +30,59 @@ pub(crate) fn make(home: &Path, bin: &Path, user: Option<&User>, synced: bool) -
     }
     programs::run("initdb", bin, &arguments, &[], user)?;
     let data = home.join("data");
-    fs::rename(&unfinished, &data).map_err(Error::file("make", data))
+    fs::rename(&unfinished, &data).map_err(Error::file("create", data))
 }
 
-/// Fills `home` like [`make`] does, from the template if there is one. If not, makes one for the next time.
+/// Fills `home` as [`create`] does, from the template if there is one. Otherwise creates the template for the next
+/// call.
 pub(crate) fn copy(home: &Path, bin: &Path, user: Option<&User>) -> Result<(), Error> {
     let version = programs::run("postgres", bin, &["--version"], &[], None)?;
-    let Some(template) = place(&version) else { return make(home, bin, user, false) };
+    let Some(template) = template_path(&version) else { return create(home, bin, user, false) };
     if template.is_dir() {
         copy_tree(&template, home, user)?;
         return Ok(());
     }
-    make(home, bin, user, false)?;
-    if let Err(error) = keep(home, &template) {
-        // The next one takes a second longer, that is all.
-        tracing::debug!(error = %error, template = %template.display(), "cannot keep a template of a database");
+    create(home, bin, user, false)?;
+    if let Err(error) = save_template(home, &template) {
+        // Without a template, only the next call takes a second longer.
+        tracing::debug!(error = %error, template = %template.display(), "cannot save a template of a database");
     }
     Ok(())
 }
 
-/// Where the template for this version is kept: in the cache of the user that we are, so that nobody else writes it.
-fn place(version: &str) -> Option<PathBuf> {
+/// The path of the template for this version. It is in the cache of the current user, so that other users cannot write it.
+fn template_path(version: &str) -> Option<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
     let version = version.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     Some(cache.join("drover").join(format!("postgres-{}-{}", version.trim(), Uid::effective())))
 }
 
-fn keep(home: &Path, template: &Path) -> Result<(), Error> {
-    let cache = template.parent().expect("a template has a name in the cache");
-    fs::create_dir_all(cache).map_err(Error::file("make", cache))?;
-    let unfinished = template.with_extension(places::password()?);
-    let kept = places::make_private(&unfinished, None)
+fn save_template(home: &Path, template: &Path) -> Result<(), Error> {
+    let cache = template.parent().expect("a template's path has a parent");
+    fs::create_dir_all(cache).map_err(Error::file("create", cache))?;
+    let unfinished = template.with_extension(host::password()?);
+    let result = host::create_private_dir(&unfinished, None)
         .and_then(|()| copy_tree(home, &unfinished, None))
-        .and_then(|()| fs::rename(&unfinished, template).map_err(Error::file("make", template)));
-    if kept.is_err() {
-        // Another process may have been first.
+        .and_then(|()| fs::rename(&unfinished, template).map_err(Error::file("create", template)));
+    if result.is_err() {
+        // Another process may have been faster.
         remove(&unfinished)?;
     }
-    kept
+    result
 }
 
-/// Copies what is in the directory `from` into the directory `to`, for `user` to own.
+/// Copies the contents of the directory `from` into the directory `to`, with `user` as the owner.
 fn copy_tree(from: &Path, to: &Path, user: Option<&User>) -> Result<(), Error> {
     for entry in fs::read_dir(from).map_err(Error::file("read", from))? {
         let entry = entry.map_err(Error::file("read", from))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         if entry.file_type().map_err(Error::file("read", &source))?.is_dir() {
-            places::make_private(&target, user)?;
+            host::create_private_dir(&target, user)?;
             copy_tree(&source, &target, user)?;
         } else {
             fs::copy(&source, &target).map_err(Error::file("copy", &source))?;
-            places::give(&target, user)?;
+            host::change_owner(&target, user)?;
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The real programs: started, used, killed, started again, and gone without a trace.
-#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
+//! The real servers: how they start, work, die and restart, and that they leave nothing behind.
+#![allow(clippy::unwrap_used, reason = "a panic in a helper fails the test")]
 
 use std::{
     env, fs,
@@ -21,23 +21,23 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Nothing here takes nearly as long, even on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+/// Far longer than any step takes, even on a busy host.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let wait = async {
-        while !is_so() {
+        while !condition() {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("still waiting: {what}"));
+    timeout(TIMEOUT, wait).await.unwrap_or_else(|_| panic!("still waiting: {what}"));
 }
 
 fn runs(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// What `psql` answers; it finds its way to the server's version by itself.
+/// Runs a statement with `psql`, which selects its version by itself.
 fn sql(url: &str, statement: &str) -> Result<String, String> {
     let output = Command::new("psql").args(["-XAtqc", statement, url]).output().unwrap();
     match output.status.success() {
@@ -46,7 +46,7 @@ fn sql(url: &str, statement: &str) -> Result<String, String> {
     }
 }
 
-/// The server's answers to a login with the credentials of `url`, up to the pong or the error.
+/// The server's response to a login with the password in `url`, up to the pong or the error.
 async fn nats_login(url: &str) -> String {
     let (login, address) = url.strip_prefix("nats://").unwrap().split_once('@').unwrap();
     let (user, password) = login.split_once(':').unwrap();
@@ -54,17 +54,17 @@ async fn nats_login(url: &str) -> String {
     let hello =
         format!("CONNECT {{\"verbose\":false,\"user\":\"{user}\",\"pass\":\"{password}\"}}\r\nPING\r\n");
     stream.write_all(hello.as_bytes()).await.unwrap();
-    let mut said = String::new();
-    while !said.contains("PONG") && !said.contains("-ERR") {
-        assert_ne!(stream.read_line(&mut said).await.unwrap(), 0, "closed after {said}");
+    let mut response = String::new();
+    while !response.contains("PONG") && !response.contains("-ERR") {
+        assert_ne!(stream.read_line(&mut response).await.unwrap(), 0, "closed after {response}");
     }
-    said
+    response
 }
 
 #[tokio::test]
 async fn postgres_keeps_its_data_and_lets_nobody_in_without_the_password() {
     let dir = tempfile::tempdir().unwrap();
-    // The answers below come after stops: what is kept must not need the disk to be kept.
+    // The servers are stopped before their data is read, so the data need not survive a power loss.
     let options = PostgresOptions { survives_power_loss: false, ..PostgresOptions::default() };
     let postgres = Postgres::start_with(dir.path(), options.clone()).await.unwrap();
     sql(&postgres.url(), "create table kept as select 7 as n").unwrap();
@@ -107,7 +107,7 @@ async fn a_stale_lock_file_does_not_keep_postgres_from_starting() {
     let pid_file = dir.path().join("postgres/data/postmaster.pid");
     let lines = fs::read_to_string(&pid_file).unwrap();
     postgres.stop().await.unwrap();
-    // The number of a process that lives, of the same user as the server will be.
+    // The pid of a live process of the user that runs the server.
     let other = Postgres::shared().await.unwrap().pid().unwrap();
     let stale: Vec<String> =
         [other.to_string()].into_iter().chain(lines.lines().skip(1).map(str::to_owned)).collect();
@@ -128,7 +128,7 @@ async fn databases_of_the_shared_server_are_fresh() {
 #[tokio::test]
 async fn a_directory_out_of_reach_is_replaced_by_a_link() {
     if !nix::unistd::Uid::effective().is_root() {
-        return; // Our own directories are in our own reach.
+        return; // A user can always reach their own directories.
     }
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -228,12 +228,12 @@ async fn servers_go_with_a_process_that_is_killed() {
 async fn helper_that_is_killed() {
     let (postgres, nats) = (Postgres::temporary().await.unwrap(), Nats::temporary().await.unwrap());
     println!("pids: {} {}", postgres.pid().unwrap(), nats.pid().unwrap());
-    // Ends with the one that kills it, should that one be killed first.
+    // Reading ends when the parent process dies, so this process ends with it.
     let mut nothing = String::new();
     std::io::stdin().read_line(&mut nothing).unwrap();
 }
 
-/// What servers have on the machine while they run.
+/// The processes, directories and shared memory of running servers.
 struct Traces {
     pids: Vec<u32>,
     directories: Vec<std::path::PathBuf>,
@@ -241,7 +241,7 @@ struct Traces {
 }
 
 impl Traces {
-    /// Of servers, and of the guards that are their parents.
+    /// The traces of these servers, and of the guards that are their parents.
     fn of(servers: &[u32]) -> Traces {
         let mut traces = Traces { pids: servers.to_vec(), directories: Vec::new(), memory: Vec::new() };
         for pid in servers {

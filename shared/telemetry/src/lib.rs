@@ -1,8 +1,10 @@
-//! Traces, logs and metrics: how every process tells what it does. Also the one place that reads clocks and draws lots,
-//! for the rims of services; what decides gets moments and ids from its caller.
+//! Traces, logs and metrics of every process, and its clocks and random numbers.
 //!
-//! Logs go to standard error. Traces and metrics go out by OTLP over gRPC where the standard `OTEL_*` variables name a
-//! collector, and cost next to nothing where they do not.
+//! Only the outer parts of services read clocks and random numbers. Code that makes decisions gets times and ids from
+//! its caller.
+//!
+//! Logs go to standard error. Traces and metrics are exported by OTLP over gRPC if the standard `OTEL_*` variables name
+//! a collector; otherwise they cost almost nothing.
 
 pub mod clock;
 mod logs;
@@ -22,71 +24,71 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 pub use traces::attributes as attribute;
 pub use traces::{adopt, current_trace};
 
-/// What is logged unless somebody says otherwise; libraries are quieter than we are.
+/// Default log filter. Libraries log less than the crates of this workspace.
 const LEVEL: &str = "info,actix_server=warn,async_nats=warn";
 
-/// What a process is, as its spans and metrics say.
+/// Identity of a process, as reported with its spans and metrics.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// Its role; `OTEL_SERVICE_NAME` says otherwise.
+    /// The role of the process; `OTEL_SERVICE_NAME` overrides it.
     pub service: &'static str,
-    /// The version of its program.
+    /// Version of the program.
     pub version: &'static str,
-    /// Its id, which no other process has or had.
+    /// Unique id of the process.
     pub instance: String,
-    /// Its machine's name.
+    /// Name of the host.
     pub host: String,
 }
 
-/// How a process logs.
+/// Log settings of a process.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Logs")]
 pub struct Args {
-    /// What is logged: a level, or levels by module, as in `info,bus=debug`.
+    /// Log filter: a level, or levels by module, as in `info,bus=debug`.
     #[arg(long = "log-level", env = "DROVER_LOG_LEVEL", default_value = LEVEL)]
     pub level: String,
-    /// How logs look: for people, or one JSON object a line.
+    /// Log format: text for people, or one JSON object per line.
     #[arg(long = "log-format", env = "DROVER_LOG_FORMAT", default_value = "human")]
     pub format: Format,
 }
 
-/// How logs look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// For people; in colour on a terminal.
+    /// Text for people; coloured on a terminal.
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why telemetry could not be set up.
+/// The reason why telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter is none.
-    #[error("cannot read {level:?} as a log level or filter, such as info or info,bus=debug")]
+    /// The log filter is not valid.
+    #[error("cannot parse {level:?} as a log level or filter, such as info or info,bus=debug")]
     Level {
-        /// What was given.
+        /// The given filter.
         level: String,
-        /// What is wrong with it.
+        /// Cause.
         #[source]
         source: tracing_subscriber::filter::ParseError,
     },
-    /// The exporter refuses its settings.
-    #[error("cannot export {what} as the OTEL_* variables say")]
+    /// The exporter rejects its settings.
+    #[error("cannot export {what} with the settings in the OTEL_* variables")]
     Exporter {
-        /// Traces or metrics.
+        /// `traces` or `metrics`.
         what: &'static str,
-        /// What is wrong with them.
+        /// Cause.
         #[source]
         source: opentelemetry_otlp::ExporterBuildError,
     },
-    /// Somebody set up logs before.
-    #[error("logs are set up already")]
-    Twice(#[source] tracing_subscriber::util::TryInitError),
+    /// Logging was already set up.
+    #[error("logging is already set up")]
+    AlreadySetUp(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends what is still buffered when the process ends. Hold it in `main`.
+/// Exports buffered spans and metrics when it is dropped at the end of the process. Keep it in `main`.
 #[must_use = "dropping it at once loses the last spans"]
 #[derive(Debug)]
 pub struct Guard {
@@ -96,7 +98,7 @@ pub struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // The last chance to send; whether it works or not, the process ends.
+        // The process ends next, so errors cannot be handled.
         if let Some(traces) = &self.traces {
             let _ = traces.shutdown();
         }
@@ -106,11 +108,11 @@ impl Drop for Guard {
     }
 }
 
-/// Sets up logs, traces and metrics for this process. Call it once, inside a tokio runtime: the exporter's connection lives
-/// there.
+/// Sets up logs, traces and metrics for this process. Call it once, within a tokio runtime, which then runs the
+/// exporter's connection.
 ///
 /// # Errors
-/// If a setting is not understood, or it was done before.
+/// If a setting is not valid, or telemetry was already set up.
 pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     let level = |source| Error::Level { level: args.level.clone(), source };
     let filter = EnvFilter::try_new(&args.level).map_err(level)?;
@@ -122,16 +124,21 @@ pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     let tracer = traces.as_ref().map(|provider| provider.tracer("drover"));
     let logs = logs::layer(args.format, colours, filter, tracer.is_some(), std::io::stderr);
     // The filter wraps an absent layer as well: without a filter, an absent layer would keep all spans enabled.
-    let wanted = if tracer.is_some() { traces::filter() } else { traces::no_spans() };
+    let span_filter = if tracer.is_some() { traces::filter() } else { traces::no_spans() };
     let spans = tracer.clone().map(|tracer| {
-        // What these would add to every span, nobody who looks at a trace of this cluster asks for.
+        // These attributes are not useful in the traces of this cluster.
         let layer =
             tracing_opentelemetry::layer().with_location(false).with_threads(false).with_target(false);
         layer.with_tracked_inactivity(false).with_tracer(tracer)
     });
-    let spans = spans.with_filter(wanted);
+    let spans = spans.with_filter(span_filter);
 
-    Registry::default().with(spans).with(logs).with(monitor::layer()).try_init().map_err(Error::Twice)?;
+    Registry::default()
+        .with(spans)
+        .with(logs)
+        .with(monitor::layer())
+        .try_init()
+        .map_err(Error::AlreadySetUp)?;
     if let Some(tracer) = tracer {
         traces::set_up(tracer);
     }
@@ -141,7 +148,7 @@ pub fn init(args: &Args, identity: &Identity) -> Result<Guard, Error> {
     Ok(Guard { traces, metrics })
 }
 
-/// An error and its causes in one line, for logs and for people.
+/// An error and all its causes in one line.
 pub fn chain(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

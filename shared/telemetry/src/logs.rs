@@ -1,4 +1,4 @@
-//! Formats of log lines. In both, a line that is written inside of a span of a trace ends with the trace's id.
+//! Formats of log lines. In both formats, a line that is written within a span ends with the trace id.
 
 use std::fmt::{self, Write as _};
 
@@ -15,10 +15,11 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::Format;
 
-/// Spans' fields with this prefix are repeated in JSON lines.
-const OURS: &str = "drover.";
+/// Fields of spans with this prefix are repeated in JSON lines.
+const FIELD_PREFIX: &str = "drover.";
 
-/// Writes logs. `traced` says whether spans are exported: only then do JSON lines need them.
+/// A layer that writes log lines. `traced` says whether spans are exported; only then do JSON lines contain their
+/// fields.
 pub(crate) fn layer<S, W>(
     format: Format,
     colours: bool,
@@ -34,26 +35,27 @@ where
     match format {
         Format::Human => {
             let event = WithTrace { lines: format::format().with_ansi(colours), colours };
-            lines.with_ansi(colours).event_format(event).with_filter(wanted(level, false)).boxed()
+            lines.with_ansi(colours).event_format(event).with_filter(events(level, false)).boxed()
         }
         Format::Json => {
             let event =
                 format::format().json().flatten_event(true).with_current_span(false).with_span_list(false);
-            let lines = lines.with_ansi(false).fmt_fields(Ids).event_format(WithTraceJson { lines: event });
-            lines.with_filter(wanted(level, traced)).boxed()
+            let lines =
+                lines.with_ansi(false).fmt_fields(SpanFields).event_format(WithTraceJson { lines: event });
+            lines.with_filter(events(level, traced)).boxed()
         }
     }
 }
 
-/// Lines of these levels; spans, which cost something, only where somebody looks at them.
-fn wanted<S>(level: EnvFilter, spans: bool) -> Box<dyn Filter<S> + Send + Sync>
+/// A filter for events of these levels. It enables spans only if the format uses them, because spans are expensive.
+fn events<S>(level: EnvFilter, spans: bool) -> Box<dyn Filter<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
     level.and(filter_fn(move |metadata| spans || metadata.is_event())).boxed()
 }
 
-/// Lines for people. The id of the trace stands at the end, where it does not hide what is said.
+/// Text for people. The trace id is at the end, after the message and the fields.
 struct WithTrace {
     lines: format::Format<Full>,
     colours: bool,
@@ -78,32 +80,32 @@ where
     }
 }
 
-/// One JSON object a line, with the ids of the trace, the span, and what the span and those around it are about.
+/// One JSON object per line, with the ids of the trace and the span, and the fields of the span and of its parents.
 struct WithTraceJson {
     lines: format::Format<Json>,
 }
 
-impl<S> FormatEvent<S, Ids> for WithTraceJson
+impl<S> FormatEvent<S, SpanFields> for WithTraceJson
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, Ids>,
+        context: &FmtContext<'_, S, SpanFields>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
         let Some(trace) = current() else { return self.lines.format_event(context, writer, event) };
         let mut line = String::new();
         self.lines.format_event(context, Writer::new(&mut line), event)?;
-        // The object's last brace comes after what is added.
+        // The additional members come before the closing brace.
         let object = line.trim_end_matches('\n');
         writer.write_str(object.strip_suffix('}').unwrap_or(object))?;
         let mut written: Vec<String> = Vec::new();
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
-            let Some(fields) = extensions.get::<FormattedFields<Ids>>() else { continue };
-            // A field that is recorded again comes later in the same text.
+            let Some(fields) = extensions.get::<FormattedFields<SpanFields>>() else { continue };
+            // If a field was recorded more than once, the newest value is the last one.
             for member in fields.fields.lines().rev() {
                 let name = member.split_once(':').map_or(member, |(name, _)| name);
                 let is_in_event = event.fields().any(|field| name.trim_matches('"') == field.name());
@@ -118,7 +120,7 @@ where
     }
 }
 
-/// The current span's place in its trace, also where the span is not sampled; `None` outside of any trace.
+/// Context of the current span, also if the span is not sampled; `None` outside of any trace.
 fn current() -> Option<SpanContext> {
     opentelemetry::Context::map_current(|context| {
         let span = context.span();
@@ -127,12 +129,12 @@ fn current() -> Option<SpanContext> {
     })
 }
 
-/// Keeps of a span's fields those that say what it is about, as members of a JSON object, one a line.
-struct Ids;
+/// Formats those fields of a span that have the prefix [`FIELD_PREFIX`], as members of a JSON object, one per line.
+struct SpanFields;
 
-impl<'writer> FormatFields<'writer> for Ids {
+impl<'writer> FormatFields<'writer> for SpanFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut members = Members { writer, outcome: Ok(()) };
+        let mut members = JsonMembers { writer, outcome: Ok(()) };
         fields.record(&mut members);
         members.outcome
     }
@@ -146,20 +148,20 @@ impl<'writer> FormatFields<'writer> for Ids {
     }
 }
 
-struct Members<'writer> {
+struct JsonMembers<'writer> {
     writer: Writer<'writer>,
     outcome: fmt::Result,
 }
 
-impl Members<'_> {
+impl JsonMembers<'_> {
     fn add(&mut self, field: &Field, value: fmt::Arguments<'_>) {
-        if field.name().starts_with(OURS) && self.outcome.is_ok() {
+        if field.name().starts_with(FIELD_PREFIX) && self.outcome.is_ok() {
             self.outcome = writeln!(self.writer, r#""{}":{value}"#, field.name());
         }
     }
 }
 
-impl Visit for Members<'_> {
+impl Visit for JsonMembers<'_> {
     fn record_i64(&mut self, field: &Field, value: i64) {
         self.add(field, format_args!("{value}"));
     }
@@ -173,19 +175,19 @@ impl Visit for Members<'_> {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name().starts_with(OURS) {
+        if field.name().starts_with(FIELD_PREFIX) {
             self.add(field, format_args!("{}", Quoted(value)));
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name().starts_with(OURS) {
+        if field.name().starts_with(FIELD_PREFIX) {
             self.add(field, format_args!("{}", Quoted(&format!("{value:?}"))));
         }
     }
 }
 
-/// A text as a JSON string.
+/// Displays a text as a JSON string.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

@@ -1,11 +1,11 @@
-//! Metrics: the catalogue of all series, the handles that record them, and what a process has recorded so far.
+//! Metrics: the catalogue of all series, the handles that record them, and the values that a process has recorded.
 //!
-//! A metric exists only in the [`catalogue`]: handles cannot be made elsewhere, so that what is documented, what
-//! dashboards name and what is emitted cannot drift apart. Recording takes no lock: the series of a metric are cells of
-//! atomics that are found by the values of their labels.
+//! A metric exists only in the [`catalogue`]. Handles cannot be created elsewhere, so that the documentation, the
+//! dashboards and the recorded metrics cannot diverge. Recording takes no lock: the series of a metric are cells of
+//! atomics, which are found by their label values.
 //!
-//! A name is `nomad.<part>.<what>` where the reference has the metric, otherwise `drover.<part>.<what>` with its unit at the
-//! end.
+//! A name is `nomad.<part>.<what>` if the reference has the metric, otherwise `drover.<part>.<what>` with the unit at
+//! the end.
 
 pub mod catalogue;
 mod cells;
@@ -17,105 +17,105 @@ mod snapshot;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use self::cells::{Adds, Bits, Cells, Spread};
+use self::cells::{Cells, CounterCell, DistributionCell, GaugeCell};
 
 pub use self::export::set_up;
 pub use self::prometheus::process_text;
 pub use self::runtime::{observe, observe_tasks};
-pub use self::snapshot::{Distribution, Series, Value, snapshot, snapshot_of_window};
+pub use self::snapshot::{Distribution, Series, Value, snapshot, snapshot_and_reset_window};
 
-/// The most series that one metric has in one process. Values of further ones are counted as `series_refused`.
+/// Maximum number of series of one metric in one process. Values of further series are counted as `series_refused`.
 pub const SERIES_PER_METRIC_MAX: usize = 512;
 
-/// The values of a metric's labels, in the order in which the catalogue names the labels.
+/// Label values of a series, in the order of the label names in the catalogue.
 pub type Labels<'a> = &'a [&'a str];
 
-/// What is known of a metric without looking at what was recorded.
+/// Static description of a metric.
 #[derive(Debug)]
 pub struct Meta {
-    /// Its name, in words with dots between them.
+    /// Name, in words separated by dots.
     pub name: &'static str,
-    /// How it behaves.
+    /// Kind of the metric.
     pub kind: Kind,
-    /// The names of its labels.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// What it means, in a sentence.
+    /// Description, in one sentence.
     pub help: &'static str,
-    /// How the values of several processes become those of the cluster.
+    /// How the values of several processes are combined for the cluster.
     pub merge: Merge,
 }
 
-/// How a metric behaves.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// A value that only rises.
     Counter,
-    /// Goes up and down.
+    /// A value that rises and falls.
     Gauge,
-    /// A distribution, shown as a histogram.
+    /// A distribution, exposed as a histogram.
     Histogram,
-    /// A distribution of times in milliseconds, shown as the reference shows its timers: a summary.
+    /// A distribution of times in milliseconds, exposed as a summary, as the reference exposes its timers.
     Timer,
 }
 
-/// How the values of several processes become those of the cluster.
+/// How the values of several processes are combined for the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merge {
-    /// Each process has series of its own, told apart by the labels `service` and `process`.
+    /// Each process has its own series, with the labels `service` and `process`.
     Each,
-    /// As [`Merge::Each`], and only the process that is active for this service is shown.
+    /// As [`Merge::Each`], but only the active process of this service is shown.
     EachActive(&'static str),
-    /// Added up.
+    /// The sum over all processes.
     Sum,
-    /// Only the process that is active for this service is shown.
+    /// Only the active process of this service is shown.
     Active(&'static str),
-    /// Computed by the API from its replica of the state when somebody reads it; no process records it.
+    /// The API computes the metric from its replica when it is read. No process records it.
     Api,
 }
 
-/// Something that only grows.
+/// A metric that only rises.
 #[derive(Debug)]
 pub struct Counter {
     meta: Meta,
-    cells: Cells<Adds>,
+    cells: Cells<CounterCell>,
 }
 
-/// Something that goes up and down.
+/// A metric that rises and falls.
 #[derive(Debug)]
 pub struct Gauge {
     meta: Meta,
-    cells: Cells<Bits>,
-    /// Series that are replaced as a whole, see [`Gauge::replace`].
+    cells: Cells<GaugeCell>,
+    /// Series that are replaced as a whole; see [`Gauge::replace`].
     replaced: Mutex<Vec<(Vec<String>, f64)>>,
 }
 
-/// Something of which the distribution matters: times in seconds, sizes in bytes.
+/// A metric with a distribution: times in seconds, sizes in bytes.
 #[derive(Debug)]
 pub struct Histogram {
     meta: Meta,
-    cells: Cells<Spread>,
+    cells: Cells<DistributionCell>,
     exported: OnceLock<opentelemetry::metrics::Histogram<f64>>,
 }
 
-/// How long something took, in milliseconds, as the reference measures it.
+/// A distribution of durations in milliseconds, as the reference measures them.
 #[derive(Debug)]
 pub struct Timer(Histogram);
 
 /// A metric of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub enum Metric {
-    /// Only grows.
+    /// A value that only rises.
     Counter(&'static Counter),
-    /// Goes up and down.
+    /// A value that rises and falls.
     Gauge(&'static Gauge),
     /// A distribution.
     Histogram(&'static Histogram),
-    /// A distribution of times.
+    /// A distribution of durations.
     Timer(&'static Timer),
 }
 
 impl Meta {
-    /// The upper bounds of the buckets of a distribution.
+    /// Upper bounds of the buckets of a distribution.
     pub fn bounds(&self) -> &'static [f64] {
         const SECONDS: &[f64] = &[
             0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
@@ -148,7 +148,7 @@ impl Meta {
         }
     }
 
-    /// The service whose active process alone is shown.
+    /// The service of which only the active process is shown.
     pub fn active(&self) -> Option<&'static str> {
         match self.merge {
             Merge::EachActive(service) | Merge::Active(service) => Some(service),
@@ -156,8 +156,8 @@ impl Meta {
         }
     }
 
-    /// Whether each process has series of its own.
-    pub fn is_of_each(&self) -> bool {
+    /// Whether each process has its own series.
+    pub fn is_per_process(&self) -> bool {
         matches!(self.merge, Merge::Each | Merge::EachActive(_))
     }
 }
@@ -167,15 +167,15 @@ impl Counter {
         Self { meta, cells: Cells::new() }
     }
 
-    /// Counts `n` more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.add_with(n, &[]);
     }
 
-    /// Counts `n` more in the series with these labels.
+    /// Adds `n` to the series with these labels.
     pub fn add_with(&self, n: u64, labels: Labels<'_>) {
         debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
-        if let Some(cell) = self.cells.of(labels) {
+        if let Some(cell) = self.cells.get_or_insert(labels) {
             cell.add(n);
         }
     }
@@ -186,7 +186,7 @@ impl Gauge {
         Self { meta, cells: Cells::new(), replaced: Mutex::new(Vec::new()) }
     }
 
-    /// Sets its value.
+    /// Sets the value.
     pub fn set(&self, value: f64) {
         self.set_with(value, &[]);
     }
@@ -194,25 +194,25 @@ impl Gauge {
     /// Sets the value of the series with these labels.
     pub fn set_with(&self, value: f64, labels: Labels<'_>) {
         debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
-        if let Some(cell) = self.cells.of(labels) {
+        if let Some(cell) = self.cells.get_or_insert(labels) {
             cell.set(value);
         }
     }
 
-    /// Replaces all series by these, for labels whose values come and go. At most [`SERIES_PER_METRIC_MAX`] are kept. Takes a
-    /// lock: for what is published every few seconds.
+    /// Replaces all series, for labels whose values change over time. At most [`SERIES_PER_METRIC_MAX`] series are
+    /// kept. This takes a lock, so it is meant for values that are published every few seconds.
     pub fn replace(&self, series: impl IntoIterator<Item = (Vec<String>, f64)>) {
         let series = series.into_iter().take(SERIES_PER_METRIC_MAX).collect();
         *self.replaced.lock().unwrap_or_else(PoisonError::into_inner) = series;
     }
 
-    /// Takes all series away, as when another process is active from now on.
+    /// Removes all series, for instance because another process is now active.
     pub fn clear(&self) {
-        self.cells.each(|_, cell| cell.clear());
+        self.cells.for_each(|_, cell| cell.clear());
         self.replace([]);
     }
 
-    /// A series of it that was not recorded but computed, for [`Merge::Api`].
+    /// A series with a computed value, for [`Merge::Api`].
     pub fn computed(&'static self, labels: Vec<String>, value: f64) -> Series {
         debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
         Series { meta: &self.meta, labels, value: Value::Gauge(value) }
@@ -224,15 +224,15 @@ impl Histogram {
         Self { meta, cells: Cells::new(), exported: OnceLock::new() }
     }
 
-    /// Adds one observation.
+    /// Records one observation.
     pub fn record(&self, value: f64) {
         self.record_with(value, &[]);
     }
 
-    /// Adds one observation to the series with these labels.
+    /// Records one observation to the series with these labels.
     pub fn record_with(&self, value: f64, labels: Labels<'_>) {
         debug_assert_eq!(labels.len(), self.meta.labels.len(), "{}", self.meta.name);
-        if let Some(cell) = self.cells.of(labels) {
+        if let Some(cell) = self.cells.get_or_insert(labels) {
             cell.record(self.meta.bounds(), value);
         }
         export::record(self, value, labels);
@@ -244,19 +244,19 @@ impl Timer {
         Self(Histogram::new(meta))
     }
 
-    /// Adds one observation.
+    /// Records one observation.
     pub fn record(&self, took: Duration) {
         self.record_with(took, &[]);
     }
 
-    /// Adds one observation to the series with these labels.
+    /// Records one observation to the series with these labels.
     pub fn record_with(&self, took: Duration, labels: Labels<'_>) {
         self.0.record_with(took.as_secs_f64() * 1_000.0, labels);
     }
 }
 
 impl Metric {
-    /// What is known of it.
+    /// The description of the metric.
     pub fn meta(self) -> &'static Meta {
         match self {
             Self::Counter(counter) => &counter.meta,
@@ -267,10 +267,10 @@ impl Metric {
     }
 }
 
-/// What this process calls itself, and its id.
+/// Service name and id of this process.
 static IDENTITY: Mutex<(String, String)> = Mutex::new((String::new(), String::new()));
 
-/// This process calls itself `service`, and has this id.
+/// Sets the service name and the id of this process.
 pub fn identify(service: &str, process: &str) {
     *IDENTITY.lock().unwrap_or_else(PoisonError::into_inner) = (service.to_owned(), process.to_owned());
 }
@@ -282,14 +282,15 @@ fn identity() -> (String, String) {
 /// The services for which this process is the active one, with the epochs of their leases.
 static ACTIVE: Mutex<Vec<(&'static str, u64)>> = Mutex::new(Vec::new());
 
-/// This process is the active one of a service, by a lease of this epoch.
+/// Records that this process is the active one of a service, with a lease of this epoch.
 pub fn set_active(service: &'static str, epoch: u64) {
     let mut active = ACTIVE.lock().unwrap_or_else(PoisonError::into_inner);
     active.retain(|(name, _)| *name != service);
     active.push((service, epoch));
 }
 
-/// This process is not the active one of a service any more. All series that only the active process shows are taken away.
+/// Records that this process is not the active one of a service any more, and removes the series that only the active
+/// process shows.
 pub fn set_standby(service: &'static str) {
     ACTIVE.lock().unwrap_or_else(PoisonError::into_inner).retain(|(name, _)| *name != service);
     for metric in catalogue::all() {

@@ -1,5 +1,5 @@
-//! This process's log lines for those who listen now, at a level of their own: what is logged otherwise stays as it is.
-//! While nobody listens, it costs nothing.
+//! Streams the log lines of this process to listeners, each with its own level. The ordinary log is not affected.
+//! Without listeners, this costs nothing.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,65 +17,66 @@ use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock;
-use crate::traces::is_ours;
+use crate::traces::is_own_crate;
 
-/// The most lines that wait for a listener; of one that is slower, the oldest are lost.
+/// Maximum number of lines that wait for a listener. A slower listener loses the oldest lines.
 const WAITING_MAX: usize = 1_024;
-/// The most bytes of one field that are kept.
+/// Maximum number of bytes of one field; longer values are truncated.
 const FIELD_BYTES_MAX: usize = 4 << 10;
-/// Lines of libraries are not finer than this, whoever listens: some would tell of the listening itself.
-const LIBRARIES: Level = Level::INFO;
-/// From the coarsest to the finest.
+/// The most verbose level for libraries. Some libraries would otherwise log the streaming itself.
+const LIBRARY_LEVEL: Level = Level::INFO;
+/// All levels, from the least to the most verbose.
 const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
 
 static MONITOR: LazyLock<Monitor> = LazyLock::new(|| Monitor {
     lines: broadcast::Sender::new(WAITING_MAX),
-    listening: Mutex::default(),
-    finest: AtomicUsize::new(0),
+    listeners: Mutex::default(),
+    level_count: AtomicUsize::new(0),
 });
 
-/// One line.
+/// One log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When it was written.
+    /// Time of writing.
     pub at: Timestamp,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// The module that it comes from.
+    /// The module that wrote it.
     pub target: &'static str,
-    /// The file and line that it comes from, if they are known.
+    /// The file and line of the source, if they are known.
     pub location: Option<(&'static str, u32)>,
-    /// What it says.
+    /// The message.
     pub message: String,
-    /// The values in it, by name.
+    /// The fields, by name.
     pub fields: Vec<(&'static str, String)>,
 }
 
-/// What a listener gets next.
+/// The next item of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    /// A line.
+    /// A log line.
     Line(Arc<Line>),
-    /// So many lines, of any level, came while it was not looking and are lost.
+    /// Number of lines, of any level, that were lost because the listener was too slow.
     Missed(u64),
 }
 
-/// Hears this process's log lines until it is dropped.
+/// Receives this process's log lines until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     level: Level,
     lines: broadcast::Receiver<Arc<Line>>,
 }
 
-/// Begins to listen to lines of a level and of all coarser ones. Whoever never set up logs hears nothing.
+/// Starts to listen to lines of a level and all less verbose levels. Without a log subscriber, the listener receives
+/// nothing.
 pub fn listen(level: Level) -> Listener {
     let lines = MONITOR.lines.subscribe();
-    MONITOR.change(|listening| listening[place(level)] += 1);
+    MONITOR.update(|listeners| listeners[position(level)] += 1);
     Listener { level, lines }
 }
 
 impl Listener {
-    /// The next line, when there is one. May be cancelled without losing anything.
+    /// Waits for the next line. Cancel safe.
     pub async fn next(&mut self) -> Heard {
         loop {
             match self.lines.recv().await {
@@ -91,107 +92,108 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        MONITOR.change(|listening| listening[place(self.level)] -= 1);
+        MONITOR.update(|listeners| listeners[position(self.level)] -= 1);
     }
 }
 
-fn place(level: Level) -> usize {
+fn position(level: Level) -> usize {
     LEVELS.iter().position(|known| *known == level).unwrap_or_default()
 }
 
 struct Monitor {
     lines: broadcast::Sender<Arc<Line>>,
-    /// How many listen at each of the levels.
-    listening: Mutex<[usize; LEVELS.len()]>,
-    /// How many of the levels somebody listens to.
-    finest: AtomicUsize,
+    /// Number of listeners for each level.
+    listeners: Mutex<[usize; LEVELS.len()]>,
+    /// Number of levels that have to be recorded, from the least verbose one.
+    level_count: AtomicUsize,
 }
 
 impl Monitor {
-    fn change(&self, change: impl FnOnce(&mut [usize; LEVELS.len()])) {
-        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut listening);
-        let finest = listening.iter().rposition(|count| *count > 0).map_or(0, |place| place + 1);
-        let before = self.finest.swap(finest, Ordering::Relaxed);
-        drop(listening);
-        if before != finest {
-            // Whoever logs remembers whether anybody wants it.
+    fn update(&self, change: impl FnOnce(&mut [usize; LEVELS.len()])) {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut listeners);
+        let level_count = listeners.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let before = self.level_count.swap(level_count, Ordering::Relaxed);
+        drop(listeners);
+        if before != level_count {
+            // Callsites cache whether any layer is interested in them.
             tracing::callsite::rebuild_interest_cache();
         }
     }
 
-    fn finest(&self) -> Option<Level> {
-        let levels = self.finest.load(Ordering::Relaxed);
-        levels.checked_sub(1).and_then(|place| LEVELS.get(place).copied())
+    /// The most verbose level that has a listener.
+    fn most_verbose(&self) -> Option<Level> {
+        let level_count = self.level_count.load(Ordering::Relaxed);
+        level_count.checked_sub(1).and_then(|last| LEVELS.get(last).copied())
     }
 
-    fn wants(&self, metadata: &Metadata<'_>) -> bool {
-        let Some(finest) = self.finest() else { return false };
-        let finest = if is_ours(metadata.target()) { finest } else { finest.min(LIBRARIES) };
-        metadata.is_event() && *metadata.level() <= finest
+    fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let Some(level) = self.most_verbose() else { return false };
+        let level = if is_own_crate(metadata.target()) { level } else { level.min(LIBRARY_LEVEL) };
+        metadata.is_event() && *metadata.level() <= level
     }
 }
 
-/// Hands lines to those who listen.
+/// A layer that sends log lines to the listeners.
 pub(crate) fn layer<S>() -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    Tell.with_filter(Wanted)
+    SendLines.with_filter(ListenedLevels)
 }
 
-struct Tell;
+struct SendLines;
 
-impl<S: Subscriber> Layer<S> for Tell {
+impl<S: Subscriber> Layer<S> for SendLines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        let mut read = Read::default();
-        event.record(&mut read);
+        let mut visitor = EventVisitor::default();
+        event.record(&mut visitor);
         let line = Line {
             at: clock::now(),
             level: *metadata.level(),
             target: metadata.target(),
             location: metadata.file().zip(metadata.line()),
-            message: read.message,
-            fields: read.fields,
+            message: visitor.message,
+            fields: visitor.fields,
         };
-        // Fails if the last one has just stopped listening.
+        // Fails if the last listener has just been dropped.
         let _ = MONITOR.lines.send(Arc::new(line));
     }
 }
 
-struct Wanted;
+struct ListenedLevels;
 
-impl<S> Filter<S> for Wanted {
+impl<S> Filter<S> for ListenedLevels {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        MONITOR.wants(metadata)
+        MONITOR.is_enabled(metadata)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if MONITOR.wants(metadata) { Interest::always() } else { Interest::never() }
+        if MONITOR.is_enabled(metadata) { Interest::always() } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(MONITOR.finest().map_or(LevelFilter::OFF, LevelFilter::from_level))
+        Some(MONITOR.most_verbose().map_or(LevelFilter::OFF, LevelFilter::from_level))
     }
 }
 
-/// Takes the values out of an event.
+/// Collects the message and the fields of an event.
 #[derive(Default)]
-struct Read {
+struct EventVisitor {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Read {
+impl Visit for EventVisitor {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         const MESSAGE: &str = "message";
-        let mut text = Short::default();
-        // Fails where the text is too long.
+        let mut text = TruncatedText::default();
+        // Fails if the text is too long; the beginning is kept.
         let _ = write!(text, "{value:?}");
         match field.name() {
             MESSAGE => self.message = text.0,
@@ -200,11 +202,11 @@ impl Visit for Read {
     }
 }
 
-/// A text that takes no more than so much.
+/// A text of at most [`FIELD_BYTES_MAX`] bytes.
 #[derive(Default)]
-struct Short(String);
+struct TruncatedText(String);
 
-impl fmt::Write for Short {
+impl fmt::Write for TruncatedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let room = FIELD_BYTES_MAX - self.0.len();
         let end = text.floor_char_boundary(room);
@@ -219,26 +221,26 @@ mod tests {
 
     use super::*;
 
-    /// Listeners are the process's, and so tests that have some take turns.
-    static TURN: Mutex<()> = Mutex::new(());
+    /// Listeners belong to the process, so tests with listeners run one at a time.
+    static SERIAL: Mutex<()> = Mutex::new(());
 
     async fn next_line(listener: &mut Listener) -> Arc<Line> {
         match listener.next().await {
             Heard::Line(line) => line,
-            Heard::Missed(count) => panic!("{count} lines are lost"),
+            Heard::Missed(count) => panic!("{count} lines were lost"),
         }
     }
 
     #[test]
     fn each_listener_hears_its_level() {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subscriber = tracing_subscriber::registry().with(layer());
         tracing::subscriber::with_default(subscriber, || {
-            tracing::error!(target: "api", "nobody listens");
+            tracing::error!(target: "api", "no listener");
             let (mut fine, mut coarse) = (listen(Level::DEBUG), listen(Level::WARN));
             tracing::debug!(target: "api", count = 3, name = "x", "first");
-            tracing::debug!(target: "some_library", "too fine of a library");
+            tracing::debug!(target: "some_library", "too verbose for a library");
             tracing::warn!(target: "some_library", "second");
             runtime.block_on(async {
                 let first = next_line(&mut fine).await;
@@ -251,13 +253,13 @@ mod tests {
                 assert_eq!(next_line(&mut coarse).await.message, "second");
             });
             drop((fine, coarse));
-            assert_eq!(MONITOR.finest(), None);
+            assert_eq!(MONITOR.most_verbose(), None);
         });
     }
 
     #[test]
     fn a_slow_listener_is_told_what_it_lost() {
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let _serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subscriber = tracing_subscriber::registry().with(layer());
         tracing::subscriber::with_default(subscriber, || {
@@ -274,7 +276,7 @@ mod tests {
 
     #[test]
     fn long_values_are_cut() {
-        let mut text = Short::default();
+        let mut text = TruncatedText::default();
         assert!(write!(text, "{}", "\u{e9}".repeat(FIELD_BYTES_MAX)).is_err());
         assert_eq!(text.0.len(), FIELD_BYTES_MAX);
         assert!(write!(text, "x").is_err());

@@ -1,4 +1,4 @@
-//! Exporters as the standard `OTEL_*` variables describe them.
+//! OTLP exporters, configured by the standard `OTEL_*` variables.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use crate::traces::LinkedSampler;
 use crate::{Error, Identity};
 
-/// How often metrics are sent where `OTEL_METRIC_EXPORT_INTERVAL` does not say.
+/// Interval of metric exports if `OTEL_METRIC_EXPORT_INTERVAL` is not set.
 const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What this process is. What `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say of it stands.
+/// The resource that describes this process. Attributes in `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` take
+/// precedence.
 pub(crate) fn resource(identity: &Identity) -> Resource {
     const NAME: &str = "service.name";
     const UNNAMED: &str = "unknown_service";
@@ -33,9 +34,9 @@ pub(crate) fn resource(identity: &Identity) -> Resource {
     Resource::builder().with_attributes(known.map(|(name, value)| KeyValue::new(name, value))).build()
 }
 
-/// Where spans go; `None` where no collector is named.
+/// The exporter of spans; `None` if no collector is configured.
 pub(crate) fn tracer_provider(resource: Resource) -> Result<Option<SdkTracerProvider>, Error> {
-    if !is_wanted("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER") {
+    if !is_enabled("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER") {
         return Ok(None);
     }
     let exporter = SpanExporter::builder().with_tonic().build();
@@ -45,9 +46,9 @@ pub(crate) fn tracer_provider(resource: Resource) -> Result<Option<SdkTracerProv
     Ok(Some(provider.with_batch_exporter(exporter).build()))
 }
 
-/// Where metrics go; `None` where no collector is named.
+/// The exporter of metrics; `None` if no collector is configured.
 pub(crate) fn meter_provider(resource: Resource) -> Result<Option<SdkMeterProvider>, Error> {
-    if !is_wanted("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_METRICS_EXPORTER") {
+    if !is_enabled("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_METRICS_EXPORTER") {
         return Ok(None);
     }
     let builder = SdkMeterProvider::builder().with_resource(resource);
@@ -60,8 +61,8 @@ pub(crate) fn meter_provider(resource: Resource) -> Result<Option<SdkMeterProvid
     Ok(Some(builder.with_reader(periodic.build()).build()))
 }
 
-/// Whether a collector is named, and nobody says `none`.
-fn is_wanted(endpoint: &str, exporter: &str) -> bool {
+/// Whether a collector is configured, and the exporter is not disabled.
+fn is_enabled(endpoint: &str, exporter: &str) -> bool {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);
     let is_named = |name: &str| std::env::var(name).is_ok_and(|found| !found.is_empty());
     (is_named(endpoint) || is_named("OTEL_EXPORTER_OTLP_ENDPOINT"))

@@ -1,5 +1,5 @@
-//! Where spans are not exported, they do not exist: nothing is allocated for them. A process of its own, because a process
-//! can set up logs only once, and because it counts its allocations.
+//! If spans are not exported, they allocate nothing. This is a separate process, because a process can set up logging
+//! only once, and because the test counts allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,23 +11,23 @@ thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator; counts what each thread asks of it.
+/// The system's allocator, with a count of each thread's allocations.
 struct Counting;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-// SAFETY: all calls are passed on to the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Fails while a thread ends; nobody looks any more.
+        // Fails while a thread ends, when the count is no longer needed.
         let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + 1));
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -37,14 +37,14 @@ fn work() {
         target: "api",
         "request",
         otel.name = %format_args!("{} {}", "PUT", "/v1/jobs"),
-        { attribute::JOB_ID } = %String::from("an attribute that nobody reads is not made")
+        { attribute::JOB_ID } = %String::from("attributes of disabled spans are not evaluated")
     );
     assert!(span.is_disabled());
     let _entered = span.enter();
     assert_eq!(telemetry::current_trace(), None);
-    assert!(traces::within(|| unreachable!("there is no span to be within")).is_disabled());
+    assert!(traces::within(|| unreachable!("there is no current span")).is_disabled());
     traces::join(&span, []);
-    traces::fail(&span, "timeout", "no answer in time");
+    traces::fail(&span, "timeout", "no response in time");
     assert!(Span::current().is_disabled());
 }
 
@@ -54,7 +54,7 @@ async fn a_span_that_nobody_wants_allocates_nothing() {
     let identity = Identity { service: "test", version: "0", instance: String::new(), host: String::new() };
     let _guard = telemetry::init(&args, &identity).unwrap();
     assert!(!traces::are_exported());
-    // The first time, the place in the source is registered.
+    // The first call registers the callsites.
     work();
     let before = ALLOCATED.get();
     work();

@@ -1,7 +1,7 @@
-//! Between workers and the evaluation broker.
+//! Messages between scheduler workers and the evaluation broker.
 //!
-//! There is no message that says *done*: the broker sees an evaluation finish in the feed (design §6). Tokens only
-//! save work; what keeps two workers from placing twice is the applier.
+//! There is no ack message: the broker sees in the feed that an evaluation is finished (design §6). Tokens only avoid
+//! wasted work; the applier prevents two workers from placing the same allocations.
 
 use model::job::JobType;
 use model::{EvalId, Index, RequestId};
@@ -9,74 +9,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// The version of the scheduler in this program. A worker older than the applier places nothing: broker and applier
-/// refuse it as outdated.
+/// Version of the scheduler in this program. If a worker's version is older than the applier's, the broker and the
+/// applier refuse its requests as outdated.
 pub const SCHEDULER_VERSION: u16 = 1;
 
-/// Asks for evaluations. Answered by [`Dequeued`].
+/// Requests evaluations. The response is [`Dequeued`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dequeue {
-    /// Which schedulers the worker runs.
+    /// The types of schedulers that the worker runs.
     pub kinds: Vec<JobType>,
-    /// How many evaluations it takes at once.
+    /// Maximum number of evaluations in the response.
     pub max: u16,
-    /// How long it waits for the first one, in milliseconds.
+    /// How long to wait for the first evaluation, in milliseconds.
     pub timeout_ms: u32,
-    /// The version of its scheduler.
+    /// Version of the worker's scheduler.
     pub scheduler_version: u16,
 }
 
-/// Evaluations for a worker; none when the time was up.
+/// Evaluations for a worker; empty after the timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dequeued {
-    /// The evaluations, the most urgent first.
+    /// The evaluations, in descending order of urgency.
     pub evals: Vec<Delivery>,
 }
 
-/// One evaluation handed out. The worker reads it from its replica, once that has reached the wait index.
+/// One leased evaluation. The worker reads it from its replica, once the replica has reached the wait index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// The evaluation.
     pub eval_id: EvalId,
     /// Its priority.
     pub priority: u16,
-    /// Which scheduler it is for.
+    /// The type of its scheduler.
     pub kind: JobType,
-    /// Names this hand-out; a later one of the same evaluation has another.
+    /// Identifies this lease. A later lease of the same evaluation has another token.
     pub token: RequestId,
-    /// The index that a snapshot must have reached.
+    /// The index that the worker's snapshot must have reached.
     pub wait_index: Index,
-    /// How long the worker has it before it goes to another, in milliseconds.
+    /// Duration of the lease, in milliseconds. After it, another worker may get the evaluation.
     pub lease_ms: u32,
 }
 
-/// What a worker says of an evaluation that it has. Answered by [`HandOutAnswer`].
+/// A worker's request about an evaluation that it has leased. The response is [`HandOutAnswer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOut {
     /// The evaluation.
     pub eval_id: EvalId,
-    /// The hand-out.
+    /// The token of the lease.
     pub token: RequestId,
-    /// What to do.
+    /// The action to take.
     pub action: HandOutAction,
 }
 
-/// What a worker wants done with an evaluation that it has.
+/// What a worker requests for an evaluation that it has leased.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HandOutAction {
-    /// It still waits for something; the lease begins anew.
+    /// Extends the lease: the worker is still waiting for something.
     Renew,
-    /// It could not work on it, for no fault of the evaluation's: its replica was behind, or no applier was there. Does
-    /// not count as a delivery.
+    /// Nacks the evaluation because the worker could not work on it, for instance because its replica was behind or no
+    /// applier was active. Does not count as a delivery.
     GiveBack,
-    /// The scheduler failed on it. Counts as a delivery.
+    /// Nacks the evaluation because the scheduler failed on it. Counts as a delivery.
     Fail,
 }
 
-/// Whether the hand-out was still good.
+/// Whether the lease was still valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOutAnswer {
-    /// `false`: it had expired, or the token is another's; the worker drops the evaluation.
+    /// `false` if the lease had expired or the token belongs to another lease. The worker then drops the evaluation.
     pub held: bool,
 }
 

@@ -1,10 +1,11 @@
-//! Commands: everything that alters the cluster, for the applier alone.
+//! Commands: requests to the plan applier that change the cluster's state.
 //!
-//! A command says what is wanted; what follows from it (evaluations, statuses, summaries, counters) the applier works
-//! out at the command's own index. A sender that does not hear back sends the same request id again.
+//! A command states the intended change. The applier computes the consequences (evaluations, statuses, summaries,
+//! counters) at the command's own index. A sender that gets no response sends the command again with the same request
+//! id.
 //!
-//! Evaluations that a command makes are [`EvalId::derived`] from its request id, numbered from 0: the sender knows them
-//! beforehand, and a command that is judged twice makes the same ones.
+//! The ids of evaluations that a command creates are [`EvalId::derived`] from its request id, numbered from 0. So the
+//! sender knows them in advance, and a command that is executed twice creates the same ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,62 +23,62 @@ use serde::{Deserialize, Serialize};
 use crate::envelope::kinds;
 use crate::node::AllocReport;
 
-/// How long a lease lasts without a renewal (design §5).
+/// Duration of a lease that is not renewed (design §5).
 pub const LEASE: Duration = Duration::from_secs(3);
 
-/// Everything that alters the cluster. Answered by [`Answer`].
+/// A request to change the cluster's state. The response is [`Answer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Command {
     /// Registers a job, or a new version of it.
     RegisterJob(Box<RegisterJob>),
-    /// Stops a job, or forgets it.
+    /// Stops a job, or deletes it.
     DeregisterJob(DeregisterJob),
-    /// Has a job looked at again.
+    /// Creates an evaluation for a job.
     EvaluateJob(EvaluateJob),
-    /// Changes what should happen to allocations next, for instance stops one (N-22.3).
+    /// Changes the desired transition of allocations, for instance to stop one (N-22.3).
     Transition(Transition),
-    /// A scheduler's plan with the outcome of its evaluation.
+    /// Submits a scheduler's plan together with the outcome of its evaluation.
     SubmitPlan(Box<SubmitPlan>),
-    /// What the broker decided about evaluations.
+    /// Commits the broker's decisions about evaluations.
     UpdateEvals(UpdateEvals),
-    /// Forgets evaluations.
+    /// Deletes evaluations.
     DeleteEvals(DeleteEvals),
-    /// A node registered.
+    /// Registers a node.
     RegisterNode(Box<RegisterNode>),
-    /// Nodes were heard of, or missed.
+    /// Reports that nodes sent a heartbeat or missed one.
     UpdateNodes(UpdateNodes),
-    /// Nodes reported how their allocations fare.
+    /// Reports the status of allocations, for one or several nodes.
     ReportAllocs(ReportAllocs),
-    /// Forgets nodes.
+    /// Deletes nodes.
     DeregisterNodes(DeregisterNodes),
-    /// Says whether a node may get new work.
+    /// Sets whether a node may get new allocations.
     SetEligibility(SetEligibility),
-    /// What the deployment watcher found.
+    /// Commits the deployment watcher's findings.
     UpdateDeployments(UpdateDeployments),
-    /// A user gives a deployment up.
+    /// Fails a deployment at a user's request.
     FailDeployment(FailDeployment),
-    /// Forgets what nobody needs any more.
+    /// Deletes objects that are no longer needed.
     CollectGarbage(CollectGarbage),
-    /// Has the jobs that a node concerns looked at again.
+    /// Creates evaluations for the jobs that a node concerns.
     EvaluateNode(EvaluateNode),
-    /// Makes a namespace, or changes it.
+    /// Creates or updates a namespace.
     SetNamespace(Box<SetNamespace>),
-    /// Forgets a namespace.
+    /// Deletes a namespace.
     DeleteNamespace(DeleteNamespace),
-    /// Makes a node pool, or changes it.
+    /// Creates or updates a node pool.
     SetNodePool(Box<SetNodePool>),
-    /// Forgets a node pool.
+    /// Deletes a node pool.
     DeleteNodePool(DeleteNodePool),
-    /// Sets the scheduler's settings.
+    /// Replaces the scheduler configuration.
     SetSchedulerConfig(SetSchedulerConfig),
-    /// Gives the cluster a key to sign with.
+    /// Adds a signing key to the cluster.
     AddRootKey(AddRootKey),
-    /// A process wants to be the active one of a singleton.
+    /// Requests the lease of a singleton service for a process.
     TakeLease(TakeLease),
 }
 
 impl Command {
-    /// Its kind, for spans and logs.
+    /// Name of the command's kind, for spans and logs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RegisterJob(_) => "RegisterJob",
@@ -107,36 +108,37 @@ impl Command {
     }
 }
 
-/// Registers a job (N-17). The specification has been through admission.
+/// Registers a job (N-17). Admission has already validated and completed the specification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterJob {
-    /// The job.
+    /// Specification of the job.
     pub spec: Arc<JobSpec>,
-    /// What it was made of, to be kept with a version that it makes (N-27); `None` takes over what is kept.
+    /// The source that the specification was made from, stored with the new version (N-27). `None` copies the source of
+    /// the previous version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<JobSource>>,
-    /// Register only if the job's modify index is this; 0 only if there is no such job (N-17.11).
+    /// Registers only if the job's modify index has this value; 0 requires that the job does not exist (N-17.11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce_index: Option<Index>,
-    /// The evaluation's priority; `None` is the job's.
+    /// Priority of the evaluation; `None` uses the job's priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_priority: Option<u16>,
-    /// Whether the counts of the stored job's groups stay (N-17.15).
+    /// Whether the stored job's group counts replace those of `spec` (N-17.15).
     #[serde(default)]
     pub preserve_counts: bool,
-    /// Whether the resources of the stored job's tasks stay.
+    /// Whether the stored job's task resources replace those of `spec`.
     #[serde(default)]
     pub preserve_resources: bool,
 }
 
-/// Stops a job, or forgets it (N-21).
+/// Stops a job, or deletes it (N-21).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeregisterJob {
     /// The job.
     pub job: JobKey,
-    /// Whether nothing is to be kept of it, its allocations included.
+    /// Whether to delete the job with everything that belongs to it, including its allocations.
     pub purge: bool,
-    /// The evaluation's priority; `None` is the job's.
+    /// Priority of the evaluation; `None` uses the job's priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_priority: Option<u16>,
     /// Whether its tasks stop without their shutdown delay.
@@ -144,123 +146,125 @@ pub struct DeregisterJob {
     pub no_shutdown_delay: bool,
 }
 
-/// Has a job looked at again (N-22.2).
+/// Creates an evaluation for a job (N-22.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluateJob {
     /// The job.
     pub job: JobKey,
-    /// Whether failed allocations are rescheduled whatever their policy says.
+    /// Whether failed allocations are rescheduled regardless of their reschedule policy.
     #[serde(default)]
     pub force_reschedule: bool,
 }
 
-/// Changes what should happen to allocations next, and makes one evaluation for each of their jobs.
+/// Changes the desired transition of allocations, and creates one evaluation for each of their jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// Which; of any jobs.
+    /// The allocations; they may belong to several jobs.
     pub allocs: Vec<AllocId>,
-    /// What should happen; merged into what was.
+    /// The new desired transition; merged into the existing one.
     pub transition: DesiredTransition,
-    /// What the evaluations are made for: a user's stop, a drain, a deployment.
+    /// Trigger of the evaluations: a user's stop, a drain, a deployment.
     pub trigger: EvalTrigger,
 }
 
 /// A scheduler's plan with the outcome of its evaluation, as one command (design §6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubmitPlan {
-    /// What the scheduler proposes; an empty plan counts as one.
+    /// The proposed plan. An empty plan counts as a plan.
     pub plan: Plan,
-    /// What becomes of the evaluation if the plan is taken whole.
+    /// The evaluation's outcome if the whole plan is accepted.
     pub outcome: Outcome,
-    /// The version of the worker's scheduler.
+    /// Version of the worker's scheduler.
     pub scheduler_version: u16,
 }
 
-/// What the broker decided about evaluations: too many deliveries, duplicates, made needless.
+/// The broker's decisions about evaluations: delivered too often, duplicate, or superseded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpdateEvals {
-    /// The broker's epoch; an older one than the lease's is refused.
+    /// The broker's epoch. The command is refused if this epoch is older than the lease's.
     pub epoch: Epoch,
-    /// What changes of evaluations that there are.
+    /// Changes of existing evaluations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<EvalUpdate>,
     /// New evaluations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<Evaluation>,
-    /// Records of room gained before this index are of no use to any blocked evaluation any more.
+    /// Deletes unblock records older than this index, because no blocked evaluation needs them any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget_unblocked_before: Option<Index>,
 }
 
-/// Evaluations that change alike; dropped for those that are terminal or gone meanwhile.
+/// One change for several evaluations. Evaluations that are terminal or deleted when the command is executed are
+/// skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvalUpdate {
-    /// Which.
+    /// The evaluations.
     pub ids: Vec<EvalId>,
-    /// Where they stand now.
+    /// The new status.
     pub status: EvalStatus,
-    /// The same in words.
+    /// Description of the new status.
     #[serde(default)]
     pub description: Text,
-    /// The evaluation that follows them; `None` leaves what is there.
+    /// The evaluation that follows them; `None` keeps the existing value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_eval: Option<EvalId>,
-    /// Leaves out those that changed after this index: a pending evaluation whose index was raised stands for something
-    /// that happened since, and must not be made needless by what was decided before.
+    /// Skips evaluations that changed after this index. A pending evaluation whose index was raised represents a later
+    /// event, and a decision from before that event must not mark it as superseded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unless_changed_since: Option<Index>,
 }
 
-/// The most evaluations that one [`DeleteEvals`] names (`spec/scheduling.md` §12, *ids per delete request*).
+/// Maximum number of evaluations in one [`DeleteEvals`] (`spec/scheduling.md` §12, *ids per delete request*).
 pub const EVALS_DELETED_MAX: usize = 7_281;
 
-/// Forgets evaluations whatever state they are in, while all of them rest (http-api §15).
+/// Deletes evaluations in any status. Refused unless the broker is paused (http-api §15).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteEvals {
-    /// Which.
+    /// The evaluations.
     pub ids: Vec<EvalId>,
 }
 
-/// A node registered (N-2).
+/// Registers a node (N-2).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegisterNode {
     /// The tracker's epoch.
     pub epoch: Epoch,
     /// The node.
     pub id: NodeId,
-    /// What its agent said.
+    /// What its agent reported.
     pub spec: Arc<NodeSpec>,
 }
 
-/// Nodes were heard of, or missed: those of which the same is to be said, because they fail together.
+/// Reports that several nodes sent a heartbeat or missed one. One command covers all of them, because nodes fail
+/// together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateNodes {
     /// The tracker's epoch.
     pub epoch: Epoch,
-    /// What was found.
+    /// What was observed.
     pub sign: NodeSign,
     /// The nodes.
     pub nodes: Vec<NodeId>,
-    /// What happened, for the events of each.
+    /// The event that is added to each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<NodeEvent>,
 }
 
-/// Whether a node was heard of. Which status follows from it the applier decides.
+/// Whether a node is alive. The applier decides which status follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodeSign {
-    /// It gave a sign of life, and asks to be ready (N-3.3 to N-3.7).
+    /// The node sent a heartbeat, and requests to be ready (N-3.3 to N-3.7).
     Heard,
     /// Its heartbeat is overdue (N-4.7).
     Missed,
 }
 
-/// Nodes reported how their allocations fare (N-7.6).
+/// Reports the status of allocations, for one or several nodes (N-7.6).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportAllocs {
     /// The tracker's epoch.
     pub epoch: Epoch,
-    /// The reports, each of one node.
+    /// The reports, one for each node.
     pub reports: Vec<NodeReport>,
 }
 
@@ -269,272 +273,274 @@ pub struct ReportAllocs {
 pub struct NodeReport {
     /// The node.
     pub node: NodeId,
-    /// The boot that its agent is in.
+    /// Boot number of its agent.
     pub boot: u32,
-    /// Set when these are all its allocations that are not terminal (design §6).
+    /// Set if the report covers all non-terminal allocations of the node (design §6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_since: Option<Index>,
-    /// The allocations.
+    /// Reports of the allocations.
     pub allocs: Vec<AllocReport>,
 }
 
-/// Forgets nodes (N-11).
+/// Deletes nodes (N-11).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeregisterNodes {
-    /// Which.
+    /// The nodes.
     pub nodes: Vec<NodeId>,
 }
 
-/// Says whether a node may get new work (N-9.9).
+/// Sets whether a node may get new allocations (N-9.9).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetEligibility {
     /// The node.
     pub node: NodeId,
-    /// Whether it may.
+    /// The node's new eligibility.
     pub eligibility: Eligibility,
 }
 
-/// What the deployment watcher found (N-14). Each finding is judged by itself; one that no longer holds, for instance
-/// because its deployment has ended meanwhile, is passed over.
+/// The deployment watcher's findings (N-14). Each finding is checked separately. A finding that no longer holds, for
+/// instance because its deployment has ended, is skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateDeployments {
-    /// The watcher's epoch; an older one than the lease's is refused.
+    /// The watcher's epoch. The command is refused if this epoch is older than the lease's.
     pub epoch: Epoch,
-    /// At most one for each deployment.
+    /// The findings, at most one for each deployment.
     pub findings: Vec<DeploymentFinding>,
 }
 
-/// What was found of one deployment.
+/// A finding about one deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentFinding {
     /// The deployment.
     pub id: DeploymentId,
-    /// What should come of it.
+    /// The step that the deployment needs.
     pub step: DeploymentStep,
 }
 
-/// What should come of a deployment.
+/// A step of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeploymentStep {
-    /// Its job is to be looked at: allocations became healthy that no evaluation has seen.
+    /// Creates an evaluation for the job: allocations became healthy after the last evaluation.
     Advance,
-    /// These allocations are unhealthy, and are to be replaced within the deployment.
+    /// Replaces unhealthy allocations within the deployment.
     Replace {
-        /// Which; at least one.
+        /// The allocations; at least one.
         allocs: Vec<AllocId>,
     },
-    /// It fails: these allocations are unhealthy and nothing may replace them.
+    /// Fails the deployment: these allocations are unhealthy and may not be replaced.
     FailUnhealthy {
-        /// Which; at least one.
+        /// The allocations; at least one.
         allocs: Vec<AllocId>,
     },
-    /// It fails: some group had to make progress by this moment or before, and made none.
+    /// Fails the deployment: a group missed its progress deadline.
     FailLate {
-        /// The moment.
+        /// The latest progress deadline that counts as missed.
         progress_by: Timestamp,
     },
 }
 
-/// A user gives a deployment up (N-15).
+/// Fails a deployment at a user's request (N-15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailDeployment {
     /// The deployment.
     pub id: DeploymentId,
 }
 
-/// The most objects that one [`CollectGarbage`] names: a slice that holds nobody up.
+/// Maximum number of objects in one [`CollectGarbage`], so that a slice does not delay other commands.
 pub const GARBAGE_SLICE_MAX: usize = 500;
 
-/// Forgets what nobody needs any more. Whatever is needed again meanwhile is passed over.
+/// Deletes objects that are no longer needed. Objects that are needed again are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectGarbage {
-    /// What changed after this stays.
+    /// Objects that changed after this time are kept.
     pub before: Timestamp,
-    /// What to forget.
+    /// The objects to delete.
     pub garbage: Garbage,
 }
 
-/// Objects of one kind that nobody needs any more.
+/// Objects of one kind that are no longer needed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Garbage {
-    /// Allocations that have ended.
+    /// Terminal allocations.
     Allocs {
-        /// Which.
+        /// The allocations.
         ids: Vec<AllocId>,
-        /// Whether their jobs go next, which makes it harmless to forget that their work is done.
+        /// Whether their jobs are deleted next. If so, it does not matter that the record of completed batch work is
+        /// lost.
         with_jobs: bool,
     },
-    /// Evaluations of which no allocation is left.
+    /// Evaluations that have no allocations left.
     Evals(Vec<EvalId>),
-    /// Jobs that are over, and of which neither is left.
+    /// Dead jobs that have no evaluations and no allocations left.
     Jobs(Vec<JobKey>),
-    /// Deployments that are over.
+    /// Terminal deployments.
     Deployments(Vec<DeploymentId>),
-    /// Nodes that are gone.
+    /// Nodes that are down and have no live allocations.
     Nodes(Vec<NodeId>),
 }
 
-/// Has the active applier look for everything that may be forgotten, whatever its age. No command: what it finds
-/// becomes commands. Answered by [`GarbageBegun`] as soon as it has begun.
+/// Requests that the active applier collects all garbage, regardless of its age. This is not a command: the
+/// garbage that is found becomes commands. The response, [`GarbageBegun`], is sent when the collection starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForceGarbage {}
 
-/// Garbage is being collected.
+/// The garbage collection has started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GarbageBegun {}
 
-/// Has the jobs looked at again that a node concerns (http-api §17).
+/// Creates evaluations for the jobs that a node concerns (http-api §17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluateNode {
     /// The node.
     pub node: NodeId,
 }
 
-/// Makes a namespace, or changes it (http-api §19). What it says has been checked.
+/// Creates or updates a namespace (http-api §19). The sender has validated it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetNamespace {
-    /// It; its indexes are the applier's.
+    /// The namespace. The applier sets its indexes.
     pub namespace: Namespace,
 }
 
-/// Forgets a namespace, if nothing lives in it.
+/// Deletes a namespace, if it has no non-terminal jobs or allocations, and no volumes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteNamespace {
-    /// Its name.
+    /// Name of the namespace.
     pub name: Text,
 }
 
-/// Makes a node pool, or changes it (http-api §17). What it says has been checked.
+/// Creates or updates a node pool (http-api §17). The sender has validated it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SetNodePool {
-    /// It; its indexes are the applier's.
+    /// The node pool. The applier sets its indexes.
     pub pool: NodePool,
 }
 
-/// Forgets a node pool, if no node and no job is in it.
+/// Deletes a node pool, if it has no nodes and no non-terminal jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteNodePool {
-    /// Its name.
+    /// Name of the node pool.
     pub name: Text,
 }
 
-/// Sets the scheduler's settings.
+/// Replaces the scheduler configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSchedulerConfig {
-    /// All of them.
+    /// The whole configuration.
     pub config: SchedulerConfig,
-    /// Set only if the settings' modify index is this.
+    /// Replaces the configuration only if its modify index has this value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enforce_index: Option<Index>,
 }
 
-/// Gives the cluster a key to sign with, unless it has one. Its private half is kept already.
+/// Adds a signing key to the cluster, unless the cluster has one. Its private half is already stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddRootKey {
-    /// The key; its moment and indexes are those of the command.
+    /// The key. The applier sets its creation time and its indexes.
     pub key: RootKey,
 }
 
-/// A process wants to be the active one of a singleton (design §5).
+/// Requests the lease of a singleton service for a process (design §5).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeLease {
     /// The service.
     pub service: Singleton,
     /// The process.
     pub process: ProcessId,
-    /// The epoch whose holder is gone: nobody listens in its place any more. That lease is free before it has run out.
+    /// The epoch of a holder that no longer responds. Its lease is granted before it expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gone: Option<Epoch>,
 }
 
-/// Asks the active process of a singleton whether it is there. No responders: it is gone. Answered by [`Holding`].
+/// Checks whether the active process of a singleton is alive. *No responders* means that it is gone. The response is
+/// [`Holding`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskHolder {}
 
-/// The active process of a singleton is there.
+/// The active process of a singleton is alive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {}
 
-/// The active process of a singleton still is there. No command: nothing is written. Answered by [`Answer`], where
-/// `Done` names the epoch; one that is not the lease's is refused as deposed.
+/// Renews the lease of a singleton's active process. This is not a command: nothing is written. The response is
+/// [`Answer`], in which `Done` holds the epoch. If the epoch is not the lease's, the request is refused as deposed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RenewLease {
     /// The service.
     pub service: Singleton,
     /// The process.
     pub process: ProcessId,
-    /// The epoch that it holds.
+    /// The epoch of its lease.
     pub epoch: Epoch,
 }
 
-/// The applier's answer to a command that it does not refuse ([`Refusal`](crate::Refusal)).
+/// The applier's response to a command that it does not refuse ([`Refusal`](crate::Refusal)).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// Committed, or rightly nothing to do.
+    /// The command was committed, or there was nothing to do.
     Done(Done),
-    /// Not done, or not known whether done; the same request id may be sent again.
+    /// The command was not carried out, or its outcome is unknown. The sender may send the same request id again.
     Retry {
-        /// Why.
+        /// The reason.
         reason: Text,
     },
 }
 
-/// A command was carried out.
+/// Result of a command that was carried out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Done {
-    /// The index at which it was committed, or on which *nothing to do* was judged.
+    /// The index at which the command was committed, or the state's index if there was nothing to do.
     pub index: Index,
-    /// Whether anything was written.
+    /// Whether the command changed the state.
     pub written: bool,
-    /// The modify index of the object that the command was about, where it was about one.
+    /// Modify index of the object that the command was about, if it was about a single one.
     pub object_index: Index,
-    /// The evaluations that came of it; those that it made itself in the order of their numbers.
+    /// The evaluations that resulted. Those that the command itself created are in the order of their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evals: Vec<EvalId>,
-    /// What became of a plan.
+    /// Result of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanResult>,
-    /// The epoch of a lease that was taken or renewed.
+    /// Epoch of a lease that was granted or renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// Nodes whose part of a command that gathers several was refused: unknown ones, and those that may not report as
-    /// they stand (N-7.3).
+    /// For a command that batches several nodes: the nodes whose part was refused, because they are unknown or may not
+    /// report in their current status (N-7.3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused_nodes: Vec<NodeId>,
 }
 
-/// The most nodes that [`PlanResult::rejected_nodes`] names: the answer lies in the log.
+/// Maximum number of nodes in [`PlanResult::rejected_nodes`]. The response is stored in the log, so it has to be small.
 pub const REJECTED_NODES_MAX: usize = 64;
 
-/// What became of a plan.
+/// Result of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanResult {
-    /// How much of it was taken.
+    /// How much of the plan was accepted.
     pub verdict: PlanVerdict,
-    /// The index that the next attempt's snapshot must have reached; 0 where there need be none.
+    /// The index that the next attempt's snapshot must have reached; 0 if there is no requirement.
     #[serde(default)]
     pub refresh_index: Index,
-    /// Nodes on which it did not fit; at most [`REJECTED_NODES_MAX`] of them.
+    /// Nodes on which the plan did not fit; at most [`REJECTED_NODES_MAX`] of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected_nodes: Vec<NodeId>,
 }
 
-/// How much of a plan was taken.
+/// How much of a plan was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanVerdict {
-    /// All of it, and the outcome with it.
+    /// All of it, together with the outcome.
     Whole,
-    /// Some of it; the evaluation stays pending.
+    /// A part of it. The evaluation stays pending.
     Part,
-    /// It was judged, and nothing of it fitted. Counts as an attempt.
+    /// Nothing: the plan was verified, and no part of it fitted. Counts as an attempt.
     Nothing,
-    /// It was not judged, because it was made from too old a snapshot. Does not count (design §6).
+    /// Nothing: the plan was not verified, because its snapshot was too old. Does not count as an attempt (design §6).
     Stale,
 }
 
 impl PlanVerdict {
-    /// Whether anything of it was taken, which gives the scheduler all its attempts back.
+    /// Whether any part of the plan was accepted. The scheduler then starts counting its attempts anew.
     pub const fn progress(self) -> bool {
         match self {
             Self::Whole | Self::Part => true,

@@ -1,4 +1,4 @@
-//! What surrounds a body: kind, version and the rest in headers; and how bodies become bytes.
+//! Encoding of messages: the headers with kind, version and other metadata, and the conversion of bodies to bytes.
 
 use std::cell::RefCell;
 
@@ -8,101 +8,103 @@ use serde::de::DeserializeOwned;
 
 use crate::refusal::Refusal;
 
-/// Header: which kind of message the body is ([`Wire::KIND`]).
+/// Header: the kind of the message ([`Wire::KIND`]).
 pub const HEADER_KIND: &str = "Drover-Kind";
-/// Header: which version of that kind ([`Wire::VERSION`]).
+/// Header: the version of that kind ([`Wire::VERSION`]).
 pub const HEADER_VERSION: &str = "Drover-Version";
-/// Header: the request's id, so that a repeat has no second effect.
+/// Header: the request id, so that a repeat has no second effect.
 pub const HEADER_REQUEST_ID: &str = "Drover-Request-Id";
-/// Header: milliseconds that the sender is still prepared to wait. A remaining time, because clocks differ.
+/// Header: the time that the sender will still wait, in milliseconds. It is a duration, because clocks differ.
 pub const HEADER_DEADLINE_MS: &str = "Drover-Deadline-Ms";
 /// Header: the W3C trace context.
 pub const HEADER_TRACE: &str = "traceparent";
 
-/// The largest body of a command, in bytes (design §4). NATS takes it only where the server's `max_payload`, by default
-/// 1 MiB, is raised: whoever starts a server for Drover has to.
+/// Maximum size of a command's body, in bytes (design §4). NATS accepts it only if the server's `max_payload`, 1 MiB by
+/// default, is raised. Servers for Drover have to be configured so.
 pub const COMMAND_BYTES_MAX: usize = 8 << 20;
-/// The largest change set that the feed carries, in bytes; larger ones are announced and read from the log.
+/// Maximum size of a change set in the feed, in bytes. For a larger one, the feed carries only its index, and replicas
+/// read it from the log.
 ///
-/// A plan of 10,000 placements makes 350 to 400 KB, and should not take the way over the table.
+/// A plan of 10,000 placements makes a change set of 350 to 400 KB, which should still fit.
 pub const CHANGE_SET_BYTES_MAX: usize = 512 << 10;
-/// The most change sets, by their bytes, that one [`Changes`](crate::feed::Changes) carries; those of a larger commit
-/// are split over several. Leaves room for the envelope within NATS' default payload of 1 MiB.
+/// Maximum total size of the change sets in one [`Changes`](crate::feed::Changes), in bytes. A larger commit is split
+/// over several messages. The limit leaves room for the headers within the default `max_payload` of NATS, 1 MiB.
 pub const CHANGES_BYTES_MAX: usize = 768 << 10;
-const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set fits one message");
-/// The most of allocations, jobs and common shares that one answer to an agent carries, in bytes
-/// ([`WorkAllocs`](crate::node::WorkAllocs)). The list of a node's allocations, some 30 bytes each, comes on top.
+const _: () = assert!(CHANGE_SET_BYTES_MAX <= CHANGES_BYTES_MAX, "one change set must fit into one message");
+/// Maximum total size of the allocations, jobs and shared data in one response to an agent, in bytes
+/// ([`WorkAllocs`](crate::node::WorkAllocs)). The list of the node's allocations, some 30 bytes each, is not included.
 pub const WORK_BYTES_MAX: usize = 512 << 10;
-/// The most of the same that comes along with a wake ([`News`](crate::node::News)): all nodes may be woken at once, so
-/// what is larger is fetched by each in its time.
+/// Maximum total size of the same data in a wake, in bytes ([`News`](crate::node::News)). All nodes may be woken at
+/// once, so agents fetch larger changes in their own time.
 pub const NEWS_BYTES_MAX: usize = 64 << 10;
 
-/// How large a buffer for encoding may be and still be kept.
+/// Maximum capacity of an encoding buffer that is kept for reuse.
 const ENCODED_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
     static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A body that has a name and a version.
+/// A message body that has a kind and a version.
 pub trait Wire: Serialize + DeserializeOwned {
-    /// What the body is, for instance `plan.submit`.
+    /// The kind of message, for instance `plan.submit`.
     const KIND: &'static str;
-    /// Rises when the meaning of a field changes; a field that is only added needs no new version.
+    /// Version of the encoding. It rises when the meaning of a field changes; adding a field needs no new version.
     const VERSION: u16 = 1;
 
-    /// Reads a body of this version, which may share bytes with the message instead of copying them.
+    /// Decodes a body of this version. The result may share bytes with the message instead of copying them.
     ///
     /// # Errors
-    /// If the body is not what it should be.
+    /// If the body cannot be decoded.
     fn read(body: &Bytes) -> Result<Self, rmp_serde::decode::Error> {
         rmp_serde::from_slice(body)
     }
 
-    /// Reads a body of an older version.
+    /// Decodes a body of an older version.
     ///
     /// # Errors
-    /// If the version is not one that is still read, or the body is not what it should be.
+    /// If the version is not supported any more, or the body cannot be decoded.
     fn upgrade(version: u16, _body: &[u8]) -> Result<Self, DecodeError> {
         Err(DecodeError::Version { kind: Self::KIND, version, known: Self::VERSION })
     }
 }
 
-/// Why a message cannot be read. It is counted, logged, and answered where somebody waits.
+/// The reason why a message cannot be decoded. Such messages are counted and logged, and get a refusal if the sender
+/// expects a response.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// Another kind of message than expected here.
+    /// The message is of another kind than expected.
     #[error("message of kind {found:?} instead of {expected:?}")]
     Kind {
-        /// What was expected.
+        /// The expected kind.
         expected: &'static str,
-        /// What came.
+        /// The kind of the message.
         found: String,
     },
-    /// A version that this program does not read.
+    /// This program does not support the version.
     #[error("{kind} of version {version}; this program reads up to version {known}")]
     Version {
-        /// The kind of message.
+        /// Kind of the message.
         kind: &'static str,
-        /// The version that came.
+        /// Version of the message.
         version: u16,
-        /// The newest version that is read.
+        /// The newest version that is supported.
         known: u16,
     },
-    /// Bytes that are not such a message.
+    /// The bytes are not a message of this kind.
     #[error("unreadable {kind}")]
     Body {
-        /// The kind of message.
+        /// Kind of the message.
         kind: &'static str,
-        /// Where it went wrong.
+        /// The decoding error.
         #[source]
         source: rmp_serde::decode::Error,
     },
 }
 
-/// The body's bytes.
+/// Encodes a body.
 pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
-    // A buffer that grew once is used again, unless it is so large that to copy its contents costs more than to grow another.
+    // A grown buffer is reused, unless it is so large that copying its contents costs more than growing another buffer.
     ENCODED.with_borrow_mut(|buffer| {
         buffer.clear();
         rmp_serde::encode::write_named(buffer, body)
@@ -111,7 +113,7 @@ pub fn encode<T: Wire>(body: &T) -> Vec<u8> {
     })
 }
 
-/// Reads the body of a message, whose header names its kind and version.
+/// Decodes the body of a message with the kind and version in its headers.
 ///
 /// # Errors
 /// As [`decode`].
@@ -123,10 +125,10 @@ pub fn decode_message<T: Wire>(kind: &str, version: u16, body: &Bytes) -> Result
     }
 }
 
-/// Reads a body whose kind and version are known.
+/// Decodes a body of the given kind and version.
 ///
 /// # Errors
-/// If it is another kind, a version that is not read, or no such message at all.
+/// If the kind is not `T`'s, the version is not supported, or the body cannot be decoded.
 pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, DecodeError> {
     if kind != T::KIND {
         return Err(DecodeError::Kind { expected: T::KIND, found: kind.to_owned() });
@@ -140,10 +142,10 @@ pub fn decode<T: Wire>(kind: &str, version: u16, body: &[u8]) -> Result<T, Decod
     rmp_serde::from_slice(body).map_err(|source| DecodeError::Body { kind: T::KIND, source })
 }
 
-/// Reads the answer to a request: its own, or a refusal.
+/// Decodes the response to a request: its own response type, or a refusal.
 ///
 /// # Errors
-/// If it is neither, or cannot be read ([`decode`]).
+/// If it is neither, or cannot be decoded ([`decode`]).
 pub fn decode_answer<T: Wire>(
     kind: &str,
     version: u16,
@@ -156,8 +158,9 @@ pub fn decode_answer<T: Wire>(
     }
 }
 
-/// Gives a module's bodies their names and, where it is not 1, their version, and how they are read where it is not as usual.
-/// Those with a parameter have it for all of which it can be read and written.
+/// Implements [`Wire`] for the bodies of a module: their kind, their version if it is not 1, and their decoding
+/// function if it is not the default one. A body with a type parameter gets an implementation for every parameter that
+/// can be encoded and decoded.
 macro_rules! kinds {
     ($( $body:ident $(<$part:ident>)? => $kind:literal $(v $version:literal)? $(reads $read:ident)? ),+ $(,)?) => {
         #[cfg(test)]

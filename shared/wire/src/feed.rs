@@ -1,4 +1,4 @@
-//! The change feed: what was committed, and how far the log is.
+//! The change feed: committed change sets, and the head of the log.
 
 use bytes::Bytes;
 use model::change::ChangeSet;
@@ -7,20 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// Change sets of one commit, without a gap; as many as fit one message
-/// ([`CHANGES_BYTES_MAX`](crate::envelope::CHANGES_BYTES_MAX)), the rest in further ones.
+/// Consecutive change sets of one commit, without a gap. One message holds as many as fit
+/// ([`CHANGES_BYTES_MAX`](crate::envelope::CHANGES_BYTES_MAX)); further messages hold the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// The history that they belong to; a replica of another one reloads (design §4).
+    /// The history of the log that they belong to. A replica of another history reloads (design §4).
     pub history: HistoryId,
-    /// The index of the first one.
+    /// Index of the first change set.
     pub first: Index,
-    /// The change sets, each encoded once: these are the bytes of the log. `None` is one too large for a message
-    /// ([`CHANGE_SET_BYTES_MAX`](crate::envelope::CHANGE_SET_BYTES_MAX)), which is read from there.
+    /// The change sets, each encoded once: these bytes are also the bytes in the log. `None` stands for a change set
+    /// that is too large for a message ([`CHANGE_SET_BYTES_MAX`](crate::envelope::CHANGE_SET_BYTES_MAX)); replicas read
+    /// it from the log.
     pub sets: Vec<Option<Bytes>>,
 }
 
-/// Reads them, and leaves the sets where they are: in the message that came.
+/// Decodes the message without copying the change sets: they share the bytes of `body`.
 fn read_changes(body: &Bytes) -> Result<Changes, rmp_serde::decode::Error> {
     #[derive(Deserialize)]
     struct Borrowed<'a> {
@@ -34,22 +35,22 @@ fn read_changes(body: &Bytes) -> Result<Changes, rmp_serde::decode::Error> {
     Ok(Changes { history, first, sets })
 }
 
-/// How far the log is, and who writes it.
+/// The head of the log, and its writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The history.
+    /// The history of the log.
     pub history: HistoryId,
     /// The index of the last committed change set.
     pub index: Index,
-    /// The cluster's time at that change set, or now; ids of requests are made from it.
+    /// The cluster's time: that of the change set, or the current one. Request ids are derived from it.
     pub at: Timestamp,
-    /// The applier's epoch.
+    /// The epoch of the applier.
     pub epoch: Epoch,
-    /// The applier.
+    /// The process id of the applier.
     pub applier: ProcessId,
 }
 
-/// Asks for the head. Answered by [`Head`].
+/// Requests the head. The response is [`Head`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskHead {}
 

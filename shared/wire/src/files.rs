@@ -1,12 +1,13 @@
-//! Between the API and an agent: the files and logs of its allocations, on
+//! Messages between the API and an agent about the files and logs of its allocations, on
 //! [`Subject::AgentFiles`](crate::Subject::AgentFiles).
 //!
-//! Files are pulled: every request says where to begin and how much it takes, and gets one answer (design §6). Whoever
-//! follows a file or a log asks again from where the last answer ended, with a time to wait for more.
+//! Files are pulled: every request gives the start and the maximum number of bytes, and gets one response (design §6).
+//! A reader that follows a file or a log sends another request from the end of the last response, with a time to wait
+//! for new data.
 //!
-//! Paths are relative to the allocation's directory, with `/` in front or not. What is not there is refused as
-//! `NotFound`; a path that leads out of the directory, also by a link, a directory where a file is meant, an unknown
-//! task and secrets as `Invalid`. Sentences about secrets contain [`PROHIBITED`].
+//! Paths are relative to the allocation's directory, with or without a leading `/`. A missing file is refused as
+//! `NotFound`. Refused as `Invalid` are paths that lead out of the directory, also through a link, directories where a
+//! file is expected, unknown tasks, and secrets. Messages of refusals to read secrets contain [`PROHIBITED`].
 
 use bytes::Bytes;
 use model::{AllocId, Text, Timestamp};
@@ -14,23 +15,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// The most bytes of a file that one answer carries.
+/// Maximum number of bytes of a file in one response.
 pub const FILE_BYTES_MAX: u32 = 256 << 10;
-/// The most entries of a directory that one answer carries; names have at most 255 bytes.
+/// Maximum number of directory entries in one response; names have at most 255 bytes.
 pub const LISTED_MAX: usize = 2_000;
-/// The longest that an answer waits for more at the end of a file, in milliseconds; longer waits are cut.
+/// Maximum time that a response waits for more data at the end of a file, in milliseconds. Longer waits are shortened
+/// to this.
 pub const WAIT_MS_MAX: u32 = 10_000;
-/// Part of every refusal to read a task's secrets, which the API tells from other refusals (http-api §13).
+/// Part of the message of every refusal to read a task's secrets. By it, the API distinguishes them from other
+/// refusals (http-api §13).
 pub const PROHIBITED: &str = "file prohibited";
 
-/// Asks for a directory's entries, sorted by name. Answered by [`FileList`].
+/// Requests the entries of a directory, sorted by name. The response is [`FileList`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListFiles {
     /// The allocation.
     pub alloc: AllocId,
-    /// The directory.
+    /// Path of the directory.
     pub path: Text,
-    /// Goes on after this name, the last of an answer that had no room for all.
+    /// Continues after this name: the last name of a previous response that could not hold all entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Text>,
 }
@@ -38,95 +41,95 @@ pub struct ListFiles {
 /// Entries of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileList {
-    /// At most [`LISTED_MAX`], by name.
+    /// The entries, sorted by name, at most [`LISTED_MAX`].
     pub files: Vec<FileInfo>,
-    /// Whether there are more.
+    /// Whether there are more entries.
     #[serde(default)]
     pub more: bool,
 }
 
-/// Asks what a file or directory is. Answered by [`FileInfo`].
+/// Requests the metadata of a file or directory. The response is [`FileInfo`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatFile {
     /// The allocation.
     pub alloc: AllocId,
-    /// The file.
+    /// Path of the file.
     pub path: Text,
 }
 
 /// A file or a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileInfo {
-    /// Its name, without directories.
+    /// Name, without directories.
     pub name: Text,
     /// Whether it is a directory.
     pub is_dir: bool,
-    /// Its size, in bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// Kind and permissions as text, such as `-rw-r--r--`.
+    /// Type and permissions as text, such as `-rw-r--r--`.
     pub mode: Text,
-    /// When it was written last.
+    /// Time of the last modification.
     pub modified: Timestamp,
-    /// What is in it, as a MIME type; only in answers to [`StatFile`], and only of files.
+    /// MIME type of its contents; only in responses to [`StatFile`], and only for files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<Text>,
 }
 
-/// Asks for a piece of a file. Answered by [`FileChunk`].
+/// Requests a part of a file. The response is [`FileChunk`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadFile {
     /// The allocation.
     pub alloc: AllocId,
-    /// The file.
+    /// Path of the file.
     pub path: Text,
-    /// Where the piece begins.
+    /// Start of the part.
     pub from: Origin,
-    /// How many bytes to answer at most; more than [`FILE_BYTES_MAX`] are not.
+    /// Maximum number of bytes in the response; limited to [`FILE_BYTES_MAX`].
     pub bytes_max: u32,
-    /// How long to wait for more at the end of the file, in milliseconds; 0 is not at all.
+    /// How long to wait for more data at the end of the file, in milliseconds; 0 does not wait.
     #[serde(default)]
     pub wait_ms: u32,
 }
 
-/// Where reading begins, in bytes.
+/// Start of a read, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// So many after the beginning.
+    /// Offset from the beginning.
     Start(u64),
-    /// So many before the end; at the beginning if there are not so many.
+    /// Distance from the end. If it exceeds the size, the read starts at the beginning.
     End(u64),
 }
 
-/// A piece of a file.
+/// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChunk {
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// The bytes; none at the end of the file.
+    /// The bytes; empty at the end of the file.
     pub data: Bytes,
-    /// How many bytes the file has now; less than [`Self::offset`] if it was cut meanwhile.
+    /// Current size of the file. It is less than [`Self::offset`] if the file was truncated meanwhile.
     pub size: u64,
 }
 
-/// Asks for a piece of what a task has written, over all the files that are kept of it. Answered by [`LogChunk`].
+/// Requests a part of a task's log, which spans all of its rotated files. The response is [`LogChunk`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadLogs {
     /// The allocation.
     pub alloc: AllocId,
     /// The task.
     pub task: Text,
-    /// Which of its streams.
+    /// Which output stream of the task.
     pub stream: LogStream,
-    /// Where the piece begins.
+    /// Start of the part.
     pub from: LogPosition,
-    /// How many bytes to answer at most; more than [`FILE_BYTES_MAX`] are not.
+    /// Maximum number of bytes in the response; limited to [`FILE_BYTES_MAX`].
     pub bytes_max: u32,
-    /// How long to wait for more at the end, in milliseconds; 0 is not at all.
+    /// How long to wait for more data at the end, in milliseconds; 0 does not wait.
     #[serde(default)]
     pub wait_ms: u32,
 }
 
-/// What a task writes to.
+/// An output stream of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
 pub enum LogStream {
     /// Its standard output.
@@ -137,33 +140,33 @@ pub enum LogStream {
     Stderr,
 }
 
-/// Where reading of logs begins.
+/// Start of a read in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogPosition {
-    /// In all that is kept, as if it were one file.
+    /// A position in the whole log, as if it were one file.
     Origin(Origin),
-    /// Where an earlier answer ended.
+    /// The end of a previous response.
     Cursor(LogCursor),
 }
 
-/// A place in a task's logs. If its file is not kept any more, reading goes on with the oldest one that is.
+/// A position in a task's log. If the file was deleted, reading continues with the oldest file that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogCursor {
     /// The number at the end of the file's name.
     pub file: u64,
-    /// The offset in that file, in bytes.
+    /// Offset in that file, in bytes.
     pub offset: u64,
 }
 
-/// A piece of what a task has written; of one file.
+/// A part of a task's log, from one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogChunk {
-    /// That file's path.
+    /// Path of that file.
     pub path: Text,
-    /// The bytes; none at the end of the newest file.
+    /// The bytes; empty at the end of the newest file.
     pub data: Bytes,
-    /// Where the next piece begins. The file is that of this piece and the offset the one after it, also at a file's
-    /// end: the next request goes on with the next file.
+    /// Start of the next part: the same file, and the offset after this part. At the end of a rotated file, the next
+    /// request continues with the next file.
     pub next: LogCursor,
 }
 

@@ -1,5 +1,5 @@
-//! Inboxes: prefixes of the subjects that answers go to. Every role and every node has its own, so that a process reads
-//! only answers to its own questions.
+//! Inboxes: prefixes of the subjects that responses are sent to. Every role and every node has its own inbox, so that a
+//! process can read only the responses to its own requests.
 
 use model::NodeId;
 
@@ -8,34 +8,35 @@ use crate::subject::{Subject, node_text, role_text};
 
 /// The prefix of reply subjects.
 ///
-/// Answers of nodes have inboxes of their own. An agent that is asked by a service learns one reply subject, and the next
-/// ones of that process can be predicted; so it may not publish where answers of other senders are expected.
+/// Responses of nodes have separate inboxes. An agent that receives a request of a service learns one reply subject,
+/// from which the next reply subjects of that process can be predicted. So an agent may not publish where responses of
+/// other senders are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Inbox {
-    /// Answers of services to a service.
+    /// Responses of services to a service.
     #[display("inbox.{_0}")]
     Service(Role),
-    /// Answers of services to an agent.
+    /// Responses of services to an agent.
     #[display("inbox.node.{_0}")]
     Node(NodeId),
-    /// Answers of one node's agent to a service.
-    #[display("inbox.{asked_by}.node.{node}")]
+    /// Responses of one node's agent to a service.
+    #[display("inbox.{requester}.node.{node}")]
     OfNode {
-        /// Who asks.
-        asked_by: Role,
-        /// Who answers.
+        /// Role of the process that sent the request.
+        requester: Role,
+        /// The node that responds.
         node: NodeId,
     },
 }
 
 impl Inbox {
-    /// All answers to everybody, for subscribing; only tests do.
+    /// All responses to all processes; a pattern for subscriptions of tests.
     pub const EVERY: &'static str = "inbox.>";
 
-    /// The inbox for answers to what `role` sends on `subject`.
+    /// The inbox for responses to requests that `role` sends on `subject`.
     pub fn of(role: Role, subject: &Subject) -> Self {
-        match subject.asked_node() {
-            Some(node) => Self::OfNode { asked_by: role, node },
+        match subject.responder_node() {
+            Some(node) => Self::OfNode { requester: role, node },
             None => Self::Service(role),
         }
     }
@@ -45,17 +46,17 @@ impl Inbox {
         reply.strip_prefix(self.to_string().as_str()).is_some_and(|token| token.starts_with('.'))
     }
 
-    /// All answers in this inbox, for subscribing.
+    /// All responses in this inbox; a pattern for subscriptions.
     pub fn every(&self) -> String {
         format!("{self}.>")
     }
 }
 
-/// Whether a request that came on `subject` may be answered at `reply`: in an inbox, and where the subject names its sender
-/// in that sender's own.
+/// Whether a response to a request on `subject` may be sent to `reply`: it must be in an inbox and, if the subject
+/// names the sender, in that sender's own inbox.
 ///
-/// NATS lets a sender name any reply subject. Whoever answers is permitted to publish in the inboxes of several senders, and
-/// must not be talked into publishing in another one's.
+/// NATS lets a sender name any reply subject. The receiver may publish in the inboxes of several senders, so a sender
+/// could otherwise make it publish in another sender's inbox.
 pub fn is_answered_at(subject: &str, reply: &str) -> bool {
     let in_inbox = |parts: &[&str]| {
         let after = parts.iter().try_fold(reply, |rest, part| rest.strip_prefix(part));
@@ -67,8 +68,8 @@ pub fn is_answered_at(subject: &str, reply: &str) -> bool {
     } else if let Some(node) = node_text(subject, "node.") {
         in_inbox(&["inbox.node.", node]) || is_private(Role::SimNodes) || is_private(Role::Observer)
     } else if let Some(node) = node_text(subject, "agent.") {
-        let asked_by = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
-        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(asked_by)
+        let is_requester = |role: Role| in_inbox(&["inbox.", role.as_str(), ".node.", node]);
+        [Role::Api, Role::Servers, Role::NodeTracker, Role::Observer].into_iter().any(is_requester)
     } else {
         reply.starts_with("inbox.")
     }
@@ -96,6 +97,7 @@ mod tests {
             assert!(!inbox.contains(other), "{other}");
         }
     }
+
     #[test]
     fn a_request_is_answered_in_its_senders_inbox_only() {
         let own = Inbox::Node(NODE).to_string() + ".token";
@@ -114,8 +116,8 @@ mod tests {
         assert!(is_answered_at(&command, "inbox.scheduler.token"));
         assert!(!is_answered_at(&command, "inbox.api.token") && !is_answered_at(&command, "feed.changes"));
         let files = Subject::AgentFiles(NODE).to_string();
-        let asked = Inbox::of(Role::Api, &Subject::AgentFiles(NODE)).to_string() + ".token";
-        assert!(is_answered_at(&files, &asked) && !is_answered_at(&files, "inbox.api.token"));
+        let reply = Inbox::of(Role::Api, &Subject::AgentFiles(NODE)).to_string() + ".token";
+        assert!(is_answered_at(&files, &reply) && !is_answered_at(&files, "inbox.api.token"));
         assert!(
             is_answered_at("applier.head", "inbox.api.token") && !is_answered_at("applier.head", "feed.head")
         );

@@ -1,9 +1,10 @@
-//! What services say to each other: every NATS subject there is, and every message.
+//! The wire protocol between services: every NATS subject, every header and every message.
 //!
-//! Nobody else spells a subject or a header. Messages are MessagePack maps, so that a field more or less is forgiven;
-//! what a changed meaning needs is a new version, and an upgrade on the way in. A message says *look*; the index says
-//! what is so. Any request may be answered by a [`Refusal`] instead of its own answer. Connections, time-outs and the
-//! envelope's handling are `bus`'s business.
+//! No other crate spells a subject or a header. Messages are MessagePack maps, so that readers tolerate added and
+//! missing fields. A field whose meaning changes gets a new version of its message, and older versions are upgraded
+//! when they are decoded. A wake-up message only says that something changed; the index says what is current. Any
+//! request may be answered by a [`Refusal`] instead of its own response. Connections, timeouts and the handling of
+//! headers belong to the crate `bus`.
 
 pub mod broker;
 pub mod command;

@@ -1,40 +1,40 @@
-//! What a process has recorded of its metrics, as it publishes it for the API processes
+//! The metrics of a process, as it publishes them for the API processes
 //! ([`Subject::ProcessMetrics`](crate::Subject::ProcessMetrics)).
 //!
-//! Series stand in columns, one list a field, by the kind of their metrics. Sums are counted from the start of the process, so
-//! that a lost snapshot loses nothing.
+//! Series are stored in columns, one list for each field, separately for each kind of metric. Sums count from the start
+//! of the process, so that a lost snapshot loses no data.
 
 use model::{Epoch, ProcessId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// The most series that one snapshot holds; a process leaves out the rest, and says how many these are.
+/// Maximum number of series in one snapshot. The process leaves out the rest, and states how many it left out.
 pub const SERIES_MAX: usize = 8_192;
-/// The most bytes of one label's value; longer ones are cut.
+/// Maximum number of bytes of one label value; longer values are truncated.
 pub const LABEL_BYTES_MAX: usize = 256;
 
-/// What a process has recorded.
+/// A snapshot of the metrics of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessMetrics {
-    /// The process.
+    /// Id of the process.
     pub process: ProcessId,
-    /// What it calls itself: its sub-command.
+    /// Name of the service: the sub-command of the process.
     pub service: Text,
-    /// When this was recorded, by its clock.
+    /// Time of the snapshot, by the clock of the process.
     pub at: Timestamp,
-    /// Rises with each snapshot of the process, so that one that was overtaken is recognised.
+    /// Number of the snapshot. It rises by one, so that receivers recognise snapshots that arrive out of order.
     pub sequence: u64,
-    /// Whether the process ends with this one.
+    /// Whether this is the last snapshot before the process ends.
     #[serde(default)]
     pub is_last: bool,
-    /// The services for which it is the active process, with the epochs of their leases.
+    /// The services for which this is the active process, with the epochs of their leases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<(Text, Epoch)>,
-    /// How many series found no room.
+    /// Number of series that did not fit.
     #[serde(default)]
     pub left_out: u64,
-    /// The names of the metrics, to which columns refer by position.
+    /// Names of the metrics. The columns refer to them by position.
     pub names: Vec<Text>,
     /// Counters.
     pub counters: Counters,
@@ -44,47 +44,47 @@ pub struct ProcessMetrics {
     pub distributions: Distributions,
 }
 
-/// Series of counters, a row each.
+/// Series of counters, one row each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
-    /// Positions of the names.
+    /// Positions of the metrics' names.
     pub names: Vec<u16>,
-    /// Values of the labels, in the order of the catalogue of metrics.
+    /// Label values, in the order of the metrics catalogue.
     pub labels: Vec<Vec<Text>>,
-    /// Sums since the process began.
+    /// Sums since the start of the process.
     pub values: Vec<u64>,
 }
 
-/// Series of gauges, a row each.
+/// Series of gauges, one row each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Gauges {
-    /// Positions of the names.
+    /// Positions of the metrics' names.
     pub names: Vec<u16>,
-    /// Values of the labels.
+    /// Label values.
     pub labels: Vec<Vec<Text>>,
-    /// Their values.
+    /// Current values.
     pub values: Vec<f64>,
 }
 
-/// Series of distributions, a row each.
+/// Series of distributions, one row each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Distributions {
-    /// Positions of the names.
+    /// Positions of the metrics' names.
     pub names: Vec<u16>,
-    /// Values of the labels.
+    /// Label values.
     pub labels: Vec<Vec<Text>>,
-    /// How many observations lie in each bucket, the last of which has no upper bound, since the process began.
+    /// Number of observations in each bucket since the start of the process. The last bucket has no upper bound.
     pub buckets: Vec<Vec<u64>>,
-    /// What the observations add up to.
+    /// Sums of the observations.
     pub sums: Vec<f64>,
-    /// What their squares add up to.
+    /// Sums of the squared observations.
     pub squares: Vec<f64>,
-    /// The smallest observations since the last snapshot; infinite where there were none.
+    /// Smallest observation since the last snapshot; infinite if there was none.
     pub mins: Vec<f64>,
-    /// The largest observations since the last snapshot.
+    /// Largest observation since the last snapshot.
     pub maxs: Vec<f64>,
 }
 

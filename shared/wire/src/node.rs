@@ -1,4 +1,4 @@
-//! Between agents and the node-tracker. Agents are told state, not orders (design §6).
+//! Messages between agents and the node-tracker. Agents receive desired state, not instructions (design §6).
 
 use std::sync::Arc;
 
@@ -14,177 +14,181 @@ use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// How far a node's work is.
+/// The index up to which a node's work is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkIndex {
-    /// The history that the index belongs to. An agent outlives a database that went back, and then remembers indexes that
-    /// never were (design §4).
+    /// The history that the index belongs to. An agent may have seen indexes of a database that was since restored to
+    /// an earlier state; these indexes are not valid in the new history (design §4).
     pub history: HistoryId,
     /// The index.
     pub index: Index,
 }
 
 impl WorkIndex {
-    /// The index as one of this history; 0 if it is of another, where it says nothing.
+    /// Returns the index if it belongs to `history`; otherwise 0, because indexes of different histories cannot be
+    /// compared.
     pub fn within(self, history: HistoryId) -> Index {
         if self.history == history { self.index } else { Index::ZERO }
     }
 
-    /// Whether it says that there is more than who knows `other` knows.
+    /// Whether it is newer than `other`, or of another history.
     pub fn is_news_to(self, other: Self) -> bool {
         self.history != other.history || self.index > other.index
     }
 
-    /// Takes in what was heard; whether it was news.
-    pub fn hear(&mut self, heard: Self) -> bool {
-        let is_news = heard.is_news_to(*self);
+    /// Replaces itself with `other` if that is newer or of another history, and returns whether it did.
+    pub fn hear(&mut self, other: Self) -> bool {
+        let is_news = other.is_news_to(*self);
         if is_news {
-            *self = heard;
+            *self = other;
         }
         is_news
     }
 }
 
-/// An agent registers its node, or what has changed of it (N-2). Answered by [`NodeAnswer`].
+/// Registers a node, or updates its registration (N-2). The response is [`NodeAnswer`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Register {
     /// The node.
     pub id: NodeId,
-    /// All that the agent says of it, its secret and boot number included.
+    /// The node's registration, with its secret and the boot number.
     pub spec: Arc<NodeSpec>,
 }
 
-/// An agent is there, and asks to be ready (N-3.1). Answered by [`NodeAnswer`].
+/// Reports that the node is alive, and requests that it becomes ready (N-3.1). The response is [`NodeAnswer`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
     /// The node.
     pub id: NodeId,
-    /// Proves that it is the one that registered.
+    /// Proves that the sender is the node that registered.
     pub secret: Secret,
-    /// The boot that the agent is in.
+    /// Boot number of the agent.
     pub boot: u32,
 }
 
-/// How a node stands after it registered or gave a sign of life.
+/// State of a node after a registration or a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAnswer {
-    /// Its status.
+    /// Status of the node.
     pub status: NodeStatus,
-    /// When the next heartbeat is due, in milliseconds.
+    /// Time until the next heartbeat is due, in milliseconds.
     pub ttl_ms: u32,
-    /// How far its work is; an agent that is behind asks for it.
+    /// Index of the node's work. An agent whose work is older requests it.
     pub work_index: WorkIndex,
-    /// Set for a node that is not ready yet after it was missing: the agent then reports all its allocations that are
-    /// not terminal, with this index, until it is ready (design §6).
+    /// Set for a node that is not ready yet after it was missing. Until it is ready, the agent reports all its
+    /// non-terminal allocations, with this index (design §6).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_all: Option<Index>,
 }
 
-/// Asks for what changed of a node's work since an index (N-6). Answered by [`Work`], as soon as the tracker knows as much
-/// as the agent: a wake or a heartbeat's answer says when to ask.
+/// Requests the changes of a node's work since an index (N-6). The response is [`Work`]. The tracker responds as soon
+/// as its state has reached [`Self::seen`]. Agents send this request after a wake or a heartbeat's response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskWork {
     /// The node.
     pub id: NodeId,
-    /// Proves that it is the one that registered.
+    /// Proves that the sender is the node that registered.
     pub secret: Secret,
-    /// How far the agent's work is; index 0 for all.
+    /// Index of the agent's work; index 0 requests all of it.
     pub since: WorkIndex,
-    /// The newest that the agent has heard of. A tracker that has just taken over may be behind it, and an older list
-    /// would lack what already runs.
+    /// The newest index that the agent has heard of. A tracker that has just taken over may be behind it, and its older
+    /// list would lack allocations that already run.
     pub seen: WorkIndex,
 }
 
-/// A node's work; `J` is as in [`WorkAllocs`].
+/// A node's work; `J` is described at [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Work<J = Job> {
-    /// How far this work is.
+    /// Index of this work.
     pub index: WorkIndex,
-    /// Every allocation that the node should know of, with the index at which the servers changed it last. What an
-    /// agent has and does not find here is gone.
+    /// All allocations of the node, each with the index at which the servers last changed it. The agent removes
+    /// allocations that are not in this list.
     pub allocs: Vec<(AllocId, Index)>,
-    /// Those of them that changed since the index asked for.
+    /// The allocations that changed since the requested index.
     pub changed: WorkAllocs<J>,
 }
 
-/// Asks for allocations of a node that an earlier answer had no room for, or that the agent lost. Answered by
+/// Requests allocations of a node that an earlier response had no room for, or that the agent lost. The response is
 /// [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskAllocs {
     /// The node.
     pub id: NodeId,
-    /// Proves that it is the one that registered.
+    /// Proves that the sender is the node that registered.
     pub secret: Secret,
-    /// Which.
+    /// The allocations.
     pub allocs: Vec<AllocId>,
-    /// How far the list is that they are on.
+    /// Index of the list that names them.
     pub seen: WorkIndex,
 }
 
-/// Allocations for an agent; what several of them share stands once.
+/// Allocations for an agent. Data that several allocations share is included once.
 ///
-/// Filled up to [`WORK_BYTES_MAX`](crate::envelope::WORK_BYTES_MAX), but with one allocation at least, so that asking
-/// again always leads on. Who needs only a part of each job reads it as a `J` that has no more.
+/// Filled up to [`WORK_BYTES_MAX`](crate::envelope::WORK_BYTES_MAX), but with at least one allocation, so that each
+/// further request makes progress. `J` is the type that jobs are decoded into: readers that need only some fields of a
+/// job use a smaller type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, bound(deserialize = "J: Deserialize<'de>"))]
 pub struct WorkAllocs<J = Job> {
-    /// Versions of jobs, each once.
+    /// Job versions, each once.
     pub jobs: Vec<Arc<J>>,
-    /// Shares of them, each once.
+    /// Data that several allocations share, each once.
     pub commons: Vec<WorkCommon>,
     /// The allocations.
     pub allocs: Vec<WorkAlloc>,
-    /// Whether there was no room for all of them: the agent asks for the rest. What is missing otherwise is gone.
+    /// Whether some allocations did not fit; the agent requests the rest. If `false`, requested allocations that are
+    /// missing here do not exist any more.
     pub more: bool,
 }
 
-/// What the allocations of one placement share, and the version of the job that they run.
+/// Data that the allocations of one placement share, and the job version that they run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkCommon {
-    /// The version's place in [`WorkAllocs::jobs`].
+    /// Index of the job version in [`WorkAllocs::jobs`].
     pub job: u16,
-    /// What they share, without its metrics: no agent looks at them.
+    /// The shared data, without its metrics, which agents do not use.
     pub common: Arc<AllocCommon>,
 }
 
-/// What an agent must know of one allocation beside the common share. What only its own reports change is not in it.
+/// What an agent needs to know of one allocation beyond the shared data. Fields that only the agent's own reports
+/// change are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkAlloc {
     /// The allocation.
     pub id: AllocId,
-    /// The place of what it shares in [`WorkAllocs::commons`].
+    /// Index of the shared data in [`WorkAllocs::commons`].
     pub common: u16,
     /// The number in its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_index: Option<u32>,
-    /// What it got of the node beyond the common share.
+    /// Resources of the node that were assigned to it beyond the shared data.
     #[serde(default, skip_serializing_if = "PackedAssigned::is_empty")]
     pub assigned: PackedAssigned,
-    /// Whether it should run.
+    /// Whether the allocation should run.
     pub desired_status: DesiredStatus,
-    /// What should happen to it next; its tasks may have to stop without their shutdown delay.
+    /// The requested transition, for instance to stop without the tasks' shutdown delay.
     #[serde(default)]
     pub desired_transition: DesiredTransition,
-    /// How it fares as far as the servers know; `unknown` has the agent report it again.
+    /// Client status as the servers know it. If it is `unknown`, the agent reports the allocation again.
     pub client_status: ClientStatus,
-    /// Whether it is a canary that was not promoted yet; its services have other tags.
+    /// Whether it is a canary that is not promoted yet. The services of canaries have other tags.
     #[serde(default)]
     pub canary: bool,
-    /// The verdict on its health, if somebody has given one: the agent then looks for none.
+    /// The health verdict, if there is one. The agent then does not determine the health itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<bool>,
-    /// The allocation that it replaces, and waits for.
+    /// The allocation that it replaces. The agent waits until that allocation has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<AllocId>,
-    /// Opens that one's disk on the node that has it, where the disk is to move along (N-6.3).
+    /// Token that permits reading the previous allocation's disk from its node, if the disk is to be migrated (N-6.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migrate_token: Option<Secret>,
-    /// Allocations of this node that make room for it, and end first.
+    /// Preempted allocations of this node. The agent waits until they have ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preempted: Vec<AllocId>,
-    /// The index at which the servers changed it last.
+    /// The index at which the servers last changed it.
     pub alloc_modify_index: Index,
-    /// When it was made; the time that it may run counts from here.
+    /// Time of its creation. The maximum run duration counts from here.
     pub create_time: Timestamp,
 }
 
@@ -195,87 +199,88 @@ impl<J> Default for WorkAllocs<J> {
 }
 
 impl<J> WorkAllocs<J> {
-    /// What an allocation shares with others, and its job; `None` if it points at what is not there.
+    /// Returns the shared data of `alloc` and its job; `None` if an index is out of range.
     pub fn shared(&self, alloc: &WorkAlloc) -> Option<(&Arc<AllocCommon>, &Arc<J>)> {
         let WorkCommon { job, common } = self.commons.get(usize::from(alloc.common))?;
         Some((common, self.jobs.get(usize::from(*job))?))
     }
 }
 
-/// How a node's allocations fare (N-7). Answered by [`Reported`]; refused while the node must be heard of first (N-7.3).
+/// Reports the status of a node's allocations (N-7). The response is [`Reported`]. Refused while the node must send a
+/// heartbeat first (N-7.3).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The node.
     pub id: NodeId,
-    /// Proves that it is the one that registered.
+    /// Proves that the sender is the node that registered.
     pub secret: Secret,
-    /// The boot that the agent is in; reports of another are dropped.
+    /// Boot number of the agent. Reports with another boot number are dropped.
     pub boot: u32,
-    /// Set when these are all its allocations that are not terminal, as asked for by [`NodeAnswer::report_all`].
+    /// Set if the report covers all non-terminal allocations of the node, as requested by [`NodeAnswer::report_all`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_since: Option<Index>,
-    /// The allocations.
+    /// Reports of the allocations.
     pub allocs: Vec<AllocReport>,
 }
 
-/// How one allocation fares. Only what the agent knows best is in it (N-7.7).
+/// Report of one allocation. It contains only fields for which the agent is authoritative (N-7.7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllocReport {
     /// The allocation.
     pub id: AllocId,
-    /// Counts this boot's reports of the allocation; with the boot it makes the `ReportNumber`. One that is not newer
-    /// than the last taken is dropped.
+    /// Number of this report among the allocation's reports in this boot; with the boot number it makes the
+    /// `ReportNumber`. A report that is not newer than the last accepted one is dropped.
     pub count: u32,
-    /// How it fares.
+    /// Client status of the allocation.
     pub status: ClientStatus,
-    /// The same in words.
+    /// Description of the status.
     pub description: Text,
-    /// How its tasks fare.
+    /// States of its tasks.
     pub task_states: PackedTaskStates,
-    /// The address in a network of its own.
+    /// Address in the allocation's own network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<Arc<NetworkStatus>>,
-    /// The verdict on its health, once there is one, and when it fell.
+    /// The health verdict and its time, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<(bool, Timestamp)>,
 }
 
-/// A report was taken, less what was out of date in it.
+/// The report was accepted, except for outdated parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reported {
-    /// The index at which it was.
+    /// The index at which it was committed.
     pub index: Index,
 }
 
-/// Tells an agent how far its work is; `J` is as in [`WorkAllocs`].
+/// Tells an agent the index of its work; `J` is described at [`WorkAllocs`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound(deserialize = "J: Deserialize<'de>"))]
 pub struct Wake<J = Job> {
-    /// How far its work is.
+    /// Index of the node's work.
     pub work_index: WorkIndex,
-    /// What changed, where that is little: most agents need not ask then.
+    /// The changes, if they are small. Most agents then need not send a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub news: Option<Box<News<J>>>,
 }
 
-/// What changed of a node's work, for an agent that knows it up to an index; one that knows less asks.
+/// Changes of a node's work since an index. An agent whose work is older than that index has to request its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct News<J = Job> {
-    /// What changed after this index is told.
+    /// The changes after this index are included.
     pub since: Index,
-    /// The allocations that the servers have forgotten.
+    /// Allocations that the servers have deleted.
     #[serde(default, skip_serializing_if = "AllocIds::is_empty")]
     pub gone: AllocIds,
-    /// All those that changed.
+    /// All allocations that changed.
     pub changed: WorkAllocs<J>,
 }
 
 impl<J> Wake<J> {
-    /// What brings who knows the work up to `have` to this wake's index, with nothing missing in between.
+    /// Returns the changes if they bring work of the index `have` up to this wake's index without a gap.
     pub fn news_after(self, have: WorkIndex) -> Option<News<J>> {
         let Self { work_index, news } = self;
-        let is_further = work_index.history == have.history && work_index.index > have.index;
-        news.map(|news| *news).filter(|news| is_further && news.since <= have.index && !news.changed.more)
+        let is_newer = work_index.history == have.history && work_index.index > have.index;
+        news.map(|news| *news).filter(|news| is_newer && news.since <= have.index && !news.changed.more)
     }
 }
 

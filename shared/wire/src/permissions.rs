@@ -1,7 +1,8 @@
-//! The table of permissions: which role publishes and subscribes where. Credentials for NATS are made from it.
+//! The permissions table: the subjects that each role may publish on and subscribe to. Credentials for NATS are
+//! generated from it.
 //!
-//! The table has one line for each variant of [`Subject`]; a variant without a line does not compile. Inboxes follow from
-//! it: who subscribes to a subject that is answered may publish in the inboxes of those who publish there.
+//! The table has one line for each variant of [`Subject`]; a variant without a line does not compile. Permissions for
+//! inboxes are derived: subscribers of a subject that expects responses may publish in the inboxes of its publishers.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::inbox::Inbox;
 use crate::role::Role;
 use crate::subject::Subject;
 
-/// Where a role may publish and subscribe; patterns with the wildcards of NATS.
+/// The subjects that a role may publish on and subscribe to, as NATS patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Subjects to publish on.
@@ -21,45 +22,45 @@ pub struct Permissions {
     pub subscribe: BTreeSet<String>,
 }
 
-/// What credentials are issued for.
+/// The purpose of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A cluster.
     Cluster,
-    /// A private server for tests and simulations, where nodes may be simulated as well.
+    /// A private server for tests and simulations, which may have simulated nodes.
     Simulation,
 }
 
-/// Who publishes and who subscribes.
+/// The publishers and subscribers of a subject.
 struct Access {
     publish: Vec<Role>,
     subscribe: Vec<Role>,
-    /// Whether subscribers answer.
+    /// Whether subscribers send responses.
     is_answered: bool,
 }
 
-/// Messages that are answered, from `publish` to `subscribe`.
-fn asked(publish: &[Role], subscribe: &[Role]) -> Access {
+/// Access to a subject with requests from `publish` to `subscribe`, and responses back.
+fn request(publish: &[Role], subscribe: &[Role]) -> Access {
     Access { publish: publish.to_vec(), subscribe: subscribe.to_vec(), is_answered: true }
 }
 
-/// Messages without an answer, from `publish` to `subscribe`.
-fn told(publish: &[Role], subscribe: &[Role]) -> Access {
+/// Access to a subject with messages from `publish` to `subscribe` that get no response.
+fn one_way(publish: &[Role], subscribe: &[Role]) -> Access {
     Access { publish: publish.to_vec(), subscribe: subscribe.to_vec(), is_answered: false }
 }
 
-/// Defines the table: which variants there are, for which parameters, and what goes for each.
+/// Defines the table: the variants of [`Subject`], the values of their parameters, and the access to each.
 macro_rules! table {
     ($( $variant:ident $( ($parameter:ident in $every:expr) )? => $access:expr; )+) => {
-        /// What the table says of a subject.
+        /// The table's entry for a subject.
         fn access(subject: Subject) -> Access {
             match subject {
                 $( Subject::$variant $( ($parameter) )? => $access, )+
             }
         }
 
-        /// Every subject; those of nodes for [`ANY_NODE`].
-        fn every() -> Vec<Subject> {
+        /// All subjects. Those of nodes have the id [`ANY_NODE`].
+        fn all_subjects() -> Vec<Subject> {
             let mut subjects = Vec::new();
             $( $( for $parameter in $every )? {
                 subjects.push(Subject::$variant $( ($parameter) )?);
@@ -70,31 +71,31 @@ macro_rules! table {
 }
 
 table! {
-    Command(role in SENDERS) => asked(&[role], &[Role::PlanApplier]);
-    AskHead => asked(&[Role::Api], &[Role::PlanApplier]);
-    Probe => asked(&[Role::PlanApplier], &[Role::PlanApplier]);
-    RenewLease(role in HOLDERS) => asked(&[role], &[Role::PlanApplier]);
-    ForceGarbage => asked(&[Role::Api], &[Role::PlanApplier]);
+    Command(role in SENDERS) => request(&[role], &[Role::PlanApplier]);
+    AskHead => request(&[Role::Api], &[Role::PlanApplier]);
+    Probe => request(&[Role::PlanApplier], &[Role::PlanApplier]);
+    RenewLease(role in HOLDERS) => request(&[role], &[Role::PlanApplier]);
+    ForceGarbage => request(&[Role::Api], &[Role::PlanApplier]);
     LeaseHolder(service in Singleton::ALL.iter().copied()) => {
         let role = Role::of_singleton(service);
-        asked(&[role], &[role])
+        request(&[role], &[role])
     };
-    Changes => told(&[Role::PlanApplier], &Role::SERVICES);
-    Head => told(&[Role::PlanApplier], &Role::SERVICES);
-    Dequeue => asked(&[Role::Scheduler], &[Role::EvalBroker]);
-    HandOut => asked(&[Role::Scheduler], &[Role::EvalBroker]);
-    NodeRegister(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
-    NodeHeartbeat(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
-    NodeWork(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
-    NodeReport(_node in [ANY_NODE]) => asked(&[Role::Agent], &[Role::NodeTracker]);
-    AgentWake(_node in [ANY_NODE]) => told(&[Role::NodeTracker], &[Role::Agent]);
-    AgentFiles(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
-    AgentTasks(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
-    AgentStats(_node in [ANY_NODE]) => asked(&[Role::Api], &[Role::Agent]);
-    ProcessMetrics(from in SENDERS.map(|role| (role, ANY_PROCESS))) => told(&[from.0], &[Role::Api]);
+    Changes => one_way(&[Role::PlanApplier], &Role::SERVICES);
+    Head => one_way(&[Role::PlanApplier], &Role::SERVICES);
+    Dequeue => request(&[Role::Scheduler], &[Role::EvalBroker]);
+    HandOut => request(&[Role::Scheduler], &[Role::EvalBroker]);
+    NodeRegister(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeHeartbeat(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeWork(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    NodeReport(_node in [ANY_NODE]) => request(&[Role::Agent], &[Role::NodeTracker]);
+    AgentWake(_node in [ANY_NODE]) => one_way(&[Role::NodeTracker], &[Role::Agent]);
+    AgentFiles(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
+    AgentTasks(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
+    AgentStats(_node in [ANY_NODE]) => request(&[Role::Api], &[Role::Agent]);
+    ProcessMetrics(from in SENDERS.map(|role| (role, ANY_PROCESS))) => one_way(&[from.0], &[Role::Api]);
 }
 
-/// Roles that send commands and publish their metrics.
+/// Roles that send commands and publish metrics.
 const SENDERS: [Role; 7] = [
     Role::Api,
     Role::EvalBroker,
@@ -108,17 +109,18 @@ const SENDERS: [Role; 7] = [
 /// Roles that hold leases.
 const HOLDERS: [Role; 4] = [Role::EvalBroker, Role::NodeTracker, Role::DeploymentWatcher, Role::Servers];
 
-/// Stands for a node until its place in a subject is filled with an id, a wildcard or a template.
+/// Placeholder for a node's id in a subject. It is replaced by an id, a wildcard or a template.
 const ANY_NODE: NodeId = NodeId::from_bytes([0; 16]);
-/// Stands for a process until its place in a subject is filled with a wildcard. It reads like [`ANY_NODE`].
+/// Placeholder for a process's id in a subject. It is replaced by a wildcard. Its text is the same as that of
+/// [`ANY_NODE`].
 const ANY_PROCESS: ProcessId = ProcessId::from_bytes([0; 16]);
-/// One token, whatever it is.
+/// Pattern that matches one token.
 const WILDCARD: &str = "*";
-/// Everything.
+/// Pattern that matches every subject.
 const EVERYTHING: &str = ">";
 
-/// What credentials of a role permit. `node` stands where an agent's subjects have its node's id: that id, or a template
-/// that NATS fills in. Other roles do not have it in their subjects.
+/// Returns the permissions for credentials of a role. `node` replaces the node's id in an agent's subjects: it is an
+/// id, or a template that NATS fills in. Subjects of other roles do not contain it.
 pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
     match role {
         Role::Observer => {
@@ -138,16 +140,16 @@ pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
     let node = if role == Role::Agent { node } else { WILDCARD };
     let fill = |subject: String| subject.replace(&ANY_NODE.to_string(), node);
     let mut permissions = Permissions::default();
-    for subject in every() {
+    for subject in all_subjects() {
         let Access { publish, subscribe, is_answered } = access(subject);
-        let (publish, subscribe) = (with_unions(&publish), with_unions(&subscribe));
+        let (publish, subscribe) = (with_combined_roles(&publish), with_combined_roles(&subscribe));
         if publish.contains(&role) {
             permissions.publish.insert(fill(subject.to_string()));
         }
         if subscribe.contains(&role) {
-            permissions.subscribe.insert(fill(served_as(&subject)));
-            for asking in publish.iter().filter(|_| is_answered) {
-                permissions.publish.extend(inbox(*asking, &subject, purpose).map(&fill));
+            permissions.subscribe.insert(fill(subscription(&subject)));
+            for requester in publish.iter().filter(|_| is_answered) {
+                permissions.publish.extend(inbox(*requester, &subject, purpose).map(&fill));
             }
         }
     }
@@ -155,8 +157,8 @@ pub fn permissions(role: Role, node: &str, purpose: Purpose) -> Permissions {
     permissions
 }
 
-/// What is subscribed to for a subject: one subscription serves all senders.
-fn served_as(subject: &Subject) -> String {
+/// The pattern that is subscribed to for a subject: one subscription covers all senders.
+fn subscription(subject: &Subject) -> String {
     match subject {
         Subject::Command(_) => Subject::EVERY_COMMAND.to_owned(),
         Subject::RenewLease(_) => Subject::EVERY_RENEWAL.to_owned(),
@@ -180,30 +182,30 @@ fn served_as(subject: &Subject) -> String {
     }
 }
 
-/// The roles, and those that may do what they may.
-fn with_unions(roles: &[Role]) -> Vec<Role> {
-    let mut with_unions = roles.to_vec();
-    // Tests stand in for anybody.
-    with_unions.push(Role::Observer);
+/// The roles, and the combined roles that have their permissions.
+fn with_combined_roles(roles: &[Role]) -> Vec<Role> {
+    let mut all = roles.to_vec();
+    // Observers may take the part of any process in tests.
+    all.push(Role::Observer);
     if roles.iter().any(|role| Role::SERVICES.contains(role)) {
-        with_unions.push(Role::Servers);
+        all.push(Role::Servers);
     }
     if roles.contains(&Role::Agent) {
-        with_unions.push(Role::SimNodes);
+        all.push(Role::SimNodes);
     }
-    with_unions
+    all
 }
 
-/// Where the answers go to what `asking` sends on a subject.
-fn inbox(asking: Role, subject: &Subject, purpose: Purpose) -> Option<String> {
-    match (asking, purpose) {
+/// The inbox for responses to requests that `requester` sends on a subject.
+fn inbox(requester: Role, subject: &Subject, purpose: Purpose) -> Option<String> {
+    match (requester, purpose) {
         (Role::SimNodes | Role::Observer, Purpose::Cluster) => None,
         (Role::Agent, _) => Some(own_inbox(Role::Agent).every()),
-        (_, _) => Some(Inbox::of(asking, subject).every()),
+        (_, _) => Some(Inbox::of(requester, subject).every()),
     }
 }
 
-/// Where a role's answers go.
+/// The inbox for responses to requests of a role.
 fn own_inbox(role: Role) -> Inbox {
     if role == Role::Agent { Inbox::Node(ANY_NODE) } else { Inbox::Service(role) }
 }
@@ -268,7 +270,7 @@ mod tests {
             answers(Role::NodeTracker),
             set(["inbox.node-tracker.>", "inbox.node.*.>", "inbox.servers.>"])
         );
-        assert_eq!(answers(Role::Api), set([]), "nobody asks an API process");
+        assert_eq!(answers(Role::Api), set([]), "no process sends requests to an API process");
         assert_eq!(answers(Role::Scheduler), set([]));
     }
 
@@ -297,12 +299,12 @@ mod tests {
                 "{role}"
             );
         }
-        assert!(!together.publish.contains("node.*.register"), "it is no node");
+        assert!(!together.publish.contains("node.*.register"), "the servers are not a node");
     }
 
     #[test]
     fn every_subject_has_somebody_at_both_ends() {
-        for subject in every() {
+        for subject in all_subjects() {
             let Access { publish, subscribe, .. } = access(subject);
             assert!(!publish.is_empty() && !subscribe.is_empty(), "{subject}");
         }

@@ -1,45 +1,46 @@
-//! Refusals: any request may be answered by one instead of by its own answer.
+//! Refusals: a response that any request may get instead of its own one.
 //!
-//! Asking again does not help before something else has changed. Whoever refuses makes the sentence, in the words of
-//! the specification, which people and agents know (N-2.6, N-7.3).
+//! Repeating a refused request does not help until something else has changed. The process that refuses writes the
+//! message, in the words of the specification, because users and agents depend on them (N-2.6, N-7.3).
 
 use model::Text;
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// Why a request was refused, in a word for programs and in a sentence for people.
+/// The reason why a request was refused: a kind for programs and a message for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The word.
+    /// Kind of the refusal.
     pub kind: RefusalKind,
-    /// The sentence; what the API answers.
+    /// The message, as the API returns it.
     pub message: Text,
 }
 
-/// Kinds of refusals, as far as callers tell them apart.
+/// Kinds of refusals that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalKind {
-    /// What it is about is not there.
+    /// The object of the request does not exist.
     NotFound,
-    /// It was for another state of things: a compare-and-set failed, a node's secret is another (N-2.6).
+    /// The request was made for another state: a compare-and-set failed, or a node's secret differs (N-2.6).
     Conflict,
-    /// It asks for what may not be.
+    /// The request is not valid.
     Invalid,
-    /// It was asked in a state in which it may not be, such as a node's that must be heard of first (N-7.3).
+    /// The request is not allowed in the current state, for instance because the node must send a heartbeat first
+    /// (N-7.3).
     NotReady,
     /// The sender's program is too old; the message names both versions.
     Outdated,
-    /// The sender is not the active one of its service any more.
+    /// The sender is no longer the active process of its service.
     Deposed,
-    /// The sender's role may not ask for this ([`senders`](crate::senders)).
+    /// The sender's role is not allowed to send this request ([`senders`](crate::senders)).
     Forbidden,
-    /// The request id is older than what is remembered: whether it was carried out must be looked up.
+    /// The request id is older than the request log. The sender must look up whether the request was carried out.
     OutcomeUnknown,
 }
 
 impl RefusalKind {
-    /// The word, as spans carry it.
+    /// Name of the kind, as spans record it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotFound => "not_found",

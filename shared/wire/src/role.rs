@@ -1,4 +1,4 @@
-//! Roles: what a process is to the other ones. Credentials are issued for a role, and permissions follow from it
+//! Roles of processes. Credentials are issued for a role, and permissions follow from it
 //! ([`permissions`](crate::permissions)).
 
 use std::fmt;
@@ -6,28 +6,28 @@ use std::str::FromStr;
 
 use model::cluster::Singleton;
 
-/// What a process is to the other processes of its cluster.
+/// The role of a process in its cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Serves the HTTP API.
     Api,
-    /// Hands evaluations to schedulers.
+    /// Leases evaluations to schedulers.
     EvalBroker,
-    /// Makes plans.
+    /// Computes plans.
     Scheduler,
     /// Writes the state and publishes the change feed.
     PlanApplier,
-    /// Answers agents and expires nodes.
+    /// Handles messages of agents and expires nodes.
     NodeTracker,
     /// Advances deployments.
     DeploymentWatcher,
     /// Runs tasks on one node. Its credentials name the node.
     Agent,
-    /// All services in one process, as `drover dev` runs them. May do what any of them may.
+    /// All services in one process, as `drover dev` runs them. Has the permissions of all of them.
     Servers,
     /// Many simulated nodes in one process. Its credentials exist on private servers only.
     SimNodes,
-    /// A test or a benchmark that listens to everything. Its credentials exist on private servers only.
+    /// A test or a benchmark that subscribes to everything. Its credentials exist on private servers only.
     Observer,
 }
 
@@ -56,7 +56,7 @@ impl Role {
         Self::Observer,
     ];
 
-    /// The name, as in subjects, in credentials and in the names of directories.
+    /// The name of the role in subjects, in credentials and in directory names.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Api => "api",
@@ -72,7 +72,7 @@ impl Role {
         }
     }
 
-    /// The role of the service that a singleton's lease is about.
+    /// The role of the service that holds a singleton's lease.
     pub const fn of_singleton(service: Singleton) -> Self {
         match service {
             Singleton::EvalBroker => Self::EvalBroker,
@@ -88,7 +88,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// A text that names no role.
+/// A text that is not the name of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown role {0:?}; roles are {roles}", roles = Role::ALL.map(Role::as_str).join(", "))]
 pub struct UnknownRole(pub String);

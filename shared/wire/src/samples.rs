@@ -1,5 +1,5 @@
-//! A sample of every message, with its fields set: each must come back as it went out, also from a program that adds a
-//! field. Where fields are left out of messages, there is a bare sample too.
+//! A sample of every message, with all fields set. Each must survive encoding and decoding, also with an additional
+//! field, as a newer program might send it. Messages that omit fields have a sample without these fields as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -64,7 +64,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const USAGE: Usage =
     Usage { rss_bytes: 4_096, swap_bytes: 1, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
 
-/// A key to sign with.
+/// A signing key.
 fn root_key() -> RootKey {
     RootKey {
         id: RootKeyId::from_bytes([11; 16]),
@@ -410,18 +410,19 @@ fn change_set() -> ChangeSet {
     }
 }
 
-/// Sends a message there and back, as it is and with a field more, and gives its name.
-fn returns<T: Wire + PartialEq + Debug>(message: T) -> &'static str {
+/// Encodes and decodes a message, as it is and with an additional field, and returns its kind.
+fn round_trip<T: Wire + PartialEq + Debug>(message: T) -> &'static str {
     let bytes = encode(&message);
-    for bytes in [with_a_field_more(&bytes), bytes] {
+    for bytes in [with_additional_field(&bytes), bytes] {
         assert_eq!(decode::<T>(T::KIND, T::VERSION, &bytes).unwrap(), message);
         assert_eq!(decode_message::<T>(T::KIND, T::VERSION, &bytes.into()).unwrap(), message);
     }
     T::KIND
 }
 
-/// What a newer program might send: a field more at the end of the body, or of the one variant that the body is.
-fn with_a_field_more(body: &[u8]) -> Vec<u8> {
+/// The message as a newer program might send it: with an additional field at the end of the body, or of the enum
+/// variant that the body consists of.
+fn with_additional_field(body: &[u8]) -> Vec<u8> {
     const SHORT_MAP: u8 = 0x80;
     const SHORT_TEXT: u8 = 0xa0;
     // Variants begin with capitals, fields do not.
@@ -430,7 +431,7 @@ fn with_a_field_more(body: &[u8]) -> Vec<u8> {
         _ => 0,
     };
     let mut body = body.to_vec();
-    assert!((SHORT_MAP..SHORT_MAP + 15).contains(&body[fields]), "a map with room for one field more");
+    assert!((SHORT_MAP..SHORT_MAP + 15).contains(&body[fields]), "a map with room for an additional field");
     body[fields] += 1;
     body.extend(rmp_serde::to_vec("of_tomorrow").unwrap());
     body.extend(rmp_serde::to_vec(&[1, 2, 3]).unwrap());
@@ -447,52 +448,52 @@ fn every_message_comes_back_as_it_went_out() {
         wait_index: INDEX,
         lease_ms: 60_000,
     };
-    let mut returned = BTreeSet::from([
-        returns(Dequeue {
+    let mut tested = BTreeSet::from([
+        round_trip(Dequeue {
             kinds: vec![JobType::Service, JobType::Batch],
             max: 16,
             timeout_ms: 500,
             scheduler_version: broker::SCHEDULER_VERSION,
         }),
-        returns(Dequeued { evals: vec![delivery] }),
-        returns(HandOut { eval_id: EVAL, token: REQUEST, action: HandOutAction::GiveBack }),
-        returns(HandOutAnswer { held: true }),
-        returns(RenewLease { service: Singleton::EvalBroker, process: PROCESS, epoch: EPOCH }),
-        returns(AskHolder {}),
-        returns(ForceGarbage {}),
-        returns(GarbageBegun {}),
-        returns(Holding {}),
-        returns(Changes {
+        round_trip(Dequeued { evals: vec![delivery] }),
+        round_trip(HandOut { eval_id: EVAL, token: REQUEST, action: HandOutAction::GiveBack }),
+        round_trip(HandOutAnswer { held: true }),
+        round_trip(RenewLease { service: Singleton::EvalBroker, process: PROCESS, epoch: EPOCH }),
+        round_trip(AskHolder {}),
+        round_trip(ForceGarbage {}),
+        round_trip(GarbageBegun {}),
+        round_trip(Holding {}),
+        round_trip(Changes {
             history: HISTORY,
             first: INDEX,
             sets: vec![Some(Bytes::from_static(&[1, 2])), None],
         }),
-        returns(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
-        returns(AskHead {}),
-        returns(change_set()),
-        returns(Register { id: NODE, spec: node_spec() }),
-        returns(Heartbeat { id: NODE, secret: secret(), boot: 13 }),
-        returns(NodeAnswer {
+        round_trip(Head { history: HISTORY, index: INDEX, at: NOW, epoch: EPOCH, applier: PROCESS }),
+        round_trip(AskHead {}),
+        round_trip(change_set()),
+        round_trip(Register { id: NODE, spec: node_spec() }),
+        round_trip(Heartbeat { id: NODE, secret: secret(), boot: 13 }),
+        round_trip(NodeAnswer {
             status: NodeStatus::Initializing,
             ttl_ms: 5_000,
             work_index: WORK_INDEX,
             report_all: Some(INDEX),
         }),
-        returns(AskWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
-        returns(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
-        returns(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
-        returns(work_allocs()),
-        returns(WorkAllocs::<Job>::default()),
-        returns(Report {
+        round_trip(AskWork { id: NODE, secret: secret(), since: WORK_INDEX, seen: WORK_INDEX }),
+        round_trip(Work { index: WORK_INDEX, allocs: vec![(ALLOC, INDEX)], changed: work_allocs() }),
+        round_trip(AskAllocs { id: NODE, secret: secret(), allocs: vec![ALLOC], seen: WORK_INDEX }),
+        round_trip(work_allocs()),
+        round_trip(WorkAllocs::<Job>::default()),
+        round_trip(Report {
             id: NODE,
             secret: secret(),
             boot: 13,
             all_since: Some(INDEX),
             allocs: vec![alloc_report()],
         }),
-        returns(Reported { index: INDEX }),
-        returns(Wake::<Job> { work_index: WORK_INDEX, news: None }),
-        returns(Wake {
+        round_trip(Reported { index: INDEX }),
+        round_trip(Wake::<Job> { work_index: WORK_INDEX, news: None }),
+        round_trip(Wake {
             work_index: WORK_INDEX,
             news: Some(Box::new(News {
                 since: INDEX,
@@ -500,32 +501,32 @@ fn every_message_comes_back_as_it_went_out() {
                 changed: work_allocs(),
             })),
         }),
-        returns(ListFiles { alloc: ALLOC, path: "/alloc".into(), after: Some("a.txt".into()) }),
-        returns(FileList { files: vec![file_info()], more: true }),
-        returns(StatFile { alloc: ALLOC, path: "/alloc/a.txt".into() }),
-        returns(FileInfo { content_type: None, ..file_info() }),
-        returns(file_info()),
-        returns(ReadFile {
+        round_trip(ListFiles { alloc: ALLOC, path: "/alloc".into(), after: Some("a.txt".into()) }),
+        round_trip(FileList { files: vec![file_info()], more: true }),
+        round_trip(StatFile { alloc: ALLOC, path: "/alloc/a.txt".into() }),
+        round_trip(FileInfo { content_type: None, ..file_info() }),
+        round_trip(file_info()),
+        round_trip(ReadFile {
             alloc: ALLOC,
             path: "/alloc/a.txt".into(),
             from: Origin::Start(2),
             bytes_max: 100,
             wait_ms: 500,
         }),
-        returns(FileChunk { offset: 2, data: Bytes::from_static(b"llo"), size: 5 }),
-        returns(read_logs(LogPosition::Origin(Origin::End(10)))),
-        returns(read_logs(LogPosition::Cursor(LogCursor { file: 3, offset: 7 }))),
-        returns(LogChunk {
+        round_trip(FileChunk { offset: 2, data: Bytes::from_static(b"llo"), size: 5 }),
+        round_trip(read_logs(LogPosition::Origin(Origin::End(10)))),
+        round_trip(read_logs(LogPosition::Cursor(LogCursor { file: 3, offset: 7 }))),
+        round_trip(LogChunk {
             path: "alloc/logs/main.stderr.3".into(),
             data: Bytes::from_static(b"log"),
             next: LogCursor { file: 3, offset: 10 },
         }),
-        returns(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
-        returns(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
-        returns(TasksDone {}),
-        returns(AskHostStats {}),
-        returns(HostStats::default()),
-        returns(HostStats {
+        round_trip(RestartTasks { alloc: ALLOC, task: Some("main".into()), all: true }),
+        round_trip(SignalTasks { alloc: ALLOC, task: Some("main".into()), signal: "SIGUSR1".into() }),
+        round_trip(TasksDone {}),
+        round_trip(AskHostStats {}),
+        round_trip(HostStats::default()),
+        round_trip(HostStats {
             at: NOW,
             uptime_secs: 600,
             memory: MemoryStats { total: 8 << 30, available: 6 << 30, used: 2 << 30, free: 1 << 30 },
@@ -540,11 +541,11 @@ fn every_message_comes_back_as_it_went_out() {
             disks: vec![disk_stats()],
             alloc_disk: Some(disk_stats()),
         }),
-        returns(AskAgentStats {}),
-        returns(AgentStats::default()),
-        returns(AgentStats { allocs: 3, heard_ago_ms: Some(200), ttl_ms: 10_000 }),
-        returns(AskAllocStats { alloc: ALLOC, task: Some("main".into()) }),
-        returns(AllocStats {
+        round_trip(AskAgentStats {}),
+        round_trip(AgentStats::default()),
+        round_trip(AgentStats { allocs: 3, heard_ago_ms: Some(200), ttl_ms: 10_000 }),
+        round_trip(AskAllocStats { alloc: ALLOC, task: Some("main".into()) }),
+        round_trip(AllocStats {
             tasks: vec![TaskStats {
                 task: "main".into(),
                 at: NOW,
@@ -552,7 +553,7 @@ fn every_message_comes_back_as_it_went_out() {
                 processes: vec![(4_711, USAGE)],
             }],
         }),
-        returns(ProcessMetrics {
+        round_trip(ProcessMetrics {
             process: PROCESS,
             service: "eval-broker".into(),
             at: NOW,
@@ -573,8 +574,8 @@ fn every_message_comes_back_as_it_went_out() {
                 maxs: vec![2.0],
             },
         }),
-        returns(AskHostFacts {}),
-        returns(HostFacts {
+        round_trip(AskHostFacts {}),
+        round_trip(HostFacts {
             os: "debian 13".into(),
             networks: vec![("lo".into(), vec!["127.0.0.1/8".into()])],
             resolv_conf: "nameserver 10.0.0.1".into(),
@@ -582,10 +583,10 @@ fn every_message_comes_back_as_it_went_out() {
             environment: vec![("PATH".into(), "/bin".into())],
             disks: vec![disk_stats()],
         }),
-        returns(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
+        round_trip(Refusal { kind: RefusalKind::NotReady, message: "node is down".into() }),
     ]);
-    returned.extend(commands().into_iter().map(returns));
-    returned.extend(answers().map(returns));
+    tested.extend(commands().into_iter().map(round_trip));
+    tested.extend(answers().map(round_trip));
 
     let kinds = [
         broker::KINDS,
@@ -599,8 +600,8 @@ fn every_message_comes_back_as_it_went_out() {
         tasks::KINDS,
     ]
     .concat();
-    assert_eq!(returned, kinds.iter().copied().collect(), "every message has a sample");
-    assert_eq!(returned.len(), kinds.len(), "no two messages have one name: {kinds:?}");
+    assert_eq!(tested, kinds.iter().copied().collect(), "every message has a sample");
+    assert_eq!(tested.len(), kinds.len(), "no two messages have the same kind: {kinds:?}");
 }
 
 #[test]
@@ -608,5 +609,5 @@ fn an_allocation_finds_what_it_shares() {
     let work = work_allocs();
     let (common, job) = work.shared(&work.allocs[0]).unwrap();
     assert_eq!((&*common.task_group, &*job.spec.id), ("app", "web"));
-    assert_eq!(work.shared(&work.allocs[1]), None, "it points past the end");
+    assert_eq!(work.shared(&work.allocs[1]), None, "its index is out of range");
 }

@@ -1,10 +1,12 @@
-//! Which role may send which command. NATS permits each role to send commands under its own name; what they may be about is
-//! in this table, which the applier asks.
+//! Which role may send which command.
+//!
+//! NATS permits each role to send commands under its own name. The applier checks with this table which commands the
+//! role may send.
 
 use crate::command::{Command, RenewLease};
 use crate::role::Role;
 
-/// The service that sends the command.
+/// The role of the service that sends the command.
 fn sender(command: &Command) -> Role {
     match command {
         Command::RegisterJob(_)
@@ -33,7 +35,7 @@ fn sender(command: &Command) -> Role {
 /// Checks that a process of this role may send the command.
 ///
 /// # Errors
-/// The command's name if it may not.
+/// Returns the name of the command if the role may not send it.
 pub fn may_send(role: Option<Role>, command: &Command) -> Result<(), &'static str> {
     permitted(role, sender(command), command.name())
 }
@@ -41,13 +43,13 @@ pub fn may_send(role: Option<Role>, command: &Command) -> Result<(), &'static st
 /// Checks that a process of this role may renew the lease.
 ///
 /// # Errors
-/// What it may not do.
+/// Returns the name of the request if the role may not send it.
 pub fn may_renew(role: Option<Role>, renewal: &RenewLease) -> Result<(), &'static str> {
     permitted(role, Role::of_singleton(renewal.service), "RenewLease")
 }
 
-fn permitted(role: Option<Role>, sender: Role, what: &'static str) -> Result<(), &'static str> {
-    if role == Some(sender) || role == Some(Role::Servers) { Ok(()) } else { Err(what) }
+fn permitted(role: Option<Role>, sender: Role, request: &'static str) -> Result<(), &'static str> {
+    if role == Some(sender) || role == Some(Role::Servers) { Ok(()) } else { Err(request) }
 }
 
 #[cfg(test)]

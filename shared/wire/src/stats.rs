@@ -1,139 +1,139 @@
-//! Between the API and an agent: figures of its machine and of its tasks, on
+//! Messages between the API and an agent about resource usage of the host and of tasks, on
 //! [`Subject::AgentStats`](crate::Subject::AgentStats).
 //!
-//! What is used is measured between two looks, so an answer takes a moment where nobody has asked lately. An allocation
-//! that the agent does not know is refused as `NotFound`.
+//! CPU usage is measured between two samples, so the first response after a pause takes a moment. A request for an
+//! unknown allocation is refused as `NotFound`.
 
 use model::{AllocId, Text, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// The most disks that an answer names.
+/// Maximum number of disks in one response.
 pub const DISKS_MAX: usize = 100;
-/// The most processes that an answer names; sums count all of them.
+/// Maximum number of processes in one response. Sums include all processes.
 pub const PROCESSES_MAX: usize = 2_000;
-/// The most bytes of one file that an answer shows.
+/// Maximum number of bytes of one file in one response.
 pub const SHOWN_BYTES_MAX: usize = 64 << 10;
 
-/// Asks how the machine fares. Answered by [`HostStats`].
+/// Requests the stats of the host. The response is [`HostStats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskHostStats {}
 
-/// How a machine fares.
+/// Resource usage of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostStats {
-    /// When it was looked at.
+    /// Time of the measurement.
     pub at: Timestamp,
-    /// How long ago it was started, in seconds.
+    /// Seconds since the host was started.
     pub uptime_secs: u64,
-    /// Its memory.
+    /// Memory usage.
     pub memory: MemoryStats,
-    /// Its processors, in their order.
+    /// CPU usage, in the order of the CPU numbers.
     pub cpus: Vec<CpuStats>,
-    /// Its disks, at most [`DISKS_MAX`].
+    /// Usage of the disks, at most [`DISKS_MAX`].
     pub disks: Vec<DiskStats>,
-    /// The disk that allocations are on, if it could be looked at.
+    /// Usage of the disk that holds the allocations, if it can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alloc_disk: Option<DiskStats>,
 }
 
-/// A machine's memory, in bytes.
+/// Memory of a host, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStats {
-    /// All of it.
+    /// Total memory.
     pub total: u64,
-    /// What programs could have.
+    /// Memory that programs can still allocate.
     pub available: u64,
-    /// What they have.
+    /// Memory that programs use.
     pub used: u64,
-    /// What holds nothing at all.
+    /// Memory that holds nothing, not even caches.
     pub free: u64,
 }
 
-/// A processor: what part of its time it has spent how, in percent.
+/// CPU usage of one processor: shares of its time, in percent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuStats {
-    /// Its name, such as `cpu0`.
+    /// Name of the processor, such as `cpu0`.
     pub name: Text,
-    /// With programs.
+    /// Time spent in programs.
     pub user_percent: f64,
-    /// With the kernel.
+    /// Time spent in the kernel.
     pub system_percent: f64,
-    /// With nothing.
+    /// Idle time.
     pub idle_percent: f64,
-    /// With anything.
+    /// Time that is not idle.
     pub busy_percent: f64,
-    /// The same as compute.
+    /// The busy time as compute, in MHz.
     pub used_mhz: f64,
 }
 
-/// A disk, as its users see it.
+/// Usage of a disk, as unprivileged users see it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskStats {
-    /// Its device.
+    /// Device name.
     pub device: Text,
-    /// Where it is mounted.
+    /// Mount point.
     pub mountpoint: Text,
-    /// Its size, in bytes.
+    /// Size, in bytes.
     pub size_bytes: u64,
-    /// What of it is used, in bytes.
+    /// Used space, in bytes.
     pub used_bytes: u64,
-    /// What of it could be, in bytes.
+    /// Space that can still be used, in bytes.
     pub available_bytes: u64,
-    /// How full it is.
+    /// Used space, in percent.
     pub used_percent: f64,
-    /// How many of its inodes are used.
+    /// Used inodes, in percent.
     pub inodes_percent: f64,
 }
 
-/// Asks what an allocation's tasks use. Answered by [`AllocStats`].
+/// Requests the stats of an allocation's tasks. The response is [`AllocStats`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskAllocStats {
     /// The allocation.
     pub alloc: AllocId,
-    /// One task; `None` is all.
+    /// Name of one task; `None` selects all tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Text>,
 }
 
-/// What an allocation's tasks use.
+/// Resource usage of an allocation's tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AllocStats {
-    /// Those that run and can be measured, by name.
+    /// Tasks that run and can be measured, by name.
     pub tasks: Vec<TaskStats>,
 }
 
-/// What a task uses.
+/// Resource usage of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskStats {
-    /// The task.
+    /// Name of the task.
     pub task: Text,
-    /// When it was looked at.
+    /// Time of the measurement.
     pub at: Timestamp,
-    /// What its processes use together.
+    /// Total of all its processes.
     pub sum: Usage,
-    /// What each of them uses, by its number; at most [`PROCESSES_MAX`] in an answer.
+    /// Usage of each process, with its process id; at most [`PROCESSES_MAX`] in one response.
     pub processes: Vec<(u32, Usage)>,
 }
 
-/// What processes use.
+/// Resource usage of one or several processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Memory that is theirs and in use, in bytes.
+    /// Resident memory that belongs to the processes, in bytes.
     pub rss_bytes: u64,
-    /// Memory that was put aside, in bytes.
+    /// Swapped-out memory, in bytes.
     pub swap_bytes: u64,
-    /// How much of one processor's time they spend themselves, in percent.
+    /// CPU time in user mode, in percent of one processor.
     pub user_percent: f64,
-    /// How much of it the kernel spends for them, in percent.
+    /// CPU time in the kernel, in percent of one processor.
     pub system_percent: f64,
-    /// Both as compute.
+    /// CPU time in both modes as compute, in MHz.
     pub used_mhz: f64,
 }
 
 impl Usage {
-    /// What they use together with others.
+    /// The sum of this usage and `other`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -146,41 +146,41 @@ impl Usage {
     }
 }
 
-/// Asks how the agent itself fares. Answered by [`AgentStats`].
+/// Requests the stats of the agent itself. The response is [`AgentStats`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskAgentStats {}
 
-/// How an agent fares.
+/// State of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStats {
-    /// How many allocations it has, ended ones too.
+    /// Number of its allocations, including ended ones.
     pub allocs: u64,
-    /// How long ago it heard of the servers, in milliseconds; `None` if never.
+    /// Milliseconds since the agent last got a response from the servers; `None` if it never did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_ago_ms: Option<u64>,
-    /// How long it need not hear of them again, in milliseconds.
+    /// Time to live that the servers granted the node, in milliseconds.
     #[serde(default)]
     pub ttl_ms: u64,
 }
 
-/// Asks how the machine is set up, for those who look for what is wrong with it. Answered by [`HostFacts`].
+/// Requests a description of the host, for troubleshooting. The response is [`HostFacts`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskHostFacts {}
 
-/// How a machine is set up.
+/// Configuration of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Its operating system and kernel.
+    /// Operating system and kernel.
     pub os: Text,
-    /// Its network interfaces with their addresses, by name.
+    /// Network interfaces with their addresses, by name.
     pub networks: Vec<(Text, Vec<Text>)>,
-    /// How names are looked up: `/etc/resolv.conf`, at most [`SHOWN_BYTES_MAX`].
+    /// Contents of `/etc/resolv.conf`, at most [`SHOWN_BYTES_MAX`] bytes.
     pub resolv_conf: Text,
-    /// Names that are known without: `/etc/hosts`, at most [`SHOWN_BYTES_MAX`].
+    /// Contents of `/etc/hosts`, at most [`SHOWN_BYTES_MAX`] bytes.
     pub hosts: Text,
-    /// The agent's variables by name. Values that may be secret are not among them but say so.
+    /// Environment variables of the agent, by name. Values that may be secret are replaced by a placeholder.
     pub environment: Vec<(Text, Text)>,
-    /// Its disks, at most [`DISKS_MAX`].
+    /// Usage of the disks, at most [`DISKS_MAX`].
     pub disks: Vec<DiskStats>,
 }
 

@@ -1,4 +1,4 @@
-//! Every subject. Each says what it promises and what it does not: order, duplicates, loss.
+//! All NATS subjects. The comment of each says what it guarantees about order, duplicates and loss.
 
 use std::borrow::Cow;
 
@@ -7,106 +7,111 @@ use model::{NodeId, ProcessId};
 
 use crate::role::Role;
 
-/// Where messages go. NATS delivers at most once and may lose anything; whoever needs an answer asks again with the
-/// same request id, and whoever follows the feed repairs gaps from the log.
+/// A NATS subject. NATS delivers a message at most once and may lose any message. A process that needs a response
+/// repeats its request with the same request id. A process that follows the feed reads missing change sets from the
+/// log.
 ///
-/// Subjects of one node carry its id, so that an agent's credentials can be limited to its own. Whoever serves such a
-/// subject compares its node with the one in the body ([`Subject::node_of`]). Who may publish and subscribe where is
-/// in [`permissions`](crate::permissions).
+/// Subjects of a node contain its id, so that an agent's credentials can be limited to its own subjects. The receiver
+/// compares that id with the node in the body ([`Subject::node_of`]). The permissions to publish and subscribe are in
+/// [`permissions`](crate::permissions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
-    /// Commands to the active applier, as requests; the header says which. In no order; a repeat with the same request
-    /// id has no second effect. The answer leaves only after what it depends on is durable.
+    /// Commands to the active applier, as requests. No order is guaranteed. A repeat with the same request id has no
+    /// second effect. The response is sent only after everything that it depends on is durable.
     ///
-    /// The subject names the sender's role, and NATS sees to it that it is the sender's own. Which commands a role may send
-    /// is checked by the applier ([`senders`](crate::senders)).
+    /// The subject names the sender's role, and NATS permits a sender only its own. The applier checks which commands a
+    /// role may send ([`senders`](crate::senders)).
     #[display("applier.command.{_0}")]
     Command(Role),
-    /// Asks the active applier for its head, for reads that must see what was written. Answered after a commit, or a
-    /// check of the epoch, that began after the question arrived.
+    /// Requests the head from the active applier, for reads that must see all earlier writes. The response follows a
+    /// commit, or a check of the epoch, that started after the request arrived.
     #[display("applier.head")]
     AskHead,
-    /// Asks the active applier whether it is there. No responders: there is none.
+    /// Checks whether there is an active applier. *No responders* means that there is none.
     #[display("applier.probe")]
     Probe,
-    /// Renews a singleton's lease at the active applier, without a write. The role is the sender's, as in
-    /// [`Self::Command`].
+    /// Renews a singleton's lease at the active applier, without a write. Like [`Self::Command`], the subject names the
+    /// sender's role.
     #[display("applier.renew.{_0}")]
     RenewLease(Role),
-    /// Has the active applier look for garbage of whatever age. May be sent twice: there is nothing left to find then.
+    /// Requests that the active applier collects garbage of any age. A repeat is harmless: it finds nothing more.
     #[display("applier.garbage")]
     ForceGarbage,
-    /// Asks a singleton's active process whether it is there. No responders: it is gone, and another need not wait until
-    /// its lease runs out.
+    /// Checks whether the active process of a singleton is alive. *No responders* means that it is gone, and that a
+    /// standby need not wait until the lease expires.
     #[display("lease.{}.holder", _0.as_str())]
     LeaseHolder(Singleton),
-    /// Committed change sets, in index order as far as they arrive. May be lost; the gap shows in the indexes.
+    /// Committed change sets, in index order. Messages may be lost; the indexes show the gap.
     #[display("feed.changes")]
     Changes,
-    /// The head, every second and from every new applier, so that a replica without news knows that it has missed none.
+    /// The head, published every second and by every new applier, so that a replica that receives no change sets knows
+    /// whether it has missed any.
     #[display("feed.head")]
     Head,
-    /// Asks the active broker for evaluations; a long poll.
+    /// Requests evaluations from the active broker; a long poll.
     #[display("broker.dequeue")]
     Dequeue,
-    /// Gives an evaluation back to the active broker, or keeps it a little longer.
+    /// Nacks an evaluation at the active broker, or extends its lease.
     #[display("broker.hand-out")]
     HandOut,
-    /// A node registers, as a request to the active tracker.
+    /// Registers a node at the active tracker.
     #[display("node.{_0}.register")]
     NodeRegister(NodeId),
-    /// A node is there. All trackers listen, so that a standby's timers are warm; the active one answers.
+    /// Heartbeats of a node. All trackers subscribe, so that a standby's timers are up to date; the active tracker
+    /// responds.
     #[display("node.{_0}.heartbeat")]
     NodeHeartbeat(NodeId),
-    /// A node asks the active tracker for its work ([`AskWork`](crate::node::AskWork)), or for the rest of it
-    /// ([`AskAllocs`](crate::node::AskAllocs)); the header says which.
+    /// Requests a node's work from the active tracker ([`AskWork`](crate::node::AskWork)), or the rest of it
+    /// ([`AskAllocs`](crate::node::AskAllocs)); a header names the request.
     #[display("node.{_0}.work")]
     NodeWork(NodeId),
-    /// A node reports how its allocations fare. May arrive twice or late: boot and sequence numbers tell.
+    /// Reports of a node about its allocations. A report may arrive twice or late; its boot and sequence numbers show
+    /// that.
     #[display("node.{_0}.report")]
     NodeReport(NodeId),
-    /// Tells an agent that its work has changed, and what of it where that is little. A lost one costs one heartbeat, whose
-    /// answer says the same. Agents act on what it brings: only servers may publish it, and only this agent may read it.
+    /// Tells an agent that its work has changed, with the changes if they are small. A lost wake costs one heartbeat
+    /// interval, because the heartbeat's response carries the same index. Agents act on the changes, so only servers
+    /// may publish on this subject, and only this agent may subscribe.
     #[display("agent.{_0}.wake")]
     AgentWake(NodeId),
-    /// Asks an agent for files and logs ([`files`](crate::files)); the header says which. One answer a request, so that
-    /// nothing is dropped in silence.
+    /// Requests files and logs from an agent ([`files`](crate::files)); a header names the request. Each request gets
+    /// one response, so that a loss is noticed.
     #[display("agent.{_0}.files")]
     AgentFiles(NodeId),
-    /// Asks an agent to do something with tasks ([`tasks`](crate::tasks)); the header says what. One that is lost is not
-    /// done; a repeat is done again.
+    /// Requests an action on tasks from an agent ([`tasks`](crate::tasks)); a header names the action. A lost request
+    /// is not carried out; a repeated request is carried out again.
     #[display("agent.{_0}.tasks")]
     AgentTasks(NodeId),
-    /// Asks an agent for figures ([`stats`](crate::stats)); the header says which. They are of the moment, so one that is
-    /// lost is asked for again.
+    /// Requests stats from an agent ([`stats`](crate::stats)); a header names the request. Stats are current values, so
+    /// a lost request can be repeated.
     #[display("agent.{_0}.stats")]
     AgentStats(NodeId),
-    /// What a process of a service has recorded of its metrics ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), every few
-    /// seconds. Sums in it are counted from the process's start, so a lost or repeated one does no harm.
+    /// Metrics of a process of a service ([`ProcessMetrics`](crate::metrics::ProcessMetrics)), published every few
+    /// seconds. Their sums count from the start of the process, so loss and repetition are harmless.
     #[display("metrics.{}.{}", _0.0, _0.1)]
     ProcessMetrics((Role, ProcessId)),
 }
 
 impl Subject {
-    /// Commands of all roles, for subscribing.
+    /// Commands of all roles; a pattern for subscriptions.
     pub const EVERY_COMMAND: &'static str = "applier.command.*";
-    /// Renewals of all roles, for subscribing.
+    /// Lease renewals of all roles; a pattern for subscriptions.
     pub const EVERY_RENEWAL: &'static str = "applier.renew.*";
 
-    /// Registrations of all nodes, for subscribing.
+    /// Registrations of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_REGISTER: &'static str = "node.*.register";
-    /// Heartbeats of all nodes, for subscribing.
+    /// Heartbeats of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_HEARTBEAT: &'static str = "node.*.heartbeat";
-    /// Questions of all nodes for their work, for subscribing.
+    /// Work requests of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_WORK: &'static str = "node.*.work";
-    /// Reports of all nodes, for subscribing.
+    /// Reports of all nodes; a pattern for subscriptions.
     pub const EVERY_NODE_REPORT: &'static str = "node.*.report";
 
-    /// Wakes of all agents, for subscribing; only simulations of many agents do.
+    /// Wakes of all agents; a pattern for subscriptions of simulated agents.
     pub const EVERY_AGENT_WAKE: &'static str = "agent.*.wake";
 
-    /// The node whose agent answers on this subject; `None` where a service does.
-    pub const fn asked_node(&self) -> Option<NodeId> {
+    /// The node whose agent receives this subject; `None` if a service receives it.
+    pub const fn responder_node(&self) -> Option<NodeId> {
         match self {
             Self::AgentWake(node)
             | Self::AgentFiles(node)
@@ -130,7 +135,8 @@ impl Subject {
         }
     }
 
-    /// A subject with `{node}` and `{role}` in place of a node's id and a sender's role, so that there are few of them.
+    /// Replaces a node's id by `{node}` and a sender's role by `{role}`, so that the number of different results is
+    /// small.
     pub fn template(subject: &str) -> Cow<'_, str> {
         if let Some(role) = role_text(subject) {
             return subject
@@ -144,39 +150,39 @@ impl Subject {
         }
     }
 
-    /// The role that sent a message, by the subject it came on; `None` where subjects do not name the sender's role.
+    /// The role of a message's sender, read from the subject; `None` if the subject does not contain the sender's role.
     pub fn role_of(subject: &str) -> Option<Role> {
         role_text(subject)?.parse().ok()
     }
 
-    /// The node that sent a message, by the subject it came on; `None` where that is not one that nodes send to.
+    /// The node that sent a message, read from the subject; `None` if nodes do not publish on the subject.
     pub fn node_of(subject: &str) -> Option<NodeId> {
         node_text(subject, "node.")?.parse().ok()
     }
 
-    /// Metrics of all processes of a role, for subscribing.
+    /// Metrics of all processes of a role; a pattern for subscriptions.
     pub fn every_metrics_of(role: Role) -> String {
         format!("metrics.{role}.*")
     }
 
-    /// The role and the id of the process that published metrics, by the subject they came on.
+    /// The role and the id of the process that published metrics, read from the subject.
     pub fn publisher_of(subject: &str) -> Option<(Role, ProcessId)> {
         let (role, id) = subject.strip_prefix("metrics.")?.split_once('.')?;
         Some((role.parse().ok()?, id.parse().ok()?))
     }
 
-    /// The agent that a message is for, by the subject it came on; `None` where that is not one that agents listen on.
+    /// The node whose agent a message is for, read from the subject; `None` if agents do not subscribe to the subject.
     pub fn agent_of(subject: &str) -> Option<NodeId> {
         node_text(subject, "agent.")?.parse().ok()
     }
 }
 
-/// The sender's role in a subject that names it.
+/// The part of the subject that names the sender's role.
 pub(crate) fn role_text(subject: &str) -> Option<&str> {
     subject.strip_prefix("applier.command.").or_else(|| subject.strip_prefix("applier.renew."))
 }
 
-/// The node's id in a subject that begins so.
+/// The node's id in a subject that begins with `prefix`.
 pub(crate) fn node_text<'a>(subject: &'a str, prefix: &str) -> Option<&'a str> {
     subject.strip_prefix(prefix)?.split_once('.').map(|(id, _)| id)
 }
@@ -187,7 +193,7 @@ mod tests {
 
     const NODE: NodeId = NodeId::from_bytes([7; 16]);
 
-    /// Subjects that nodes send to, and the wildcards under which they are served.
+    /// Subjects that nodes publish on, and the patterns that services subscribe to.
     const OF_NODES: [(Subject, &str); 4] = [
         (Subject::NodeRegister(NODE), Subject::EVERY_NODE_REGISTER),
         (Subject::NodeHeartbeat(NODE), Subject::EVERY_NODE_HEARTBEAT),

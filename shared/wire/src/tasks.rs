@@ -1,40 +1,40 @@
-//! Between the API and an agent: what people want of the tasks of its allocations, on
+//! Messages between the API and an agent that act on running tasks, on
 //! [`Subject::AgentTasks`](crate::Subject::AgentTasks).
 //!
-//! An agent answers when it is done, or refuses: an unknown allocation or task as `NotFound`, what does not run and what
-//! cannot be read as `Invalid`. A request that is repeated is carried out again.
+//! An agent responds when the action is done, or refuses: an unknown allocation or task as `NotFound`, a task that does
+//! not run and an unreadable request as `Invalid`. A repeated request is carried out again.
 
 use model::{AllocId, Text};
 use serde::{Deserialize, Serialize};
 
 use crate::envelope::kinds;
 
-/// Ends tasks and starts them again, whatever their policy says. Answered by [`TasksDone`].
+/// Restarts tasks, regardless of their restart policy. The response is [`TasksDone`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartTasks {
     /// The allocation.
     pub alloc: AllocId,
-    /// One task; `None` is all that run.
+    /// Name of one task; `None` selects all running tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Text>,
-    /// Whether tasks that have ended are to run again as well.
+    /// Whether tasks that have ended are started again as well.
     #[serde(default)]
     pub all: bool,
 }
 
-/// Sends tasks a signal. Answered by [`TasksDone`].
+/// Sends a signal to tasks. The response is [`TasksDone`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalTasks {
     /// The allocation.
     pub alloc: AllocId,
-    /// One task; `None` is all that run.
+    /// Name of one task; `None` selects all running tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Text>,
-    /// The signal's name, such as `SIGUSR1`.
+    /// Name of the signal, such as `SIGUSR1`.
     pub signal: Text,
 }
 
-/// It is done.
+/// The action is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TasksDone {}
 

@@ -111,7 +111,7 @@ async fn whether_a_node_may_get_work_is_a_command() {
 #[actix_web::test]
 async fn garbage_is_collected_by_whoever_applies() {
     let house = House::with(Vec::new()).await;
-    let (status, text) = (500, "No cluster leader: nobody is there to answer");
+    let (status, text) = (500, "No cluster leader: no process responds");
     assert_eq!(house.put("/v1/system/gc", "").await.error(), (status, text));
     let mut forces = house.bus.serve(Subject::ForceGarbage.to_string()).await.unwrap();
     house.bus.flush().await.unwrap();

@@ -1,4 +1,4 @@
-//! Commands find their applier, however late it comes.
+//! Commands reach an applier, even if it starts after the first attempt.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn an_applier_that_comes_late_is_found() {
     let command = command();
     let sending = bus.command_as(id, &command, WITHIN);
     let answering = async {
-        // The first try is on its way before anybody listens.
+        // The first attempt is sent before an applier is subscribed.
         let mut applier = applier(&bus).await;
         answer_done(next(&mut applier).await).await
     };
@@ -63,7 +63,7 @@ async fn a_command_is_repeated_when_it_is_told_to() {
     let answering = async {
         let first = next(&mut applier).await;
         let id = first.id();
-        first.answer(&Answer::Retry { reason: "the database is away".into() }).await;
+        first.answer(&Answer::Retry { reason: "the database is unavailable".into() }).await;
         assert_eq!(answer_done(next(&mut applier).await).await, id);
     };
     let (answer, ()) = soon(async { tokio::join!(bus.command(&command, WITHIN), answering) }).await;
@@ -92,7 +92,7 @@ async fn without_an_applier_the_time_runs_out() {
     let bus = scene.bus().await;
     let answer = soon(bus.command(&command(), Duration::from_millis(200))).await;
     let Err(CommandError::Unavailable { reason }) = answer else { panic!("{answer:?}") };
-    assert_eq!(reason, "nobody is there to answer");
+    assert_eq!(reason, "no process responds");
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn a_new_applier_is_asked_as_soon_as_it_is_heard_of() {
     let mut applier = applier(&bus).await;
     let command = command();
     let answering = async {
-        // The old one takes it with it into the grave.
+        // The old applier dies before it responds.
         let lost = next(&mut applier).await.id();
         bus.contact().hear(Head {
             history: HistoryId::from_bytes([1; 16]),

@@ -1,4 +1,4 @@
-//! The feed: whatever gets lost, the replica ends where the log is.
+//! The change feed: the replica reaches the log's head, whichever messages are lost.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -22,32 +22,32 @@ use crate::scene::{Scene, soon};
 const HISTORY: HistoryId = HistoryId::from_bytes([1; 16]);
 const OTHER: HistoryId = HistoryId::from_bytes([2; 16]);
 const BIG: usize = CHANGE_SET_BYTES_MAX + 1;
-/// How many change sets the log gives at once.
+/// Number of change sets in one page of the log.
 const PAGE: usize = 3;
 
-/// A log in memory, and what was asked of it.
+/// A log in memory that counts its calls.
 #[derive(Debug, Clone)]
 struct MemoryLog {
-    kept: Arc<Mutex<Kept>>,
-    asked: Arc<Notify>,
+    data: Arc<Mutex<LogData>>,
+    load_called: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct LogData {
     history: HistoryId,
     sets: Vec<Bytes>,
-    /// What is only in the tables any more.
+    /// Index up to which change sets are not in the log any more, only in the tables.
     trimmed: u64,
     fails: bool,
     loads: usize,
     reads: usize,
-    /// How many more change sets come, one with each read.
+    /// Number of change sets that are still to be added, one with each read.
     growing: usize,
 }
 
 impl MemoryLog {
     fn new() -> Self {
-        let kept = Kept {
+        let data = LogData {
             history: HISTORY,
             sets: Vec::new(),
             trimmed: 0,
@@ -56,57 +56,57 @@ impl MemoryLog {
             reads: 0,
             growing: 0,
         };
-        Self { kept: Arc::new(Mutex::new(kept)), asked: Arc::default() }
+        Self { data: Arc::new(Mutex::new(data)), load_called: Arc::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap()
+    fn data(&self) -> MutexGuard<'_, LogData> {
+        self.data.lock().unwrap()
     }
 
     fn loads(&self) -> usize {
-        self.kept().loads
+        self.data().loads
     }
 
     fn reads(&self) -> usize {
-        self.kept().reads
+        self.data().reads
     }
 }
 
 impl Log for MemoryLog {
     async fn load(&self) -> Result<State, LogError> {
-        let mut kept = self.kept();
-        kept.loads += 1;
-        self.asked.notify_one();
-        if kept.fails {
-            return Err("the database is away".into());
+        let mut data = self.data();
+        data.loads += 1;
+        self.load_called.notify_one();
+        if data.fails {
+            return Err("the database is unavailable".into());
         }
-        let mut state = State::new(kept.history, Scope::ALL);
-        for set in &kept.sets {
+        let mut state = State::new(data.history, Scope::ALL);
+        for set in &data.sets {
             state.apply(&decode(set)).unwrap();
         }
         Ok(state)
     }
 
     async fn after(&self, index: Index) -> Result<LogPage, LogError> {
-        let mut kept = self.kept();
-        kept.reads += 1;
-        if kept.fails {
-            return Err("the database is away".into());
+        let mut data = self.data();
+        data.reads += 1;
+        if data.fails {
+            return Err("the database is unavailable".into());
         }
-        if index.0 < kept.trimmed {
+        if index.0 < data.trimmed {
             return Ok(LogPage::Trimmed);
         }
-        let sets = kept.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
-        let head = kept.head();
-        if kept.growing > 0 {
-            kept.growing -= 1;
-            kept.commit("default", 0);
+        let sets = data.sets.iter().skip(index.0 as usize).take(PAGE).cloned().collect();
+        let head = data.head();
+        if data.growing > 0 {
+            data.growing -= 1;
+            data.commit("default", 0);
         }
-        Ok(LogPage::Sets { history: kept.history, head, sets })
+        Ok(LogPage::Sets { history: data.history, head, sets })
     }
 }
 
-impl Kept {
+impl LogData {
     fn head(&self) -> Index {
         Index(self.sets.len() as u64)
     }
@@ -135,7 +135,7 @@ pub(crate) fn encode(index: u64, bytes: usize, changes: Vec<Change>) -> Bytes {
     wire::encode(&set).into()
 }
 
-/// A log with a replica that follows it, and the applier's part.
+/// A log, a replica that follows it, and the applier's publisher.
 struct Feed {
     scene: Scene,
     bus: Bus,
@@ -154,27 +154,28 @@ impl Feed {
     }
 
     async fn with(log: MemoryLog) -> Self {
-        Self::gathering(log, Duration::ZERO).await
+        Self::with_batch_delay(log, Duration::ZERO).await
     }
 
-    async fn gathering(log: MemoryLog, gathered: Duration) -> Self {
+    async fn with_batch_delay(log: MemoryLog, batch_delay: Duration) -> Self {
         let scene = Scene::new().await;
         let bus = scene.bus().await;
         let replica = Arc::new(Replica::new(State::default()));
         let (contact, stop) = (bus.contact(), CancellationToken::new());
         let (follower, known) = (bus.clone(), contact.clone());
-        let following = feed::follow(follower, replica.clone(), log.clone(), known, gathered, stop.clone());
+        let following =
+            feed::follow(follower, replica.clone(), log.clone(), known, batch_delay, stop.clone());
         let following = tokio::spawn(following);
-        if !log.kept().fails {
+        if !log.data().fails {
             soon(contact.loaded()).await;
         }
         let publisher = Publisher::new(bus.clone());
         Self { scene, bus, log, replica, contact, publisher, epoch: Epoch(1), stop, following }
     }
 
-    /// Commits a change set of some size; its name is in the state.
+    /// Commits a change set of this size that creates a namespace.
     fn commit(&self, name: &str, bytes: usize) {
-        self.log.kept().commit(name, bytes);
+        self.log.data().commit(name, bytes);
     }
 
     fn commit_many(&self, count: usize) {
@@ -182,21 +183,21 @@ impl Feed {
     }
 
     fn head(&self) -> Head {
-        let kept = self.log.kept();
+        let data = self.log.data();
         Head {
-            history: kept.history,
-            index: kept.head(),
+            history: data.history,
+            index: data.head(),
             at: Timestamp::from_secs(1_767_225_600),
             epoch: self.epoch,
             applier: ProcessId::from_bytes([3; 16]),
         }
     }
 
-    /// Publishes what was committed from an index on.
+    /// Publishes the committed change sets from an index on.
     async fn publish_from(&self, first: u64) {
         let (history, sets) = {
-            let kept = self.log.kept();
-            (kept.history, kept.sets[first as usize - 1..].to_vec())
+            let data = self.log.data();
+            (data.history, data.sets[first as usize - 1..].to_vec())
         };
         self.publisher.publish(history, Index(first), &sets).await.unwrap();
     }
@@ -205,13 +206,13 @@ impl Feed {
         self.publisher.announce(&self.head()).await.unwrap();
     }
 
-    /// Waits until the replica is where the log is.
+    /// Waits until the replica has reached the log's head.
     async fn is_followed(&self) {
         let head = self.head().index;
         assert_eq!(soon(self.replica.wait_for(head)).await.index(), head);
     }
 
-    /// Publishes one more change set, and waits for it: what was published before has been dealt with then.
+    /// Publishes one more change set and waits for it. Everything that was published before has then been handled.
     async fn settle(&self) {
         self.commit_many(1);
         self.publish_from(self.head().index.0).await;
@@ -240,7 +241,7 @@ async fn what_is_published_is_applied() {
 #[tokio::test]
 async fn it_begins_with_what_was_committed_before() {
     let log = MemoryLog::new();
-    log.kept().sets.extend((1..=4).map(|index| encode(index, 0, Vec::new())));
+    log.data().sets.extend((1..=4).map(|index| encode(index, 0, Vec::new())));
     let feed = Feed::with(log).await;
     assert_eq!(feed.replica.snapshot().index(), Index(4));
     feed.commit_many(1);
@@ -260,7 +261,7 @@ async fn gaps_are_read_from_the_log() {
 
 #[tokio::test]
 async fn under_load_what_comes_within_a_while_is_one_step() {
-    let feed = Feed::gathering(MemoryLog::new(), Duration::from_secs(2)).await;
+    let feed = Feed::with_batch_delay(MemoryLog::new(), Duration::from_secs(2)).await;
     let mut follower = feed.replica.follow();
     let mut reached = async || match soon(follower.next()).await {
         Followed::Step(step) => step.after.index(),
@@ -275,7 +276,7 @@ async fn under_load_what_comes_within_a_while_is_one_step() {
         feed.publish_from(next).await;
     }
     assert_eq!(reached().await, Index(40));
-    // What does not follow on what came before is looked at by itself: something comes twice, and something is lost.
+    // Change sets that do not continue the previous ones are handled separately: here a repeat, then a gap.
     for (committed, from) in [(1, 41), (1, 41), (2, 44)] {
         feed.commit_many(committed);
         feed.publish_from(from).await;
@@ -307,7 +308,7 @@ async fn what_is_too_large_is_read_from_the_log() {
 async fn what_the_log_has_no_more_is_loaded() {
     let feed = Feed::new().await;
     feed.commit_many(9);
-    feed.log.kept().trimmed = 5;
+    feed.log.data().trimmed = 5;
     feed.announce().await;
     feed.is_followed().await;
     assert_eq!(feed.log.loads(), 2);
@@ -320,9 +321,9 @@ async fn another_history_is_loaded() {
     feed.publish_from(1).await;
     feed.is_followed().await;
     {
-        let mut kept = feed.log.kept();
-        kept.history = OTHER;
-        kept.sets.truncate(2);
+        let mut data = feed.log.data();
+        data.history = OTHER;
+        data.sets.truncate(2);
     }
     feed.epoch = Epoch(2);
     feed.commit("restored", 0);
@@ -347,7 +348,7 @@ async fn a_mistaken_applier_is_not_believed() {
         feed.publisher.publish(OTHER, Index(3), &[encode(3, 0, Vec::new())]).await.unwrap();
     }
     feed.settle().await;
-    assert_eq!(feed.log.loads(), 2, "the log was asked once");
+    assert_eq!(feed.log.loads(), 2, "the state was loaded once more");
 }
 
 #[tokio::test]
@@ -356,7 +357,7 @@ async fn a_log_that_went_back_is_gone_back_to() {
     feed.commit_many(5);
     feed.publish_from(1).await;
     feed.is_followed().await;
-    feed.log.kept().sets.truncate(3);
+    feed.log.data().sets.truncate(3);
     feed.epoch = Epoch(2);
     let mut follower = feed.replica.follow();
     let announcing = async {
@@ -381,7 +382,7 @@ async fn a_log_that_went_back_is_gone_back_to() {
 async fn a_replica_that_is_faster_than_the_feed_is_left_alone() {
     let feed = Feed::new().await;
     feed.commit_many(2);
-    let sets: Vec<_> = feed.log.kept().sets.iter().map(|set| Arc::new(decode(set))).collect();
+    let sets: Vec<_> = feed.log.data().sets.iter().map(|set| Arc::new(decode(set))).collect();
     let mut state = State::clone(&feed.replica.snapshot());
     sets.iter().for_each(|set| state.apply(set).unwrap());
     feed.announce().await;
@@ -411,7 +412,7 @@ async fn a_log_that_grows_is_left_to_the_feed_again() {
     let mut feed = Feed::new().await;
     feed.scene.nats.kill9().await.unwrap();
     feed.commit_many(4);
-    feed.log.kept().growing = 100;
+    feed.log.data().growing = 100;
     feed.scene.nats.restart().await.unwrap();
     soon(feed.replica.wait_for(Index(4))).await;
     feed.bus.flush().await.unwrap();
@@ -422,13 +423,13 @@ async fn a_log_that_grows_is_left_to_the_feed_again() {
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_tried_again() {
     let log = MemoryLog::new();
-    log.kept().fails = true;
+    log.data().fails = true;
     let feed = Feed::with(log).await;
     feed.commit_many(3);
     while feed.log.loads() < 3 {
-        soon(feed.log.asked.notified()).await;
+        soon(feed.log.load_called.notified()).await;
     }
-    feed.log.kept().fails = false;
+    feed.log.data().fails = false;
     soon(feed.contact.loaded()).await;
     assert_eq!(feed.replica.snapshot().index(), Index(3));
 }

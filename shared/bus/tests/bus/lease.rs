@@ -1,4 +1,4 @@
-//! Leases: granted, renewed, and lost in each of the ways there are.
+//! Leases: how they are granted, renewed and lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Applier {
         }
     }
 
-    async fn asked(&mut self) -> Request {
+    async fn take_request(&mut self) -> Request {
         let (request, command) = next(&mut self.commands).await.read::<Command>().await.unwrap();
         assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS, gone: None }));
         request
@@ -44,9 +44,9 @@ impl Applier {
         request
     }
 
-    /// A lease that is held.
+    /// Grants the lease to a process that waits for it.
     async fn grant(&mut self, bus: &Bus) -> lease::Lease {
-        let granting = async { grant(self.asked().await).await };
+        let granting = async { grant(self.take_request().await).await };
         let replica = Replica::new(State::default());
         let holding = lease::hold(bus, &replica, SERVICE, PROCESS);
         let (lease, ()) = soon(async { tokio::join!(holding, granting) }).await;
@@ -73,8 +73,8 @@ async fn a_lease_that_another_holds_is_waited_for() {
     let bus = scene.bus().await;
     let mut applier = Applier::new(&bus).await;
     let answering = async {
-        applier.asked().await.refuse(refusal(RefusalKind::Conflict)).await;
-        grant(applier.asked().await).await;
+        applier.take_request().await.refuse(refusal(RefusalKind::Conflict)).await;
+        grant(applier.take_request().await).await;
     };
     let replica = Replica::new(State::default());
     let holding = lease::hold(&bus, &replica, SERVICE, PROCESS);
@@ -92,7 +92,7 @@ async fn a_holder_that_nobody_can_reach_is_said_to_be_gone() {
     let replica = Replica::new(State::default());
     replica.apply(vec![Arc::new(decode(&encode(1, 0, vec![held])))]).unwrap();
     let answering = async {
-        applier.asked().await.refuse(refusal(RefusalKind::Conflict)).await;
+        applier.take_request().await.refuse(refusal(RefusalKind::Conflict)).await;
         let (request, command) = next(&mut applier.commands).await.read::<Command>().await.unwrap();
         let gone = Some(Epoch(6));
         assert_eq!(command, Command::TakeLease(TakeLease { service: SERVICE, process: PROCESS, gone }));
@@ -137,7 +137,7 @@ async fn a_new_applier_is_told_who_holds_the_lease() {
     let mut applier = Applier::new(&bus).await;
     let lease = applier.grant(&bus).await;
     grant(applier.renewal().await).await;
-    // One is due in a third of the lease; hundreds at once would not be.
+    // A renewal is due in a third of the lease's duration; hundreds in that time are not.
     for epoch in 1..=100 {
         bus.contact().hear(Head {
             history: HistoryId::from_bytes([1; 16]),
@@ -158,5 +158,5 @@ async fn a_lease_that_is_dropped_is_not_renewed() {
     let mut applier = Applier::new(&bus).await;
     drop(applier.grant(&bus).await);
     let renewal = tokio::time::timeout(LEASE / 2, applier.renewals.next()).await;
-    assert!(renewal.is_err(), "its holder does not work any more");
+    assert!(renewal.is_err(), "its holder was dropped");
 }

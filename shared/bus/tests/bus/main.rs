@@ -1,5 +1,5 @@
-//! The bus over a real nats-server, which now and then is killed.
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+//! The bus with a real nats-server, which some tests kill.
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod commands;
 mod feed;

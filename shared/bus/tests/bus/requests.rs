@@ -1,4 +1,4 @@
-//! Requests, their answers, and what else may come of them.
+//! Requests, responses, refusals and failures.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::scene::{Scene, next, soon};
 const NODE: NodeId = NodeId::from_bytes([7; 16]);
 const SUBJECT: Subject = Subject::NodeHeartbeat(NODE);
 const WITHIN: Duration = Duration::from_secs(30);
-/// How often what is gathered is looked at.
+/// Interval at which batched messages are polled.
 const EVERY: Duration = Duration::from_millis(20);
-/// Longer than it takes to hear oneself.
+/// Longer than an echo takes.
 const DEAF: Duration = Duration::from_secs(1);
 
 fn heartbeat() -> Heartbeat {
@@ -42,7 +42,7 @@ async fn ask(bus: &Bus, within: Duration) -> Result<NodeAnswer, RequestError> {
     soon(bus.request(SUBJECT, &heartbeat(), within)).await
 }
 
-/// Asks until somebody is there: the server may learn of the subscription only after the question.
+/// Sends the request until a process responds. The server may process the request before the subscription.
 async fn ask_until_served(bus: &Bus) -> NodeAnswer {
     loop {
         match ask(bus, WITHIN).await {
@@ -52,7 +52,7 @@ async fn ask_until_served(bus: &Bus) -> NodeAnswer {
     }
 }
 
-/// Waits until nothing can be heard, or something again.
+/// Waits until the receive lag is above or below the limit.
 async fn until(hearing: &Hearing, is_deaf: bool) {
     soon(async {
         while (hearing.deaf_for() > DEAF) != is_deaf {
@@ -62,7 +62,7 @@ async fn until(hearing: &Hearing, is_deaf: bool) {
     .await;
 }
 
-/// Answers every heartbeat.
+/// Responds to every heartbeat.
 async fn answer_all(bus: &Bus) -> JoinHandle<()> {
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
     tokio::spawn(async move {
@@ -79,14 +79,14 @@ async fn answers_to_those_who_are_gone_come_back() {
     let scene = Scene::new().await;
     let (server, bus, client) = (scene.bus().await, scene.bus().await, scene.client().await);
     let mut requests = server.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
-    let (answers, mut returned) = server.answers().await.unwrap();
+    let (answers, mut undelivered) = server.answers().await.unwrap();
     let asking = tokio::spawn(async move { ask_until_served(&bus).await });
     answers.send(next(&mut requests).await, &ready(), "heard").await;
     assert_eq!(soon(asking).await.unwrap(), ready());
 
     client.publish_with_reply(SUBJECT.to_string(), "inbox.observer.nobody.1", "".into()).await.unwrap();
     answers.send(next(&mut requests).await, &ready(), "unheard").await;
-    assert_eq!(soon(returned.next()).await, Some("unheard"));
+    assert_eq!(soon(undelivered.next()).await, Some("unheard"));
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_request_is_answered() {
     let body = heartbeat();
     let asking = async {
         loop {
-            // The server may learn of the subscription only after the question.
+            // The server may process the request before the subscription.
             let answer = bus.request_as::<_, NodeAnswer>(SUBJECT, id, &body, WITHIN).await;
             if !matches!(answer, Err(RequestError::NoResponders)) {
                 return answer.unwrap();
@@ -140,7 +140,7 @@ async fn who_does_not_wait_any_more_is_not_served() {
 
     let answering = async {
         let request = next(&mut requests).await;
-        assert!(request.remaining() > Duration::from_secs(1), "not the one that is given up");
+        assert!(request.remaining() > Duration::from_secs(1), "this is not the request that timed out");
         request.answer(&ready()).await;
     };
     let (answer, ()) = tokio::join!(ask(&bus, WITHIN), answering);
@@ -154,14 +154,16 @@ async fn what_cannot_be_read_is_refused_and_the_service_lives() {
     let answering = answer_all(&bus).await;
     let wake: Wake = Wake { work_index: at(1), news: None };
     let wrong = bus.request::<_, NodeAnswer>(SUBJECT, &wake, WITHIN);
-    let Err(RequestError::Refused(refusal)) = soon(wrong).await else { panic!("another kind is refused") };
+    let Err(RequestError::Refused(refusal)) = soon(wrong).await else {
+        panic!("a message of another kind must be refused")
+    };
     assert_eq!(refusal.kind, RefusalKind::Invalid);
     assert_eq!(&*refusal.message, r#"message of kind "agent.wake" instead of "node.heartbeat""#);
 
     let bare = soon(client.request(SUBJECT.to_string(), "hello".into())).await.unwrap();
     assert_eq!(bare.headers.unwrap().get("Drover-Kind").unwrap().as_str(), "refusal");
 
-    // The answer, too, may be of another kind.
+    // A response may be of another kind, too.
     let body = heartbeat();
     let wrong = bus.request::<_, Reported>(SUBJECT, &body, WITHIN);
     assert!(matches!(soon(wrong).await, Err(RequestError::Unreadable(_))));
@@ -175,14 +177,14 @@ async fn what_is_too_large_is_not_sent() {
     let bus = scene.bus().await;
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
     let large = Refusal { message: "x".repeat(COMMAND_BYTES_MAX * 2).into(), ..refusal() };
-    let asked = soon(bus.request::<_, NodeAnswer>(SUBJECT, &large, WITHIN)).await;
-    assert!(matches!(asked, Err(RequestError::TooLarge { .. })), "{asked:?}");
+    let result = soon(bus.request::<_, NodeAnswer>(SUBJECT, &large, WITHIN)).await;
+    assert!(matches!(result, Err(RequestError::TooLarge { .. })), "{result:?}");
     assert!(matches!(bus.publish(SUBJECT, &large).await, Err(Error::TooLarge { .. })));
 
     let answering = async { next(&mut requests).await.answer(&large).await };
     let (answer, ()) = tokio::join!(ask(&bus, WITHIN), answering);
-    let Err(RequestError::Refused(refusal)) = answer else { panic!("whoever waits is told") };
-    assert!(refusal.message.starts_with("the answer is too large"), "{}", refusal.message);
+    let Err(RequestError::Refused(refusal)) = answer else { panic!("the sender must get a refusal") };
+    assert!(refusal.message.starts_with("the response is too large"), "{}", refusal.message);
 }
 
 #[tokio::test]
@@ -203,7 +205,7 @@ async fn a_message_carries_its_trace() {
     let scene = Scene::new().await;
     let (bus, client) = (scene.bus().await, scene.client().await);
     let mut requests = bus.serve(Subject::EVERY_NODE_HEARTBEAT).await.unwrap();
-    // Once this one has come, the server knows of the subscription, whoever sends.
+    // Once this message has arrived, the server has processed the subscription, for all senders.
     bus.publish(SUBJECT, &heartbeat()).await.unwrap();
     assert_eq!(next(&mut requests).await.trace(), None);
     for value in ["nonsense", TRACE] {
@@ -287,7 +289,7 @@ async fn whoever_gathers_knows_when_it_was_deaf() {
     let gathered = server.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, EVERY).await.unwrap();
     let Gathered { mut requests, hearing, .. } = gathered;
     let until = async |is_deaf| until(&hearing, is_deaf).await;
-    // The words to itself are dealt with as all that comes.
+    // The echoes have to be handled like all other messages.
     let _dealing = tokio::spawn(async move { while !requests.next_many().await.is_empty() {} });
     until(false).await;
     let paused = scene.nats.pause();
@@ -312,7 +314,7 @@ async fn what_waits_for_whoever_gathers_is_not_lost_and_not_heard_yet() {
 
     let late = soon(requests.next_many()).await;
     assert_eq!(late.iter().map(Request::is_waited_for).collect::<Vec<_>>(), [false]);
-    assert!(hearing.deaf_for() > DEAF, "it is being dealt with");
+    assert!(hearing.deaf_for() > DEAF, "it is still being handled");
     let _more = tokio::spawn(async move { requests.next_many().await });
     until(&hearing, false).await;
 }

@@ -1,4 +1,4 @@
-//! A nats-server of one's own and connections to it.
+//! A private nats-server, and connections to it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bus::{Args, Bus, Request, Requests};
 use private_servers::Nats;
 use wire::{Inbox, Role};
 
-/// Turns a test that hangs into one that fails.
+/// A hanging test fails after this time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Scene {
@@ -19,7 +19,7 @@ impl Scene {
         Self { nats: Nats::temporary().await.unwrap() }
     }
 
-    /// The settings of somebody in this role.
+    /// The settings of a process with this role.
     pub(crate) fn args(&self, role: Role) -> Args {
         let credentials = self.nats.credentials(role).unwrap();
         Args { credentials, ..Args::new(vec![self.nats.url().parse().unwrap()]) }
@@ -31,12 +31,12 @@ impl Scene {
         Args { node_key, ..Args::new(vec![self.nats.url().parse().unwrap()]) }
     }
 
-    /// Somebody who may do everything.
+    /// A connection with all permissions.
     pub(crate) async fn bus(&self) -> Bus {
         soon(Bus::connect(&self.args(Role::Observer), Role::Observer)).await.unwrap()
     }
 
-    /// A connection that knows of no envelopes.
+    /// A plain NATS client, which adds no headers.
     pub(crate) async fn client(&self) -> Client {
         let credentials = self.nats.credentials(Role::Observer).unwrap().unwrap();
         let options = ConnectOptions::with_credentials_file(credentials).await.unwrap();
@@ -45,12 +45,12 @@ impl Scene {
     }
 }
 
-/// Waits for what must come.
+/// Waits for a future that must complete.
 pub(crate) fn soon<T>(future: impl Future<Output = T>) -> impl Future<Output = T> {
     let limited = Box::pin(tokio::time::timeout(PATIENCE, future));
-    async { limited.await.expect("it happens soon") }
+    async { limited.await.expect("the future completes within the test's timeout") }
 }
 
 pub(crate) async fn next(requests: &mut Requests) -> Request {
-    soon(requests.next()).await.expect("the connection lasts")
+    soon(requests.next()).await.expect("the connection is open")
 }

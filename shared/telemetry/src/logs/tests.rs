@@ -1,4 +1,4 @@
-//! Tests of log lines: their fields, the trace they carry, and both formats.
+//! Tests of log lines: fields, trace ids, and both formats.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ impl io::Write for Written {
     }
 }
 
-/// The lines that `work` writes, where spans are exported or not.
+/// The log lines that `work` writes, with or without exported spans.
 fn lines(format: Format, traced: bool, work: impl FnOnce()) -> Vec<String> {
     let written = Written::default();
     let writer = written.clone();
@@ -67,7 +67,7 @@ fn json_lines_carry_the_ids_of_trace_and_span() {
     assert_eq!((&inside["message"], &inside["error"]), (&"cannot place".into(), &"no room".into()));
     assert_eq!((&inside["level"], &inside["count"]), (&"WARN".into(), &3.into()));
     assert_eq!((&inside["drover.job.id"], &inside["drover.eval.id"]), (&"web\"1\"".into(), &"e1".into()));
-    assert_eq!(inside["drover.index"], 4, "the newest value is the one that counts");
+    assert_eq!(inside["drover.index"], 4, "the newest value takes precedence");
     assert!(!inside.contains_key("other"));
 }
 

@@ -1,4 +1,4 @@
-//! All metrics there are. `docs/metrics.md` is checked against it, and so are dashboards and alert rules.
+//! The catalogue of all metrics. Tests check `docs/metrics.md`, the dashboards and the alert rules against it.
 
 mod drover;
 mod nomad;
@@ -8,26 +8,26 @@ pub use self::nomad::*;
 
 use super::{Meta, Metric};
 
-/// Services of which one process is active.
+/// The plan applier: a service with one active process.
 pub const APPLIER: &str = "plan-applier";
-/// See [`APPLIER`].
+/// The evaluation broker: a service with one active process.
 pub const BROKER: &str = "eval-broker";
-/// See [`APPLIER`].
+/// The node-tracker: a service with one active process.
 pub const TRACKER: &str = "node-tracker";
-/// See [`APPLIER`].
+/// The deployment watcher: a service with one active process.
 pub const WATCHER: &str = "deployment-watcher";
 
-/// Every metric, by part.
+/// All metrics, those of Drover first.
 pub fn all() -> impl Iterator<Item = Metric> {
     drover::ALL.iter().chain(nomad::ALL).copied()
 }
 
-/// The metric of a name in words with dots between them.
+/// Finds the metric with this name, which is written with dots.
 pub fn find(name: &str) -> Option<&'static Meta> {
     all().map(Metric::meta).find(|meta| meta.name == name)
 }
 
-/// Makes a static handle of each line, and a list of them all.
+/// Defines a static handle for each line, and a list of all handles.
 macro_rules! metrics {
     ($( $help:literal $kind:ident $handle:ident = $name:literal [$($label:literal),*] $merge:expr; )+) => {
         $(

@@ -1,4 +1,4 @@
-//! Cells of atomics, found by the values of labels without a lock.
+//! Cells of atomics, which are found by label values without a lock: a hash table of linked lists that only grows.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,15 +8,15 @@ use opentelemetry::KeyValue;
 use super::SERIES_PER_METRIC_MAX;
 use super::catalogue::SERIES_REFUSED;
 
-/// Lists that the series of a metric are spread over.
+/// Number of linked lists in the table of a metric.
 const LISTS: usize = 64;
-/// The most buckets of a distribution, the last of which has no upper bound.
+/// Maximum number of buckets of a distribution. The last one has no upper bound.
 const BUCKETS_MAX: usize = 20;
 
 /// The series of one metric.
 #[derive(Debug)]
 pub(super) struct Cells<C> {
-    /// Of metrics without labels.
+    /// The cell of a metric without labels.
     only: OnceLock<C>,
     lists: [OnceLock<Box<Node<C>>>; LISTS],
     count: AtomicUsize,
@@ -35,8 +35,8 @@ impl<C: Default> Cells<C> {
         Self { only: OnceLock::new(), lists: [const { OnceLock::new() }; LISTS], count: AtomicUsize::new(0) }
     }
 
-    /// The cell of the series with these labels, made if it is the first time; `None` where there are too many.
-    pub(super) fn of(&self, labels: &[&str]) -> Option<&C> {
+    /// Returns the cell of the series with these labels, and creates it if necessary; `None` if there are too many series.
+    pub(super) fn get_or_insert(&self, labels: &[&str]) -> Option<&C> {
         if labels.is_empty() {
             return Some(self.only.get_or_init(C::default));
         }
@@ -50,7 +50,7 @@ impl<C: Default> Cells<C> {
                     SERIES_REFUSED.add(1);
                     return None;
                 }
-                // Another thread may be faster; then its node is looked at next.
+                // If another thread is faster, the next iteration compares with that thread's node.
                 None => drop(link.get_or_init(|| {
                     self.count.fetch_add(1, Ordering::Relaxed);
                     let labels = labels.iter().map(|value| (*value).to_owned()).collect();
@@ -60,22 +60,22 @@ impl<C: Default> Cells<C> {
         }
     }
 
-    /// Calls `see` with each series.
-    pub(super) fn each<'a>(&'a self, mut see: impl FnMut(&'a [String], &'a C)) {
+    /// Calls `visit` with each series.
+    pub(super) fn for_each<'a>(&'a self, mut visit: impl FnMut(&'a [String], &'a C)) {
         if let Some(cell) = self.only.get() {
-            see(&[], cell);
+            visit(&[], cell);
         }
         for list in &self.lists {
             let mut link = list;
             while let Some(node) = link.get() {
-                see(&node.labels, &node.cell);
+                visit(&node.labels, &node.cell);
                 link = &node.next;
             }
         }
     }
 }
 
-/// A hash of the labels' values, eight bytes at a time.
+/// A hash of the label values, computed from eight bytes at a time.
 fn hash(labels: &[&str]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = 0_u64;
@@ -90,11 +90,11 @@ fn hash(labels: &[&str]) -> u64 {
     hash
 }
 
-/// A counter's cell.
+/// The cell of a counter.
 #[derive(Debug, Default)]
-pub(super) struct Adds(AtomicU64);
+pub(super) struct CounterCell(AtomicU64);
 
-impl Adds {
+impl CounterCell {
     pub(super) fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -104,17 +104,17 @@ impl Adds {
     }
 }
 
-/// A gauge's cell: the bits of its value, or of a NaN while it has none.
+/// The cell of a gauge: the bits of its value, or of NaN if it has no value.
 #[derive(Debug)]
-pub(super) struct Bits(AtomicU64);
+pub(super) struct GaugeCell(AtomicU64);
 
-impl Default for Bits {
+impl Default for GaugeCell {
     fn default() -> Self {
         Self(AtomicU64::new(f64::NAN.to_bits()))
     }
 }
 
-impl Bits {
+impl GaugeCell {
     pub(super) fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
@@ -128,20 +128,20 @@ impl Bits {
     }
 }
 
-/// A distribution's cell.
+/// The cell of a distribution.
 #[derive(Debug)]
-pub(super) struct Spread {
+pub(super) struct DistributionCell {
     buckets: [AtomicU64; BUCKETS_MAX],
     sum: AtomicU64,
     squares: AtomicU64,
-    /// The smallest and the largest since the last window.
+    /// Minimum and maximum since the start of the current window.
     min: AtomicU64,
     max: AtomicU64,
-    /// Its labels, for exporters.
+    /// Labels of the series, for exporters.
     pub(super) attributes: OnceLock<Vec<KeyValue>>,
 }
 
-impl Default for Spread {
+impl Default for DistributionCell {
     fn default() -> Self {
         let zero = || AtomicU64::new(0_f64.to_bits());
         Self {
@@ -155,7 +155,7 @@ impl Default for Spread {
     }
 }
 
-/// What a distribution's cell holds.
+/// Contents of a distribution's cell.
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) buckets: Vec<u64>,
@@ -165,12 +165,13 @@ pub(super) struct Recorded {
     pub(super) max: f64,
 }
 
-impl Spread {
-    /// Observations are times and sizes: never negative, so that the bits of two compare as the values do.
+impl DistributionCell {
+    /// Observations are times and sizes, so they are not negative, and their bits compare in the same order as their
+    /// values.
     pub(super) fn record(&self, bounds: &[f64], value: f64) {
         let value = value.max(0.0);
-        let at = bounds.partition_point(|bound| *bound < value);
-        self.buckets[at].fetch_add(1, Ordering::Relaxed);
+        let bucket = bounds.partition_point(|bound| *bound < value);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         add(&self.sum, value);
         add(&self.squares, value * value);
         let bits = value.to_bits();
@@ -182,7 +183,7 @@ impl Spread {
         }
     }
 
-    /// What it holds; where a window ends, the smallest and the largest begin anew.
+    /// Returns the contents. If `ends_window` is set, minimum and maximum start anew.
     pub(super) fn get(&self, bounds: &[f64], ends_window: bool) -> Recorded {
         let bits = |cell: &AtomicU64| f64::from_bits(cell.load(Ordering::Relaxed));
         let (min, max) = if ends_window {

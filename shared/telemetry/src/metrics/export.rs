@@ -1,5 +1,5 @@
-//! Metrics for a collector, by OpenTelemetry: counters and gauges are looked at when it asks; distributions, which cannot be,
-//! are recorded a second time while a collector is named.
+//! Exports metrics to an OpenTelemetry collector. Counters and gauges are read when the exporter asks for them.
+//! Distributions cannot be read that way, so they are recorded a second time if a collector is configured.
 
 use std::sync::{OnceLock, PoisonError};
 
@@ -11,7 +11,7 @@ use super::{Histogram, Meta, Metric, catalogue};
 
 static METER: OnceLock<Meter> = OnceLock::new();
 
-/// From here on, this provider's readers get what is recorded.
+/// Registers all metrics with this provider, and records distributions for it from now on.
 pub fn set_up(provider: &SdkMeterProvider) {
     let meter = METER.get_or_init(|| provider.meter("drover"));
     for metric in catalogue::all() {
@@ -22,10 +22,10 @@ pub fn set_up(provider: &SdkMeterProvider) {
                     .u64_observable_counter(meta.name)
                     .with_description(meta.help)
                     .with_callback(move |observer| {
-                        let see = |labels: &[String], cell: &super::Adds| {
+                        let observe = |labels: &[String], cell: &super::CounterCell| {
                             observer.observe(cell.get(), &attributes(meta, labels));
                         };
-                        counter.cells.each(see);
+                        counter.cells.for_each(observe);
                     })
                     .build(),
             ),
@@ -34,7 +34,7 @@ pub fn set_up(provider: &SdkMeterProvider) {
                     .f64_observable_gauge(meta.name)
                     .with_description(meta.help)
                     .with_callback(move |observer| {
-                        gauge.cells.each(|labels, cell| {
+                        gauge.cells.for_each(|labels, cell| {
                             if let Some(value) = cell.get() {
                                 observer.observe(value, &attributes(meta, labels));
                             }
@@ -51,7 +51,7 @@ pub fn set_up(provider: &SdkMeterProvider) {
     }
 }
 
-/// Records an observation for the collector, if there is one.
+/// Records an observation for the collector, if one is configured.
 pub(super) fn record(histogram: &Histogram, value: f64, labels: &[&str]) {
     let Some(meter) = METER.get() else { return };
     let meta = &histogram.meta;
@@ -59,7 +59,7 @@ pub(super) fn record(histogram: &Histogram, value: f64, labels: &[&str]) {
         let builder = meter.f64_histogram(meta.name).with_description(meta.help);
         builder.with_boundaries(meta.bounds().to_vec()).build()
     });
-    let Some(cell) = histogram.cells.of(labels) else { return };
+    let Some(cell) = histogram.cells.get_or_insert(labels) else { return };
     let owned = || labels.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
     exported.record(value, cell.attributes.get_or_init(|| attributes(meta, &owned())));
 }

@@ -1,4 +1,4 @@
-//! What a process takes of its machine, looked at when its metrics are.
+//! Resource usage of the process, measured when its metrics are read.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use super::catalogue::{
 use super::{active, catalogue};
 use crate::clock;
 
-/// The services of which one process is active.
+/// Services with one active process.
 const SINGLETONS: [&str; 4] = [catalogue::APPLIER, catalogue::BROKER, catalogue::TRACKER, catalogue::WATCHER];
-/// The kernel counts processor time in these (`sysconf(_SC_CLK_TCK)` is 100 on every Linux).
+/// Unit of processor time in the kernel (`sysconf(_SC_CLK_TCK)` is 100 on every Linux).
 const TICKS_PER_SECOND: f64 = 100.0;
 const KIB: f64 = 1024.0;
 
-/// Records how many tasks the runtime has that this is called in: to be that of the process, and not of a thread beside it.
+/// Records the number of tasks of the current runtime. Call it in the main runtime of the process, not in that of a
+/// separate thread.
 pub fn observe_tasks() {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks() as f64;
@@ -24,14 +25,14 @@ pub fn observe_tasks() {
     }
 }
 
-/// Records what this process takes of its machine, and which services it is active for. Called before each snapshot.
+/// Records the resource usage of this process and the services that it is active for. Call it before each snapshot.
 pub fn observe(service: &str) {
     BUILD_INFO.set_with(1.0, &[env!("CARGO_PKG_VERSION")]);
-    let is_active = active();
+    let active_services = active();
     for role in SINGLETONS {
-        let is = is_active.iter().any(|(name, _)| *name == role);
-        if is || service == role {
-            ACTIVE.set_with(f64::from(u8::from(is)), &[role]);
+        let is_active = active_services.iter().any(|(name, _)| *name == role);
+        if is_active || service == role {
+            ACTIVE.set_with(f64::from(u8::from(is_active)), &[role]);
         }
     }
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
@@ -48,30 +49,30 @@ pub fn observe(service: &str) {
         }
     }
     if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-        // One of them is the directory itself.
+        // One of the entries is the open directory itself.
         PROCESS_OPEN_FILES.set(files.count().saturating_sub(1) as f64);
     }
     if let Some((used, age)) = times() {
         PROCESS_CPU.set(used);
         let now = Duration::from_nanos(clock::now().0.unsigned_abs()).as_secs_f64();
-        // Whole seconds: the same each time, although it is computed anew.
+        // Rounded to whole seconds, so that repeated computations give the same value.
         PROCESS_START.set((now - age).round());
     }
 }
 
-/// The first number after a name.
+/// The first number after `name`.
 fn field(status: &str, name: &str) -> Option<f64> {
     let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// The processor time that this process has used and its age, in seconds.
+/// The used processor time and the age of this process, in seconds.
 fn times() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-    // The name in parentheses may hold blanks. What follows begins with the third field.
+    // The name in parentheses may contain spaces. The text after it starts with the third field.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at - 3)?.parse::<f64>().ok();
+    let ticks = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
     let used = (ticks(14)? + ticks(15)?) / TICKS_PER_SECOND;
     Some((used, uptime - ticks(22)? / TICKS_PER_SECOND))

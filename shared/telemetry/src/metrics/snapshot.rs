@@ -1,4 +1,4 @@
-//! What this process has recorded so far.
+//! Snapshots of the values that this process has recorded.
 
 use std::sync::PoisonError;
 
@@ -9,35 +9,35 @@ use super::{Meta, Metric, catalogue};
 pub struct Series {
     /// The metric.
     pub meta: &'static Meta,
-    /// The values of its labels, in the catalogue's order.
+    /// Label values, in the catalogue's order.
     pub labels: Vec<String>,
-    /// What was recorded.
+    /// The recorded value.
     pub value: Value,
 }
 
-/// What was recorded of a series.
+/// The value of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A counter's sum since the process began.
+    /// Sum of a counter since the start of the process.
     Counter(u64),
-    /// A gauge's last value.
+    /// Last value of a gauge.
     Gauge(f64),
-    /// A distribution since the process began.
+    /// Distribution since the start of the process.
     Distribution(Distribution),
 }
 
 /// The observations of a distribution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
-    /// How many observations lie in each of the buckets of [`Meta::bounds`], and in the last one, which has no upper bound.
+    /// Number of observations in each of the buckets of [`Meta::bounds`], and in a last one, which has no upper bound.
     pub buckets: Vec<u64>,
-    /// What they add up to.
+    /// Sum of the observations.
     pub sum: f64,
-    /// What their squares add up to.
+    /// Sum of the squared observations.
     pub squares: f64,
-    /// The smallest of the current window; infinite where there is none.
+    /// Smallest observation in the current window; infinite if there is none.
     pub min: f64,
-    /// The largest of the current window.
+    /// Largest observation in the current window.
     pub max: f64,
 }
 
@@ -48,12 +48,12 @@ impl Default for Distribution {
 }
 
 impl Distribution {
-    /// How many observations there were.
+    /// Number of observations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Adds the observations of another one.
+    /// Adds the observations of another distribution.
     pub fn merge(&mut self, other: &Self) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
@@ -67,7 +67,7 @@ impl Distribution {
         self.max = self.max.max(other.max);
     }
 
-    /// What came since an earlier state of the same distribution. The smallest and the largest are those of this state.
+    /// The observations since an earlier state of the same distribution. Minimum and maximum are those of this state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.buckets.iter().chain(std::iter::repeat(&0));
@@ -85,7 +85,7 @@ impl Distribution {
         }
     }
 
-    /// An estimate of a quantile from the buckets, as Prometheus' `histogram_quantile` makes it; NaN without observations.
+    /// Estimates a quantile from the buckets, as Prometheus' `histogram_quantile` does; NaN without observations.
     pub fn quantile(&self, quantile: f64, bounds: &[f64]) -> f64 {
         let count = self.count();
         if count == 0 {
@@ -94,8 +94,8 @@ impl Distribution {
         let rank = quantile * count as f64;
         let mut below = 0.0;
         let mut lower = 0.0;
-        for (at, in_bucket) in self.buckets.iter().enumerate() {
-            let Some(upper) = bounds.get(at) else { break };
+        for (bucket, in_bucket) in self.buckets.iter().enumerate() {
+            let Some(upper) = bounds.get(bucket) else { break };
             if below + *in_bucket as f64 >= rank && *in_bucket > 0 {
                 return lower + (upper - lower) * ((rank - below) / *in_bucket as f64);
             }
@@ -111,9 +111,9 @@ pub fn snapshot() -> Vec<Series> {
     take(false)
 }
 
-/// The same; the smallest and the largest observations of distributions begin anew. For the one reader of a process that
-/// publishes.
-pub fn snapshot_of_window() -> Vec<Series> {
+/// As [`snapshot`], and starts a new window for the minimum and maximum of distributions. Only the task that publishes
+/// the metrics of the process may call it.
+pub fn snapshot_and_reset_window() -> Vec<Series> {
     take(true)
 }
 
@@ -124,10 +124,10 @@ fn take(ends_window: bool) -> Vec<Series> {
         let mut add = |labels: &[String], value| series.push(Series { meta, labels: labels.to_vec(), value });
         match metric {
             Metric::Counter(counter) => {
-                counter.cells.each(|labels, cell| add(labels, Value::Counter(cell.get())));
+                counter.cells.for_each(|labels, cell| add(labels, Value::Counter(cell.get())));
             }
             Metric::Gauge(gauge) => {
-                gauge.cells.each(|labels, cell| {
+                gauge.cells.for_each(|labels, cell| {
                     if let Some(value) = cell.get() {
                         add(labels, Value::Gauge(value));
                     }
@@ -136,10 +136,10 @@ fn take(ends_window: bool) -> Vec<Series> {
                 replaced.iter().for_each(|(labels, value)| add(labels, Value::Gauge(*value)));
             }
             Metric::Histogram(histogram) => {
-                histogram.cells.each(|labels, cell| add(labels, distribution(cell, meta, ends_window)));
+                histogram.cells.for_each(|labels, cell| add(labels, distribution(cell, meta, ends_window)));
             }
             Metric::Timer(timer) => {
-                timer.0.cells.each(|labels, cell| add(labels, distribution(cell, meta, ends_window)));
+                timer.0.cells.for_each(|labels, cell| add(labels, distribution(cell, meta, ends_window)));
             }
         }
     }
@@ -147,7 +147,7 @@ fn take(ends_window: bool) -> Vec<Series> {
     series
 }
 
-fn distribution(cell: &super::cells::Spread, meta: &Meta, ends_window: bool) -> Value {
+fn distribution(cell: &super::cells::DistributionCell, meta: &Meta, ends_window: bool) -> Value {
     let recorded = cell.get(meta.bounds(), ends_window);
     Value::Distribution(Distribution {
         buckets: recorded.buckets,

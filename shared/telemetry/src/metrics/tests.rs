@@ -1,4 +1,4 @@
-//! Tests of recording and of the text format.
+//! Tests of recording and of the Prometheus format.
 
 use super::catalogue::{
     APPLIER_COMMIT, APPLIER_PLANS, BROKER_READY, FEED_GAPS, NOMAD_BROKER_WAIT, RAFT_APPLY,
@@ -46,7 +46,7 @@ fn what_was_recorded_is_told_in_the_text_format_of_prometheus() {
         assert_eq!(line(&text, &bucket(le)), format!("{}{count}", bucket(le)));
     }
     assert!(line(&text, "drover_applier_commit_seconds_sum{").ends_with("} 70.0003"));
-    // The reference's servers name theirs twice.
+    // The reference's servers expose their metrics under two names.
     for name in ["nomad_broker_wait_time", "nomad_nomad_broker_wait_time"] {
         assert_eq!(line(&text, &format!("# TYPE {name} ")), format!("# TYPE {name} summary"));
         assert_eq!(line(&text, &format!("{name}_count")), format!("{name}_count 1"));
@@ -66,8 +66,8 @@ fn threads_count_into_the_same_series() {
     fn counted() -> u64 {
         snapshot()
             .iter()
-            .find_map(|one| match one.value {
-                Value::Counter(count) if one.meta.name == "drover.feed.gaps" => Some(count),
+            .find_map(|series| match series.value {
+                Value::Counter(count) if series.meta.name == "drover.feed.gaps" => Some(count),
                 Value::Counter(_) | Value::Gauge(_) | Value::Distribution(_) => None,
             })
             .unwrap_or_default()
@@ -77,19 +77,19 @@ fn threads_count_into_the_same_series() {
 #[test]
 fn a_metric_takes_no_more_series_than_it_may() {
     let refused = |labels: usize| {
-        for at in 0..labels {
-            catalogue::BUS_DROPPED.add_with(1, &[&format!("subject-{at}")]);
+        for number in 0..labels {
+            catalogue::BUS_DROPPED.add_with(1, &[&format!("subject-{number}")]);
         }
-        snapshot().iter().filter(|one| one.meta.name == "drover.bus.dropped").count()
+        snapshot().iter().filter(|series| series.meta.name == "drover.bus.dropped").count()
     };
     assert_eq!(refused(SERIES_PER_METRIC_MAX + 10), SERIES_PER_METRIC_MAX);
-    let refused = snapshot().into_iter().find(|one| one.meta.name == "drover.metrics.series_refused");
-    assert_eq!(refused.map(|one| one.value), Some(Value::Counter(10)));
+    let refused = snapshot().into_iter().find(|series| series.meta.name == "drover.metrics.series_refused");
+    assert_eq!(refused.map(|series| series.value), Some(Value::Counter(10)));
 }
 
 #[test]
 fn a_standby_shows_nothing_of_the_active_process() {
-    let shown = || snapshot().iter().any(|one| one.meta.name == "nomad.heartbeat.active");
+    let shown = || snapshot().iter().any(|series| series.meta.name == "nomad.heartbeat.active");
     set_active(catalogue::TRACKER, 4);
     catalogue::HEARTBEAT_ACTIVE.set(7.0);
     assert!(shown());
@@ -106,7 +106,7 @@ fn quantiles_lie_within_their_buckets() {
     assert_eq!(found.quantile(0.5, &bounds), 1.0);
     assert_eq!(found.quantile(0.7, &bounds), 5.5);
     assert_eq!(found.quantile(0.99, &bounds), 100.0);
-    assert_eq!(found.quantile(1.0, &bounds), 100.0, "the last bound there is");
+    assert_eq!(found.quantile(1.0, &bounds), 100.0, "the highest bound");
     assert!(Distribution::default().quantile(0.5, &bounds).is_nan());
     let earlier = found.clone();
     found.merge(&Distribution { buckets: vec![0, 3, 0, 0], sum: 15.0, ..Distribution::default() });

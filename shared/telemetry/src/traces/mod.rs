@@ -1,6 +1,6 @@
-//! Spans: trace contexts into and out of them, parents and links, errors, and spans that are recorded after the fact.
+//! Spans: conversion of trace contexts, parents and links, errors, and spans that are recorded afterwards.
 //!
-//! Every function here returns at once where spans are not exported.
+//! If spans are not exported, every function here returns immediately.
 
 pub mod attributes;
 mod past;
@@ -20,15 +20,15 @@ use tracing_subscriber::filter::Targets;
 pub use past::{Attribute, record_past};
 pub(crate) use sampler::LinkedSampler;
 
-/// The most links of one span; the SDK's own limit is the same.
+/// Maximum number of links of a span; equal to the SDK's limit.
 const LINKS_MAX: usize = 128;
 
-/// Creates the spans of this process. Set if spans are exported.
+/// Creates the spans of this process. Set only if spans are exported.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// Makes spans of this process go to a tracer.
+/// Sets the tracer that records the spans of this process.
 pub(crate) fn set_up(tracer: SdkTracer) {
-    // Fails on a second call, which `init` refuses before.
+    // Fails on a second call, which `init` already refuses.
     let _ = TRACER.set(tracer);
 }
 
@@ -37,12 +37,12 @@ pub fn are_exported() -> bool {
     TRACER.get().is_some()
 }
 
-/// Trace context of the current span; `None` outside of any span, and where spans are not exported.
+/// The trace context of the current span; `None` outside of any span, or if spans are not exported.
 pub fn current_trace() -> Option<TraceContext> {
     if are_exported() { trace_of(&Span::current()) } else { None }
 }
 
-/// Trace context of a span, which starts with this call if it has not started; `None` if the span is disabled.
+/// The trace context of a span; `None` if the span is disabled. A span that has not started yet starts with this call.
 pub fn trace_of(span: &Span) -> Option<TraceContext> {
     if span.is_disabled() {
         return None;
@@ -70,18 +70,18 @@ fn to_otel(trace: &TraceContext) -> SpanContext {
     )
 }
 
-/// A span within the current one; disabled outside of any, where it would begin a trace of its own.
+/// Creates a span if there is a current span; otherwise returns a disabled span, so that no new trace begins.
 pub fn within(span: impl FnOnce() -> Span) -> Span {
     if current_trace().is_some() { span() } else { Span::none() }
 }
 
-/// Makes a span, which must not have been entered yet, a child of a span of another process.
+/// Makes a span of another process the parent of `span`, which must not have been entered yet.
 pub fn adopt(span: &Span, trace: &TraceContext) {
-    // Fails only where spans are not exported; then there is no trace to be part of.
+    // Fails only if spans are not exported.
     let _ = span.set_parent(Context::new().with_remote_span_context(to_otel(trace)));
 }
 
-/// Does something in a trace without a span of its own, so that what it logs carries the ids of the trace and the span.
+/// Runs `work` in a trace without creating a span, so that its log lines contain the ids of the trace and the span.
 pub fn in_trace<T>(trace: &TraceContext, work: impl FnOnce() -> T) -> T {
     if !are_exported() {
         return work();
@@ -95,20 +95,21 @@ pub fn link(span: &Span, trace: &TraceContext) {
     span.add_link(to_otel(trace));
 }
 
-/// How the span of a batch relates to the spans that its items belong to.
+/// The relation between the span of a batch and the spans of its items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
-    /// It is the root of a trace of its own, with a link to each item, or no item is traced. The items' own spans should
-    /// link to it.
+    /// The batch is the root of a new trace, with a link to each item, or no item is traced. The items' own spans
+    /// should link to the batch.
     Root,
-    /// All items belong to one trace: it is the child of the first item's span, with a link to each other item.
+    /// All items belong to one trace. The batch is a child of the first item's span, with a link to every other item.
     Child,
 }
 
-/// Relates the span of a batch, which must not have been entered yet, to the spans that its items belong to.
+/// Relates the span of a batch, which must not have been entered yet, to the spans of its items.
 ///
-/// A span has one parent. A batch whose items all belong to one trace becomes a part of that trace. Where they belong to
-/// several, the batch gets a trace of its own and links to them, as OpenTelemetry's conventions for messages prescribe.
+/// A span has one parent. If all items belong to one trace, the batch becomes a part of that trace. If they belong to
+/// several traces, the batch gets its own trace and links to the items, as OpenTelemetry's conventions for messaging
+/// prescribe.
 pub fn join(span: &Span, items: impl IntoIterator<Item = TraceContext>) -> Joined {
     if span.is_disabled() {
         return Joined::Root;
@@ -122,7 +123,7 @@ pub fn join(span: &Span, items: impl IntoIterator<Item = TraceContext>) -> Joine
         items.remove(0);
         Joined::Child
     } else {
-        // Links to spans that nobody records lead nowhere; they are the first to be left out.
+        // Links to unsampled spans are the least useful, so they are the first to be left out.
         items.sort_by_key(|item| item.flags() & TraceFlags::SAMPLED.to_u8() == 0);
         Joined::Root
     };
@@ -130,12 +131,12 @@ pub fn join(span: &Span, items: impl IntoIterator<Item = TraceContext>) -> Joine
     joined
 }
 
-/// Links a span to other spans, as many as a span can have links.
+/// Links a span to other spans, up to the maximum number of links.
 pub fn link_all(span: &Span, traces: impl IntoIterator<Item = TraceContext>) {
     traces.into_iter().take(LINKS_MAX).for_each(|trace| link(span, &trace));
 }
 
-/// Marks a span as failed. `kind` is a short name of the class of error, of few different values.
+/// Marks a span as failed. `kind` is the class of the error, with low cardinality.
 pub fn fail(span: &Span, kind: &'static str, message: &str) {
     if span.is_disabled() {
         return;
@@ -144,8 +145,8 @@ pub fn fail(span: &Span, kind: &'static str, message: &str) {
     span.set_status(Status::error(message.to_owned()));
 }
 
-/// The crates of this house that make spans and write logs.
-const OURS: [&str; 10] = [
+/// The crates of this workspace that create spans and write logs.
+const OWN_CRATES: [&str; 10] = [
     "agent",
     "api",
     "bus",
@@ -158,17 +159,17 @@ const OURS: [&str; 10] = [
     "store",
 ];
 
-/// Whether a module is this house's.
-pub(crate) fn is_ours(target: &str) -> bool {
-    target.split("::").next().is_some_and(|name| OURS.contains(&name))
+/// Whether a module belongs to this workspace.
+pub(crate) fn is_own_crate(target: &str) -> bool {
+    target.split("::").next().is_some_and(|name| OWN_CRATES.contains(&name))
 }
 
-/// Which spans make up a trace: this house's, not those that libraries make for themselves.
+/// A filter for the spans that make up a trace: those of this workspace, without those of libraries.
 pub(crate) fn filter() -> Targets {
-    Targets::new().with_targets(OURS.map(|target| (target, tracing::Level::INFO)))
+    Targets::new().with_targets(OWN_CRATES.map(|target| (target, tracing::Level::INFO)))
 }
 
-/// None at all.
+/// A filter that enables no spans.
 pub(crate) fn no_spans() -> Targets {
     Targets::new()
 }

@@ -1,4 +1,4 @@
-//! Spans of what is over when it becomes known that it is traced, such as the wait in a queue.
+//! Spans that are recorded after they have ended, such as the wait in a queue, because only then is their trace known.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,10 +9,10 @@ use opentelemetry::{Context, KeyValue};
 
 use super::{TRACER, to_otel};
 
-/// A name from [`attributes`](super::attributes), and its value.
+/// The name of an attribute from [`attributes`](super::attributes), and its value.
 pub type Attribute = (&'static str, Cow<'static, str>);
 
-/// Records a span that began and ended in the past, as a child of another span.
+/// Records a span that started and ended in the past, as a child of another span.
 pub fn record_past(
     name: &'static str,
     parent: &TraceContext,

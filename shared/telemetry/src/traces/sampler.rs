@@ -1,18 +1,19 @@
-//! Head sampling of batches: a root span with links is sampled if one of the spans that it links to is.
+//! Head sampling of batches: a root span with links is sampled if at least one linked span is sampled.
 
 use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TraceState};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
 
-/// Decides by links where there is no parent, and leaves all other decisions to the sampler of the `OTEL_TRACES_SAMPLER`
-/// variables. Otherwise a batch would be sampled by a chance of its own, and links of sampled spans would lead nowhere.
+/// Samples root spans by their links, and leaves all other decisions to the sampler of the `OTEL_TRACES_SAMPLER`
+/// variables. That sampler would sample batches independently of their items, and links of sampled items would then
+/// lead nowhere.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkedSampler {
     inner: Box<dyn ShouldSample>,
 }
 
 impl LinkedSampler {
-    /// A sampler that decides as the standard environment variables say, except for batches.
+    /// A sampler that wraps the sampler of the standard environment variables.
     pub(crate) fn from_env() -> Self {
         Self::around(opentelemetry_sdk::trace::Config::default().sampler)
     }

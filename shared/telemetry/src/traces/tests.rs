@@ -1,4 +1,4 @@
-//! Tests of trace contexts: into and out of spans, and sampling.
+//! Tests of trace contexts, parents, links and sampling.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,20 +11,20 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::attributes::ERROR_TYPE;
 use super::*;
 
-/// Keeps spans.
+/// An exporter that collects spans.
 #[derive(Debug, Clone, Default)]
-struct Kept(Arc<Mutex<Vec<SpanData>>>);
+struct Collected(Arc<Mutex<Vec<SpanData>>>);
 
-impl SpanExporter for Kept {
+impl SpanExporter for Collected {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
         Ok(())
     }
 }
 
-/// The spans that `work` makes, in the order in which they end.
+/// The spans that `work` creates, in the order in which they end.
 fn spans_of(sampler: Sampler, work: impl FnOnce()) -> Vec<SpanData> {
-    let exporter = Kept::default();
+    let exporter = Collected::default();
     let provider = SdkTracerProvider::builder()
         .with_sampler(LinkedSampler::around(Box::new(sampler)))
         .with_simple_exporter(exporter.clone())
@@ -69,7 +69,7 @@ fn a_batch_of_several_traces_is_a_root_that_links_to_all() {
         assert_eq!(batch([context(1, 11, 0), context(2, 12, 0)]), Joined::Root);
         assert_eq!(batch([]), Joined::Root);
     });
-    // The second is of traces that are not sampled; the third is what the sampler that was set has to decide.
+    // The second batch has only unsampled traces. The third has no links, so the given sampler decides.
     assert_eq!(spans.len(), 1, "{spans:?}");
     assert_eq!(spans[0].parent_span_id, SpanId::INVALID);
     assert_eq!(links(&spans[0]), [12, 13, 11], "sampled spans come first");
@@ -90,7 +90,11 @@ fn a_client_that_does_not_sample_is_respected() {
             let span = tracing::span!(Level::INFO, "request", otel.kind = "server");
             adopt(&span, &context(1, 11, flags));
             let inside = span.in_scope(|| trace_of(&Span::current())).unwrap();
-            assert_eq!((inside.trace_id(), inside.flags()), (1, flags), "its id goes on in any case");
+            assert_eq!(
+                (inside.trace_id(), inside.flags()),
+                (1, flags),
+                "the trace id is passed on even if unsampled"
+            );
         });
         assert_eq!(spans.len(), usize::from(flags));
         assert!(spans.iter().all(|span| span.span_kind == SpanKind::Server));
@@ -102,9 +106,9 @@ fn a_failed_span_says_so() {
     let spans = spans_of(Sampler::AlwaysOn, || {
         let span = tracing::span!(Level::INFO, "work");
         span.in_scope(|| {});
-        fail(&span, "timeout", "no answer in time");
+        fail(&span, "timeout", "no response in time");
     });
-    assert_eq!(spans[0].status, Status::error("no answer in time"));
+    assert_eq!(spans[0].status, Status::error("no response in time"));
     assert!(spans[0].attributes.iter().any(|found| found.key.as_str() == ERROR_TYPE));
 }
 

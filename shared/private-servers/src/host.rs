@@ -1,4 +1,4 @@
-//! What the servers need of the machine: users, directories, ports, chance.
+//! The servers' use of the host: users, directories, ports, random bytes.
 
 use std::{
     env,
@@ -16,17 +16,17 @@ use nix::{
 
 use crate::error::Error;
 
-/// Below Linux's ephemeral ports: while a killed server is down, no outgoing connection may be given its port, a
-/// client's connection to that very port least of all.
+/// Below Linux's ephemeral ports. Otherwise an outgoing connection might get the port of a killed server while that
+/// server is down, for instance a client's connection to that very port.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// More are never taken in a row unless something else is wrong.
-const PORTS_TRIED: u32 = 100;
-/// Keeps its files over a reboot, and everybody may enter it.
-const FOR_EVERYBODY: &str = "/var/tmp";
-/// Of a server's log in an error, in bytes.
+/// Maximum number of ports to try. So many occupied ports in a row mean that something else is wrong.
+const PORTS_TRIED_MAX: u32 = 100;
+/// A directory that keeps its files over a reboot, and that every user may enter.
+const SHARED_DIR: &str = "/var/tmp";
+/// Maximum size of the end of a server's log in an error, in bytes.
 const LOG_TAIL: usize = 4096;
 
-/// Who runs PostgreSQL when this process is root; nobody else when it is not.
+/// The user that runs PostgreSQL if this process is root; otherwise `None`.
 pub(crate) fn postgres_user() -> Result<Option<User>, Error> {
     if !Uid::effective().is_root() {
         return Ok(None);
@@ -35,56 +35,58 @@ pub(crate) fn postgres_user() -> Result<Option<User>, Error> {
     known("postgres").or_else(|| known("nobody")).map(Some).ok_or(Error::NoUser)
 }
 
-/// A directory for `name` in `dir`, made if need be and owned by `user`. Where `dir` is out of that user's reach, the
-/// directory is elsewhere and `dir/name` a link to it.
-pub(crate) fn home(dir: &Path, name: &str, user: Option<&User>) -> Result<PathBuf, Error> {
-    fs::create_dir_all(dir).map_err(Error::file("make", dir))?;
+/// Returns the directory `name` in `dir`, and creates it if necessary, with `user` as its owner. If `user` cannot reach
+/// `dir`, the directory is created elsewhere, and `dir/name` links to it.
+pub(crate) fn server_dir(dir: &Path, name: &str, user: Option<&User>) -> Result<PathBuf, Error> {
+    fs::create_dir_all(dir).map_err(Error::file("create", dir))?;
     let dir = dir.canonicalize().map_err(Error::file("find", dir))?;
     let home = dir.join(name);
     if home.is_dir() {
         return home.canonicalize().map_err(Error::file("find", home));
     }
     if fs::symlink_metadata(&home).is_ok() {
-        // A link whose directory was cleaned away.
+        // A link whose target was removed.
         fs::remove_file(&home).map_err(Error::file("remove", &home))?;
     }
     if user.is_none_or(|user| may_enter(user, &dir)) {
-        make_private(&home, user)?;
+        create_private_dir(&home, user)?;
         return Ok(home);
     }
-    let elsewhere = Path::new(FOR_EVERYBODY).join(unique_name(name)?);
-    make_private(&elsewhere, user)?;
-    symlink(&elsewhere, &home).map_err(Error::file("make the link", &home))?;
+    let elsewhere = Path::new(SHARED_DIR).join(unique_name(name)?);
+    create_private_dir(&elsewhere, user)?;
+    symlink(&elsewhere, &home).map_err(Error::file("create the link", &home))?;
     Ok(elsewhere)
 }
 
-/// A path for a temporary directory that nothing has yet and `user` can reach.
-pub(crate) fn temporary(name: &str, user: Option<&User>) -> Result<PathBuf, Error> {
-    let within = env::temp_dir();
-    let within = within.canonicalize().map_err(Error::file("find", within))?;
-    let reachable = user.is_none_or(|user| may_enter(user, &within));
-    let within = if reachable { within } else { PathBuf::from(FOR_EVERYBODY) };
-    Ok(within.join(unique_name(name)?))
+/// A path for a temporary directory that does not exist yet and that `user` can reach.
+pub(crate) fn temporary_path(name: &str, user: Option<&User>) -> Result<PathBuf, Error> {
+    let parent = env::temp_dir();
+    let parent = parent.canonicalize().map_err(Error::file("find", parent))?;
+    let reachable = user.is_none_or(|user| may_enter(user, &parent));
+    let parent = if reachable { parent } else { PathBuf::from(SHARED_DIR) };
+    Ok(parent.join(unique_name(name)?))
 }
 
 fn unique_name(name: &str) -> Result<String, Error> {
     Ok(format!("drover-{name}-{}", &password()?[..16]))
 }
 
-/// Makes a directory that only `user` may enter. It must be new: in a place that everybody may write to, what is
-/// already there is somebody else's.
-pub(crate) fn make_private(path: &Path, user: Option<&User>) -> Result<(), Error> {
-    DirBuilder::new().mode(0o700).create(path).map_err(Error::file("make", path))?;
-    give(path, user)
+/// Creates a directory that only `user` may enter. It must not exist: in a directory that every user may write to, an
+/// existing directory may belong to another user.
+pub(crate) fn create_private_dir(path: &Path, user: Option<&User>) -> Result<(), Error> {
+    DirBuilder::new().mode(0o700).create(path).map_err(Error::file("create", path))?;
+    change_owner(path, user)
 }
 
-/// Hands a file or directory to `user`.
-pub(crate) fn give(path: &Path, user: Option<&User>) -> Result<(), Error> {
+/// Makes `user` the owner of a file or directory.
+pub(crate) fn change_owner(path: &Path, user: Option<&User>) -> Result<(), Error> {
     let Some(user) = user else { return Ok(()) };
-    lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(Error::file("hand over", path))
+    lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+        .map_err(Error::file("change the owner of", path))
 }
 
-/// Writes a file that only `user` may read. In a directory of that user's we follow no link, who may be root.
+/// Writes a file that only `user` may read. It follows no link: this process may be root, and the directory may belong
+/// to `user`.
 pub(crate) fn write_private(path: &Path, content: &str, user: Option<&User>) -> Result<(), Error> {
     OpenOptions::new()
         .write(true)
@@ -95,10 +97,10 @@ pub(crate) fn write_private(path: &Path, content: &str, user: Option<&User>) -> 
         .open(path)
         .and_then(|mut file| file.write_all(content.as_bytes()))
         .map_err(Error::file("write", path))?;
-    give(path, user)
+    change_owner(path, user)
 }
 
-/// Removes a file if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
@@ -106,7 +108,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether `user` may pass through every directory down to `path`, which is absolute and free of links.
+/// Whether `user` may enter every directory on the way to `path`, which must be absolute and without links.
 fn may_enter(user: &User, path: &Path) -> bool {
     path.ancestors().all(|directory| {
         let Ok(metadata) = fs::metadata(directory) else { return false };
@@ -119,7 +121,7 @@ fn may_enter(user: &User, path: &Path) -> bool {
     })
 }
 
-/// Held while this process may run a server in a directory; the system lets go of it when the process dies.
+/// Locks a server's directory for this process. The system releases the lock when the process dies.
 pub(crate) fn lock(home: &Path) -> Result<Flock<File>, Error> {
     let path = home.join("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -127,10 +129,10 @@ pub(crate) fn lock(home: &Path) -> Result<Flock<File>, Error> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::InUse { path: home.to_owned() })
 }
 
-/// A port on 127.0.0.1 that nobody listened on a moment ago.
+/// A port on 127.0.0.1 that was free a moment ago.
 pub(crate) fn free_port(server: &'static str) -> Result<u16, Error> {
     let mut port = PORTS.start;
-    for _ in 0..PORTS_TRIED {
+    for _ in 0..PORTS_TRIED_MAX {
         let [high, low] = random()?;
         port = PORTS.start + u16::from_be_bytes([high, low]) % (PORTS.end - PORTS.start);
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
@@ -140,7 +142,7 @@ pub(crate) fn free_port(server: &'static str) -> Result<u16, Error> {
     Err(Error::PortTaken { server, port })
 }
 
-/// 128 bits of chance, in hexadecimal digits: they need no escaping in a URL.
+/// 128 random bits as hexadecimal digits, which need no escaping in a URL.
 pub(crate) fn password() -> Result<String, Error> {
     Ok(random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -153,22 +155,22 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     Ok(bytes)
 }
 
-/// Puts the log of an earlier run aside, so that logs do not grow for ever.
-pub(crate) fn turn_log(log: &Path) -> Result<(), Error> {
+/// Renames the log of an earlier run, so that logs do not grow forever.
+pub(crate) fn rotate_log(log: &Path) -> Result<(), Error> {
     match fs::rename(log, log.with_extension("log.1")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("rename", log)(error)),
         _ => Ok(()),
     }
 }
 
-/// The last lines of a log, for an error.
+/// The end of a log, for an error.
 pub(crate) fn log_tail(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let from = bytes.len().saturating_sub(LOG_TAIL);
     String::from_utf8_lossy(&bytes[from..]).trim().to_owned()
 }
 
-/// Whether a server's log says that its port was another's.
+/// Whether a server's log reports that its port was in use.
 pub(crate) fn port_was_taken(log: &str) -> bool {
     log.to_ascii_lowercase().contains("address already in use")
 }

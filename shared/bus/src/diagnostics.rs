@@ -1,5 +1,5 @@
-//! What goes wrong between this process and NATS, in words that say what to do: refused credentials, certificates that
-//! cannot be trusted, subjects that are not permitted.
+//! Diagnostics of the connection to NATS: turns refused credentials, untrusted certificates and permission violations
+//! into log messages that say what to do.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,15 +12,15 @@ use telemetry::metrics::catalogue::BUS_PERMISSION_VIOLATIONS;
 
 use crate::identity::Identity;
 
-/// All violations are counted, but the same one is logged once in this time.
+/// Every violation is counted, but the same one is logged at most once in this interval.
 const VIOLATION_LOGGED_EVERY: Duration = Duration::from_secs(60);
 
-/// So many different violations are logged in that time.
+/// Maximum number of different violations that are logged in that interval.
 const VIOLATIONS_LOGGED_MAX: usize = 64;
 
-/// Keeps account of what goes wrong, so that it is logged once and with its reason.
+/// Logs connection errors once each, with their reason.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct Diagnostics {
     identity: Identity,
     ca: Option<PathBuf>,
     state: Mutex<State>,
@@ -28,14 +28,14 @@ pub(crate) struct Trouble {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The reason that was logged.
+    /// The last reason that was logged.
     logged: Option<String>,
-    /// When each violation was logged.
+    /// When each violation was logged, by action and subject.
     violations: HashMap<(&'static str, String), Instant>,
 }
 
 impl State {
-    /// Whether a violation is to be logged now; then it counts as logged.
+    /// Returns whether to log a violation now, and records that it was logged.
     fn is_due(&mut self, action: &'static str, subject: &str, now: Instant) -> bool {
         self.violations.retain(|_, logged| now.duration_since(*logged) < VIOLATION_LOGGED_EVERY);
         if self.violations.len() >= VIOLATIONS_LOGGED_MAX {
@@ -49,13 +49,14 @@ impl State {
     }
 }
 
-impl Trouble {
+impl Diagnostics {
     pub(crate) fn new(identity: Identity, ca: Option<PathBuf>) -> Self {
         Self { identity, ca, state: Mutex::default() }
     }
 
-    /// Takes in why the last attempt failed. The client tells so before the next one, and logs are written then.
-    pub(crate) fn remember(&self, error: Option<String>) {
+    /// Records why the last attempt to connect failed. The client reports that before the next attempt, and it is logged
+    /// then.
+    pub(crate) fn attempt_failed(&self, error: Option<String>) {
         let Some(error) = error else { return };
         let reason = self.explain(&error);
         let known = self.with(|state| state.logged.replace(reason.clone()));
@@ -64,15 +65,15 @@ impl Trouble {
         }
     }
 
-    /// The connection is there; the next outage is logged again.
+    /// Records that the connection is made, so that the next outage is logged again.
     pub(crate) fn connected(&self) {
         self.with(|state| state.logged = None);
     }
 
-    /// Takes in an error that the server sent over the connection.
-    pub(crate) fn server_said(&self, error: &str) {
+    /// Records an error that the server sent over the connection.
+    pub(crate) fn server_error(&self, error: &str) {
         let Some(violation) = Violation::read(error) else {
-            tracing::warn!(error, user = self.identity.to_string(), "NATS complains");
+            tracing::warn!(error, user = self.identity.to_string(), "the NATS server reports an error");
             return;
         };
         let Violation { action, subject } = violation;
@@ -89,7 +90,7 @@ impl Trouble {
         }
     }
 
-    /// What an error of the client means, and what to do.
+    /// Explains an error of the client, with advice.
     fn explain(&self, error: &str) -> String {
         let lower = error.to_lowercase();
         let has = |text: &str| lower.contains(text);
@@ -99,17 +100,18 @@ impl Trouble {
                 self.identity
             )
         } else if ["unknownissuer", "unknown issuer", "badsignature", "bad signature"].into_iter().any(has) {
-            // The signature is bad where another authority has the same name, such as one that was made anew.
+            // The signature does not match either if another authority with the same name signed it, such as one that
+            // was created anew.
             match &self.ca {
                 Some(ca) => format!("the server's certificate was not signed by the authority in {}", ca.display()),
-                None => "the server's certificate was signed by an unknown authority; name its certificate with --nats-ca".to_owned(),
+                None => "the server's certificate was signed by an unknown authority; pass its certificate with --nats-ca".to_owned(),
             }
         } else if has("not valid for name") || has("notvalidforname") {
             "the server's certificate is for other names than the host in --nats-url; use one of its names, or make a certificate with this one".to_owned()
         } else if has("certificate") && has("expired") {
             "the server's certificate has expired; make a new one and restart the server".to_owned()
         } else if self.ca.is_some() && (has("eof") || has("invalidcontenttype") || has("corrupt message")) {
-            "TLS was asked for (--nats-ca) and the server does not speak it; configure its tls block, or leave out --nats-ca".to_owned()
+            "TLS is required (--nats-ca), but the server does not support it; configure its tls block, or omit --nats-ca".to_owned()
         } else {
             return error.to_owned();
         };
@@ -121,7 +123,7 @@ impl Trouble {
     }
 }
 
-/// Something that the credentials do not permit.
+/// An action that the credentials do not permit.
 #[derive(Debug, PartialEq, Eq)]
 struct Violation<'a> {
     action: &'static str,
@@ -129,11 +131,11 @@ struct Violation<'a> {
 }
 
 impl<'a> Violation<'a> {
-    /// Reads the server's sentence: `Permissions Violation for Publish to "feed.changes"`.
+    /// Parses the server's message: `Permissions Violation for Publish to "feed.changes"`.
     fn read(error: &'a str) -> Option<Self> {
-        let (_, about) = error.split_once("ermissions Violation for ")?;
-        let action = if about.starts_with("Publish") { "publish" } else { "subscribe" };
-        let subject = about.split('"').nth(1).unwrap_or_default();
+        let (_, details) = error.split_once("ermissions Violation for ")?;
+        let action = if details.starts_with("Publish") { "publish" } else { "subscribe" };
+        let subject = details.split('"').nth(1).unwrap_or_default();
         Some(Self { action, subject })
     }
 }
@@ -175,14 +177,14 @@ mod tests {
     fn what_stops_a_connection_is_said_with_what_to_do() {
         let node = NodeId::from_bytes([7; 16]);
         let identity = Identity::NodeKey { path: "/run/node.key".into(), node };
-        let trouble = Trouble::new(identity, None);
-        let said = trouble.explain("authorization violation: nats: authorization violation");
-        assert!(said.contains("node 07070707") && said.contains("/run/node.key"), "{said}");
-        let said = trouble.explain("IO error: invalid peer certificate: UnknownIssuer");
-        assert!(said.contains("--nats-ca"), "{said}");
-        let with_ca = Trouble::new(Identity::Url, Some("/run/ca.pem".into()));
-        let said = with_ca.explain("IO error: invalid peer certificate: UnknownIssuer");
-        assert!(said.contains("/run/ca.pem"), "{said}");
-        assert_eq!(trouble.explain("IO error: connection refused"), "IO error: connection refused");
+        let diagnostics = Diagnostics::new(identity, None);
+        let text = diagnostics.explain("authorization violation: nats: authorization violation");
+        assert!(text.contains("node 07070707") && text.contains("/run/node.key"), "{text}");
+        let text = diagnostics.explain("IO error: invalid peer certificate: UnknownIssuer");
+        assert!(text.contains("--nats-ca"), "{text}");
+        let with_ca = Diagnostics::new(Identity::Url, Some("/run/ca.pem".into()));
+        let text = with_ca.explain("IO error: invalid peer certificate: UnknownIssuer");
+        assert!(text.contains("/run/ca.pem"), "{text}");
+        assert_eq!(diagnostics.explain("IO error: connection refused"), "IO error: connection refused");
     }
 }

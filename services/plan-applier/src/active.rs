@@ -309,7 +309,7 @@ async fn carry_out(writer: Writer, write: Write, span: Span) -> Result<Fate, Err
 async fn carry_out_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
     match write {
         Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| Fate::Done),
-        Write::FindOut(from, rows) => match writer.find_out(from, rows).await {
+        Write::FindOut(from, rows) => match writer.resolve_commit(from, rows).await {
             Ok(Outcome::Committed) => Ok(Fate::Done),
             Ok(Outcome::NotCommitted) => Ok(Fate::Failed),
             // As little is known as before.

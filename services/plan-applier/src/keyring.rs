@@ -53,7 +53,7 @@ async fn make(around: &Surroundings) -> anyhow::Result<()> {
     let made = tokio::task::spawn_blocking(Made::new).await.expect("making a key does not panic");
     let Made { key, secret } = made.context("cannot make a key")?;
     let id = key.id;
-    around.writer.keep_root_key(id, secret.as_ref()).await.context("cannot keep a key")?;
+    around.writer.store_root_key(id, secret.as_ref()).await.context("cannot keep a key")?;
     around.bus.command(&Command::AddRootKey(AddRootKey { key }), COMMAND_WITHIN).await?;
     tracing::info!(key.id = %id, "the cluster has a key to sign with");
     Ok(())

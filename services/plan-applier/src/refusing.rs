@@ -33,7 +33,7 @@ pub(crate) async fn until_accepted(around: &Surroundings, error: &Error) -> anyh
             _ = look.tick() => {
                 if !is_known {
                     // Appliers that are started later have not seen what this one has.
-                    is_known = around.writer.refuse(&reason).await.is_ok();
+                    is_known = around.writer.mark_refused(&reason).await.is_ok();
                 }
                 if is_known && around.writer.check().await.is_ok() {
                     tracing::info!("the database was accepted");

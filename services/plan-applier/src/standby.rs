@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus::RequestError;
 use model::Timestamp;
-use store::{Error, Tail, Take};
+use store::{Error, Tail, TakeOutcome};
 use wire::Subject;
 use wire::feed::{AskHead, Head};
 
@@ -44,22 +44,22 @@ pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Ta
         }
         // What the applier before announced was durable.
         if let Some(head) = around.bus.contact().head() {
-            around.writer.heard_of(&head);
+            around.writer.observe_head(&head);
         }
         let is_gone = unanswered >= PROBES;
         if is_gone {
             measure::candidate();
         }
-        match around.writer.take(around.process, is_gone).await {
-            Ok(Take::Active(head)) => match measured_catch_up(around, head).await {
+        match around.writer.take_lease(around.process, is_gone).await {
+            Ok(TakeOutcome::Active(head)) => match measured_catch_up(around, head).await {
                 Ok(taken) => {
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
                     return Ok(Some(taken));
                 }
                 Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
             },
-            Ok(Take::Held { by, .. }) if by == around.process => unanswered = PROBES,
-            Ok(Take::Held { .. }) => {
+            Ok(TakeOutcome::Held { by, .. }) if by == around.process => unanswered = PROBES,
+            Ok(TakeOutcome::Held { .. }) => {
                 unanswered = if is_unanswered(around).await { unanswered + 1 } else { 0 }
             }
             Err(error) if error.needs_acceptance() => refusing::until_accepted(around, &error).await?,

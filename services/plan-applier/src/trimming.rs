@@ -41,7 +41,7 @@ async fn look_after(writer: Writer, replica: Arc<Replica>, is_full: Arc<AtomicBo
     let mut is_held_up = false;
     loop {
         let now = telemetry::clock::now().max(replica.snapshot().at());
-        match writer.look_after_log(now).await {
+        match writer.maintain_log(now).await {
             Ok(log) => {
                 measure::log(&log);
                 tell_changes(&log, is_full.swap(log.is_full, Ordering::Relaxed), is_held_up);

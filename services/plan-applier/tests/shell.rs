@@ -248,9 +248,9 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
 
     // Hours later; the first look ends the part, the second takes it away.
     let writer = Writer::connect(&world.store).await.unwrap();
-    writer.take(ProcessId::from_bytes([9; 16]), true).await.unwrap();
+    writer.take_lease(ProcessId::from_bytes([9; 16]), true).await.unwrap();
     for hours in [1, 2] {
-        writer.look_after_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
+        writer.maintain_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
     }
     assert!(matches!(database.changes_after(behind.index(), 1).await.unwrap(), Tail::Trimmed));
 

@@ -10,7 +10,7 @@ use model::{Index, Nanos, RequestId, Timestamp};
 
 /// Minimum time for which request ids are kept: as long as the log is certain to contain their answers. Callers give up
 /// after a minute.
-pub(crate) const REQUEST_RETENTION: Nanos = store::KEPT_MIN;
+pub(crate) const REQUEST_RETENTION: Nanos = store::LOG_KEEP_MIN;
 
 /// What the request log knows about a request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

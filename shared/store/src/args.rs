@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::Nanos;
 
 use crate::error::Error;
-use crate::trimming::{KEPT_MIN, Limits};
+use crate::trimming::{LOG_KEEP_MIN, Limits};
 
 /// Settings of the connection to the database and of the log.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,8 +39,8 @@ pub struct Args {
     pub log_max_mb: u32,
 }
 
-/// [`KEPT_MIN`] in seconds.
-const LOG_KEEP_SECS_MIN: i64 = KEPT_MIN.0 / Nanos::SECOND.0;
+/// [`LOG_KEEP_MIN`] in seconds.
+const LOG_KEEP_SECS_MIN: i64 = LOG_KEEP_MIN.0 / Nanos::SECOND.0;
 /// A smaller log would hold only a few of the largest commands.
 const LOG_MB_MIN: i64 = 64;
 
@@ -51,7 +51,7 @@ impl Args {
 
     pub(crate) fn log_limits(&self) -> Limits {
         Limits {
-            keep: Nanos::from_secs(self.log_keep_secs.into()).max(KEPT_MIN),
+            keep: Nanos::from_secs(self.log_keep_secs.into()).max(LOG_KEEP_MIN),
             bytes_max: u64::from(self.log_max_mb) << 20,
         }
     }

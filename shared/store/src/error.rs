@@ -104,7 +104,7 @@ pub enum Error {
     },
     /// The object tables changed during every attempt to compare them.
     #[error("the object tables changed during every comparison")]
-    Moving,
+    TablesChanging,
     /// The loaded objects are inconsistent.
     #[error("the object tables and the log are inconsistent")]
     Inconsistent(#[from] state::Inconsistent),

@@ -54,5 +54,5 @@ pub use load::Loaded;
 pub use log::{LogRow, Tail};
 pub use projector::Projector;
 pub use rebuild::{Difference, compare_with_log};
-pub use trimming::{KEPT_MIN, LogSize};
+pub use trimming::{LOG_KEEP_MIN, LogSize};
 pub use writer::{Outcome, Writer};

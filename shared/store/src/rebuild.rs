@@ -62,7 +62,7 @@ impl fmt::Display for Difference {
 /// call may run in a database at a time, and its role must be allowed to create schemas there.
 ///
 /// # Errors
-/// [`Error::Gap`] if the log does not go back to its beginning; [`Error::Moving`] if the tables change during every
+/// [`Error::Gap`] if the log does not go back to its beginning; [`Error::TablesChanging`] if the tables change during every
 /// attempt; or if the database fails.
 pub async fn compare_with_log(args: &Args) -> Result<Vec<Difference>, Error> {
     let server = Server::new(args)?;
@@ -86,7 +86,7 @@ pub async fn compare_with_log(args: &Args) -> Result<Vec<Difference>, Error> {
         run(&mut real, format!("drop schema {SCHEMA} cascade")).await?;
         return Ok(differences);
     }
-    Err(Error::Moving)
+    Err(Error::TablesChanging)
 }
 
 /// Brings the tables in the separate schema to the index of the real ones.

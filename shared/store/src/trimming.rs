@@ -10,7 +10,7 @@ use model::{Index, Nanos, Timestamp};
 use crate::partitions::{AHEAD, Attachment, Part};
 
 /// The log always goes back at least this far: the request log is read from it, and so is the end of a load (design §6).
-pub const KEPT_MIN: Nanos = Nanos::from_mins(10);
+pub const LOG_KEEP_MIN: Nanos = Nanos::from_mins(10);
 /// About how many partitions hold the log that is kept: one is closed when it reaches this fraction of the retention time
 /// or of the maximum size. So the log that is kept is close to what was asked for.
 const PARTS_KEPT: u64 = 16;
@@ -70,7 +70,7 @@ pub(crate) fn decide(
     for part in attached.iter().filter(|part| part.number < current) {
         let is_removable = part.span.is_none_or(|span| {
             let age = now - span.last_at;
-            let is_due = age >= limits.keep || (age >= KEPT_MIN && bytes > limits.bytes_max);
+            let is_due = age >= limits.keep || (age >= LOG_KEEP_MIN && bytes > limits.bytes_max);
             is_due && span.last <= projected
         });
         if !is_removable {

@@ -120,11 +120,11 @@ fn jobs_hear_of_what_may_change_their_placements() {
         NodeSpec { drivers: [("exec".into(), driver)].into(), ..node_spec() }
     };
     let registrations = [
-        (larger, 0, "amounts alone are no reason"),
-        (with_driver(false, 1), 1, "a driver came"),
-        (with_driver(false, 2), 0, "it was looked at again"),
-        (with_driver(true, 2), 1, "it works now"),
-        (NodeSpec { node_class: "big".into(), ..with_driver(true, 2) }, 1, "its class is another"),
+        (larger, 0, "changed amounts require no evaluation"),
+        (with_driver(false, 1), 1, "a driver was added"),
+        (with_driver(false, 2), 0, "only the time of the check changed"),
+        (with_driver(true, 2), 1, "the driver is healthy now"),
+        (NodeSpec { node_class: "big".into(), ..with_driver(true, 2) }, 1, "the node class changed"),
     ];
     for (spec, evals, why) in registrations {
         assert_eq!(scene.register_node(node, spec).evals.len(), evals, "{why}");

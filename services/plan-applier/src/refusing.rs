@@ -19,7 +19,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::Result<()> {
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
-    let mut is_marked = !matches!(error, Error::WentBack { .. });
+    let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
     let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
     let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;
     let mut heads: Requests = context.bus.serve(Subject::AskHead.to_string()).await?;
@@ -31,11 +31,11 @@ pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::
             Some(request) = renewals.next() => refuse(request, &reason).await,
             Some(request) = heads.next() => refuse(request, &reason).await,
             _ = check.tick() => {
-                if !is_marked {
+                if !is_known_to_others {
                     // Appliers that are started later have not observed the lost index.
-                    is_marked = context.writer.mark_refused(&reason).await.is_ok();
+                    is_known_to_others = context.writer.mark_refused(&reason).await.is_ok();
                 }
-                if is_marked && context.writer.check().await.is_ok() {
+                if is_known_to_others && context.writer.check().await.is_ok() {
                     tracing::info!("an operator accepted the database");
                     return Ok(());
                 }

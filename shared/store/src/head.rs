@@ -56,7 +56,7 @@ struct Row {
     history: Uuid,
 }
 
-/// The columns of a [`Head`], the position of the row, and whether the lease still lives.
+/// The columns of a [`Head`], the position of the row, and whether the lease has not expired.
 struct Confirmed {
     index: i64,
     at_ns: i64,
@@ -95,7 +95,7 @@ pub(crate) async fn lock(transaction: &mut PgConnection) -> Result<(), Error> {
     locked.map(drop).map_err(database("lock the head"))
 }
 
-/// Raises the epoch, if no other process has a living lease or if `force` is set. The caller has locked the row already, so
+/// Raises the epoch, if no other process has an unexpired lease or if `force` is set. The caller has locked the row already, so
 /// that the clock is read after the wait for the lock.
 pub(crate) async fn take_lease(
     transaction: &mut PgConnection,
@@ -155,8 +155,8 @@ pub(crate) async fn raise_fence(transaction: &mut PgConnection) -> Result<u64, E
     Ok(raised.cast_unsigned())
 }
 
-/// Reads the head if the epoch still owns it, and whether the lease lives. Only while the lease lives is it certain that no
-/// other server has another applier by now.
+/// Reads the head if the epoch still owns it, and whether the lease has not expired. Only an unexpired lease makes it certain
+/// that no other server has another applier by now.
 pub(crate) async fn confirm(
     connection: &mut PgConnection,
     epoch: Epoch,

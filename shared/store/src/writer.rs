@@ -107,7 +107,7 @@ impl Writer {
         schema::migrate(&mut connection).await.map_err(|error| error.of_role(server.role()))
     }
 
-    /// Becomes the active applier under a new epoch, if no other process has a living lease. With `force`, becomes it in
+    /// Becomes the active applier under a new epoch, if no other process has an unexpired lease. With `force`, becomes it in
     /// any case, because probes found that the holder is gone. A commit of the previous applier has either completed
     /// before, or never takes effect.
     ///
@@ -245,8 +245,8 @@ impl Writer {
         });
         let (head, lives) = work.await?;
         fail_point!("confirm.done");
-        // A server that is no longer the primary may not have noticed that. Nobody can renew the lease there, so a living
-        // lease proves that no other server has an active applier.
+        // A server that is no longer the primary may not have noticed that. Nobody can renew the lease there, so an
+        // unexpired lease proves that no other server has an active applier.
         if lives { Ok(head) } else { self.renew().await }
     }
 

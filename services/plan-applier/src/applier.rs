@@ -27,7 +27,8 @@ use crate::request_log::{Known, Remembered};
 
 /// The pause after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
-/// Commands of more bytes than this may take some milliseconds to judge. A batch under load has a third of it.
+/// Commands of more bytes than this, together, may take some milliseconds to judge. Under load, the commands that arrive
+/// together have a third of it.
 const FAST_BYTES_MAX: usize = 128 << 10;
 /// Maximum number of senders of one command that are answered. Others repeat it anyway.
 const WAITERS_MAX: usize = 16;

@@ -4,7 +4,7 @@ use model::change::Change;
 use model::cluster::{Namespace, NodePool, Preemption, SchedulerAlgorithm, SchedulerConfig};
 use state::State;
 
-/// The default namespace of jobs, and the default node pool of nodes and jobs.
+/// The namespace of jobs that name none, and the node pool of nodes that name none.
 pub(super) const DEFAULT: &str = "default";
 /// The node pool that contains every node (N-28.4).
 pub(super) const ALL_NODES: &str = "all";

@@ -1,4 +1,4 @@
-//! The active applier's loop: messages and the database around [`Applier`], which decides.
+//! The active applier's loop: connects [`Applier`], which decides, with messages and the database.
 
 use std::time::{Duration, Instant};
 
@@ -17,30 +17,30 @@ use wire::refusal::RefusalKind;
 use crate::applier::{Applier, Ended, Fate, Question, Received, Write};
 use crate::batch::{Incoming, Reply};
 use crate::garbage::Collection;
-use crate::intake::{Ask, Intake};
+use crate::intake::{Intake, IntakeRequest};
 use crate::keyring::Keyring;
 use crate::projection::Projection;
 use crate::span;
-use crate::standby::Taken;
+use crate::standby::Takeover;
 use crate::trimming::Trimming;
-use crate::{Surroundings, measure};
+use crate::{Context, metrics};
 
-/// How often the head is announced, and the lease renewed where nothing is committed. A lease that is shorter than a few
-/// of these is renewed so many times before it ends.
-const BEAT: Duration = Duration::from_secs(1);
+/// How often the head is announced, and the lease renewed if nothing is committed. A lease shorter than a few of these
+/// intervals is renewed more often.
+const TICK: Duration = Duration::from_secs(1);
 const RENEWALS_PER_LEASE: u32 = 3;
 
-/// Somebody who asked.
-struct Sender {
+/// The sender of a request.
+struct Requester {
     request: Request,
-    /// What the asking is a part of.
+    /// The span of the request.
     span: Span,
-    /// When it asked.
+    /// When the request arrived.
     since: Instant,
 }
 
-/// Why the loop ends.
-enum End {
+/// Why the loop ended.
+enum Exit {
     /// Another applier is active.
     Deposed,
     /// This process is to stop.
@@ -48,115 +48,115 @@ enum End {
 }
 
 struct Active<'a> {
-    around: &'a Surroundings,
+    context: &'a Context,
     publisher: Publisher,
     projection: std::sync::Arc<Projection>,
     trimming: Trimming,
-    /// Garbage is collected for as long as this is.
+    /// Collects garbage until it is dropped.
     _collection: Collection,
-    /// And keys are looked after.
+    /// Creates a signing key until it is dropped.
     _keyring: Keyring,
-    applier: Applier<Sender>,
+    applier: Applier<Requester>,
     writing: Option<Writing>,
     /// When the database last confirmed the epoch.
     confirmed: Instant,
-    /// The head is announced with the next write's end, which proves that this still is the applier.
+    /// Whether to announce the head when the next write completes, which proves that this process is still the applier.
     is_announcing: bool,
 }
 
-/// A write that is with the database.
+/// A write that was passed to the database.
 struct Writing {
     begun: Instant,
-    fate: JoinHandle<Result<Fate, Error>>,
-    /// What the spans of its commands link to.
+    outcome: JoinHandle<Result<Fate, Error>>,
+    /// The context that the spans of its commands link to.
     link: Option<TraceContext>,
 }
 
-/// Applies commands until another applier is active or this one is to stop; or until the database turns out to be one that
-/// nothing may be written to before an operator accepts it, which is answered.
+/// Applies commands until another applier is active or this one is to stop. Returns an error if the database turns out to
+/// be one that may not be written to before an operator accepts it.
 ///
 /// # Errors
-/// If NATS refuses to serve.
-pub(crate) async fn run(around: &Surroundings, taken: Taken) -> anyhow::Result<Option<Error>> {
-    let Taken { head, remembered } = taken;
-    let snapshot = around.replica.snapshot();
-    let mut applier = Applier::new(head, State::clone(&snapshot), remembered, telemetry::clock::monotonic());
-    applier.bootstrap(around.bus.new_request_id(), telemetry::clock::now());
+/// If a subscription to NATS fails.
+pub(crate) async fn run(context: &Context, takeover: Takeover) -> anyhow::Result<Option<Error>> {
+    let Takeover { head, request_log } = takeover;
+    let snapshot = context.replica.snapshot();
+    let mut applier = Applier::new(head, State::clone(&snapshot), request_log, telemetry::clock::monotonic());
+    applier.bootstrap(context.bus.new_request_id(), telemetry::clock::now());
     let mut active = Active {
-        around,
-        publisher: Publisher::new(around.bus.clone()),
-        projection: Projection::start(around, snapshot),
-        trimming: Trimming::start(around),
-        _collection: Collection::start(around).await?,
-        _keyring: Keyring::start(around),
+        context,
+        publisher: Publisher::new(context.bus.clone()),
+        projection: Projection::start(context, snapshot),
+        trimming: Trimming::start(context),
+        _collection: Collection::start(context).await?,
+        _keyring: Keyring::start(context),
         applier,
         writing: None,
         confirmed: telemetry::clock::monotonic(),
         is_announcing: false,
     };
-    let mut intake = Intake::open(&around.bus, head).await?;
-    measure::active(head.epoch);
+    let mut intake = Intake::open(&context.bus, head).await?;
+    metrics::became_active(head.epoch);
     let ended = active.serve(&mut intake).await;
-    measure::standing_by(matches!(ended, Ok(End::Deposed)));
+    metrics::no_longer_active(matches!(ended, Ok(Exit::Deposed)));
     drop(intake);
     active.projection.end();
-    let sent_away = active.applier.send_everybody_away();
-    say(sent_away).await;
+    let rejected = active.applier.send_everybody_away();
+    send_replies(rejected).await;
     match ended {
-        Ok(End::Deposed) => tracing::warn!(epoch = %head.epoch, "another applier is active"),
-        Ok(End::Stopped) => tracing::info!(epoch = %head.epoch, "the applier stops"),
+        Ok(Exit::Deposed) => tracing::warn!(epoch = %head.epoch, "another applier is active"),
+        Ok(Exit::Stopped) => tracing::info!(epoch = %head.epoch, "the applier stops"),
         Err(error) => return Ok(Some(error)),
     }
     Ok(None)
 }
 
 impl Active<'_> {
-    async fn serve(&mut self, intake: &mut Intake) -> Result<End, Error> {
-        let mut beat = tokio::time::interval(BEAT.min(self.around.writer.lease() / RENEWALS_PER_LEASE));
+    async fn serve(&mut self, intake: &mut Intake) -> Result<Exit, Error> {
+        let mut tick = tokio::time::interval(TICK.min(self.context.writer.lease() / RENEWALS_PER_LEASE));
         loop {
             self.judge();
-            if !self.applier.is_writing() && self.around.stop.is_cancelled() {
-                return Ok(End::Stopped);
+            if !self.applier.is_writing() && self.context.stop.is_cancelled() {
+                return Ok(Exit::Stopped);
             }
             self.write();
-            let pause = self.applier.poll_timeout();
+            let wake_at = self.applier.poll_timeout();
             tokio::select! {
-                fate = fate_of(&mut self.writing) => {
-                    let (begun, fate, link) = fate?;
-                    if let Some(end) = self.written(begun, fate, link).await {
-                        return Ok(end);
+                completed = write_completed(&mut self.writing) => {
+                    let (begun, outcome, link) = completed?;
+                    if let Some(exit) = self.written(begun, outcome, link).await {
+                        return Ok(exit);
                     }
                 }
-                ask = intake.next() => {
-                    let mut next = ask;
-                    while let Some(ask) = next {
-                        self.ask(ask).await;
+                request = intake.next() => {
+                    let mut next = request;
+                    while let Some(request) = next {
+                        self.handle(request).await;
                         next = intake.try_next();
                     }
                 }
-                _ = beat.tick() => {
+                _ = tick.tick() => {
                     self.applier.renew();
                     self.is_announcing = true;
                 }
-                () = sleep_until(pause) => {}
-                () = self.around.stop.cancelled(), if !self.applier.is_writing() => {}
+                () = sleep_until(wake_at) => {}
+                () = self.context.stop.cancelled(), if !self.applier.is_writing() => {}
             }
         }
     }
 
-    /// Takes in something that was asked.
-    async fn ask(&mut self, ask: Ask) {
-        match ask {
-            Ask::Command(request, command) => self.receive(request, command).await,
-            Ask::Head(request) => self.question(Question::Head, request),
-            Ask::Renew(request, renew) => self.question(Question::Renew(renew), request),
+    /// Handles a request.
+    async fn handle(&mut self, request: IntakeRequest) {
+        match request {
+            IntakeRequest::Command(request, command) => self.receive(request, command).await,
+            IntakeRequest::Head(request) => self.query(Question::Head, request),
+            IntakeRequest::Renew(request, renew) => self.query(Question::Renew(renew), request),
         }
     }
 
-    fn question(&mut self, question: Question, request: Request) {
+    fn query(&mut self, query: Question, request: Request) {
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
-        self.applier.ask(question, Sender { request, span: Span::none(), since }, until);
+        self.applier.ask(query, Requester { request, span: Span::none(), since }, until);
     }
 
     async fn receive(&mut self, request: Request, command: Command) {
@@ -167,17 +167,17 @@ impl Active<'_> {
         let bytes = request.payload().len();
         let since = telemetry::clock::monotonic();
         let until = since + request.remaining();
-        let sender = Sender { request, span, since };
+        let requester = Requester { request, span, since };
         self.applier.set_log_full(self.trimming.is_full());
-        match self.applier.receive(Incoming { id, trace, command }, bytes, sender, until) {
+        match self.applier.receive(Incoming { id, trace, command }, bytes, requester, until) {
             Received::Waits => {}
-            Received::Committed(sender, index) => {
-                measure::repeated();
-                tokio::spawn(answer_from_log(self.around.clone(), index, sender.request));
+            Received::Committed(requester, index) => {
+                metrics::repeated();
+                tokio::spawn(answer_from_log(self.context.clone(), index, requester.request));
             }
-            Received::Turned(sender, reply) => say([(sender, reply)]).await,
+            Received::Turned(requester, reply) => send_replies([(requester, reply)]).await,
         }
-        measure::waiting(self.applier.waiting(), self.applier.waiting_plans());
+        metrics::waiting(self.applier.waiting(), self.applier.waiting_plans());
     }
 
     fn judge(&mut self) {
@@ -186,70 +186,77 @@ impl Active<'_> {
         }
         let (begun, wall) = (telemetry::clock::monotonic(), telemetry::clock::now());
         let has_plans = self.applier.waiting_plans() > 0;
-        if self.applier.may_judge_long() {
-            // This thread's other tasks go on elsewhere meanwhile; to have them do so costs more than to judge little.
+        if self.applier.may_be_slow() {
+            // Moves this thread's other tasks to other threads. For short judging, moving them would cost more than it
+            // saves.
             tokio::task::block_in_place(|| self.applier.judge(begun, wall));
         } else {
             self.applier.judge(begun, wall);
         }
-        measure::judged(begun.elapsed(), has_plans);
-        measure::waiting(self.applier.waiting(), self.applier.waiting_plans());
+        metrics::judged(begun.elapsed(), has_plans);
+        metrics::waiting(self.applier.waiting(), self.applier.waiting_plans());
     }
 
     fn write(&mut self) {
         let begun = telemetry::clock::monotonic();
         if let Some(write) = self.applier.next_write(begun) {
             let (span, link) = span::commit(&write, self.applier.being_written());
-            let fate = tokio::spawn(carry_out(self.around.writer.clone(), write, span));
-            self.writing = Some(Writing { begun, fate, link });
+            let outcome = tokio::spawn(perform(self.context.writer.clone(), write, span));
+            self.writing = Some(Writing { begun, outcome, link });
         }
     }
 
-    async fn written(&mut self, begun: Instant, fate: Fate, link: Option<TraceContext>) -> Option<End> {
+    async fn written(&mut self, begun: Instant, outcome: Fate, link: Option<TraceContext>) -> Option<Exit> {
         let now = telemetry::clock::monotonic();
-        match self.applier.written(fate, now, telemetry::clock::now()) {
+        match self.applier.written(outcome, now, telemetry::clock::now()) {
             Ended::Durable { rows, sets, after, said } => {
-                measure::durable(&rows, now.duration_since(begun));
-                measure::contact(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
+                metrics::write_succeeded(&rows, now.duration_since(begun));
+                metrics::epoch_confirmed(now.duration_since(std::mem::replace(&mut self.confirmed, now)));
                 if let Some(first) = rows.first().map(|row| row.index) {
                     self.projection.committed(&sets, &after);
-                    self.around.replica.adopt(sets, after).expect("only the active applier moves this log");
+                    self.context
+                        .replica
+                        .adopt(sets, after)
+                        .expect("only the active applier appends to the log");
                     let bytes: Vec<_> = rows.into_iter().map(|row| row.bytes).collect();
                     let history = self.applier.head(telemetry::clock::now()).history;
                     let publishing = telemetry::clock::monotonic();
                     if let Err(error) = self.publisher.publish(history, first, &bytes).await {
-                        tracing::debug!(error = telemetry::chain(&error), "replicas read the log instead");
+                        tracing::debug!(
+                            error = telemetry::chain(&error),
+                            "cannot publish change sets: replicas read the log"
+                        );
                     }
-                    measure::published(publishing.elapsed());
+                    metrics::published(publishing.elapsed());
                 }
                 if let Some(link) = &link {
-                    said.iter().for_each(|(sender, _)| traces::link(&sender.span, link));
+                    said.iter().for_each(|(requester, _)| traces::link(&requester.span, link));
                 }
-                say(said).await;
+                send_replies(said).await;
                 if std::mem::take(&mut self.is_announcing) {
                     self.announce().await;
                 }
                 None
             }
             Ended::Failed(said) => {
-                say(said).await;
+                send_replies(said).await;
                 None
             }
-            Ended::Deposed => Some(End::Deposed),
+            Ended::Deposed => Some(Exit::Deposed),
         }
     }
 
     async fn announce(&self) {
         let head: Head = self.applier.head(telemetry::clock::now());
         if let Err(error) = self.publisher.announce(&head).await {
-            tracing::debug!(error = telemetry::chain(&error), "the head is announced later");
+            tracing::debug!(error = telemetry::chain(&error), "cannot announce the head");
         }
     }
 }
 
-async fn say(said: impl IntoIterator<Item = (Sender, Reply)>) {
-    for (Sender { request, span, since }, reply) in said {
-        measure::said(&reply, since.elapsed());
+async fn send_replies(replies: impl IntoIterator<Item = (Requester, Reply)>) {
+    for (Requester { request, span, since }, reply) in replies {
+        metrics::replied(&reply, since.elapsed());
         span.in_scope(|| tracing::debug!(request.id = %request.id(), "answering"));
         match reply {
             Reply::Answer(answer) => {
@@ -265,12 +272,14 @@ async fn say(said: impl IntoIterator<Item = (Sender, Reply)>) {
     }
 }
 
-/// Waits for what is being written; for ever if that is nothing.
-async fn fate_of(writing: &mut Option<Writing>) -> Result<(Instant, Fate, Option<TraceContext>), Error> {
-    let Some(Writing { begun, fate, link }) = writing else { return std::future::pending().await };
-    let ended = (*begun, fate.await.expect("writing neither panics nor is cancelled")?, *link);
+/// Waits for the write in progress; forever if there is none.
+async fn write_completed(
+    writing: &mut Option<Writing>,
+) -> Result<(Instant, Fate, Option<TraceContext>), Error> {
+    let Some(Writing { begun, outcome, link }) = writing else { return std::future::pending().await };
+    let completed = (*begun, outcome.await.expect("the write task neither panics nor is cancelled")?, *link);
     *writing = None;
-    Ok(ended)
+    Ok(completed)
 }
 
 async fn sleep_until(moment: Option<Instant>) {
@@ -280,39 +289,39 @@ async fn sleep_until(moment: Option<Instant>) {
     }
 }
 
-/// Does a write, and says what became of it.
+/// Performs a write and returns its outcome.
 ///
 /// # Errors
-/// If the database is one that nothing may be written to before an operator accepts it.
-async fn carry_out(writer: Writer, write: Write, span: Span) -> Result<Fate, Error> {
-    let ended = carry_out_once(&writer, write).instrument(span.clone()).await;
-    if let Err(error) = &ended {
+/// If the database may not be written to before an operator accepts it.
+async fn perform(writer: Writer, write: Write, span: Span) -> Result<Fate, Error> {
+    let result = perform_once(&writer, write).instrument(span.clone()).await;
+    if let Err(error) = &result {
         span::failed(&span, error);
     }
     drop(span);
-    let error = match ended {
-        Ok(fate) => return Ok(fate),
+    let error = match result {
+        Ok(outcome) => return Ok(outcome),
         Err(Error::Deposed { .. } | Error::Moved { .. }) => return Ok(Fate::Deposed),
         Err(error) if error.needs_acceptance() => return Err(error),
         Err(error) => error,
     };
     if matches!(error, Error::Unknown { .. }) {
         tracing::warn!(error = telemetry::chain(&error), "the outcome of a write is unknown");
-        measure::write_failed("unknown");
+        metrics::write_failed("unknown");
         return Ok(Fate::Unknown);
     }
-    tracing::error!(error = telemetry::chain(&error), "cannot write");
-    measure::write_failed("failed");
+    tracing::error!(error = telemetry::chain(&error), "cannot write to the database");
+    metrics::write_failed("failed");
     Ok(Fate::Failed)
 }
 
-async fn carry_out_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
+async fn perform_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
     match write {
         Write::Commit(from, rows) => writer.commit(from, rows).await.map(|()| Fate::Done),
-        Write::FindOut(from, rows) => match writer.find_out(from, rows).await {
+        Write::FindOut(from, rows) => match writer.resolve_commit(from, rows).await {
             Ok(Outcome::Committed) => Ok(Fate::Done),
             Ok(Outcome::NotCommitted) => Ok(Fate::Failed),
-            // As little is known as before.
+            // The outcome is as unknown as before.
             Err(Error::Database { .. } | Error::NotPrimary) => Ok(Fate::Unknown),
             Err(error) => Err(error),
         },
@@ -321,10 +330,10 @@ async fn carry_out_once(writer: &Writer, write: Write) -> Result<Fate, Error> {
     }
 }
 
-/// Answers a repeat with what the first one was told.
-async fn answer_from_log(around: Surroundings, index: Index, request: Request) {
+/// Answers a repeated command with the answer to the first one.
+async fn answer_from_log(context: Context, index: Index, request: Request) {
     let answer = async {
-        let Tail::Page { rows, .. } = around.database.changes_after(Index(index.0 - 1), 1).await? else {
+        let Tail::Page { rows, .. } = context.database.changes_after(Index(index.0 - 1), 1).await? else {
             return Ok(None);
         };
         rows.first().map(store::LogRow::change_set).transpose()
@@ -335,7 +344,7 @@ async fn answer_from_log(around: Surroundings, index: Index, request: Request) {
             wire::decode::<Answer>(<Answer as wire::Wire>::KIND, <Answer as wire::Wire>::VERSION, &set.result)
         }
         Ok(_) => {
-            let message = "the request was carried out, but its answer is not kept any more".into();
+            let message = "the request was carried out, but its answer is no longer in the log".into();
             return request.refuse(Refusal { kind: RefusalKind::OutcomeUnknown, message }).await;
         }
         Err(error) => {
@@ -347,7 +356,7 @@ async fn answer_from_log(around: Surroundings, index: Index, request: Request) {
         Ok(answer) => request.answer(&answer).await,
         Err(error) => {
             tracing::error!(error = telemetry::chain(&error), %index, "unreadable answer in the log");
-            let message = "the request was carried out, but its answer is unreadable".into();
+            let message = "the request was carried out, but its answer in the log is unreadable".into();
             request.refuse(Refusal { kind: RefusalKind::OutcomeUnknown, message }).await;
         }
     }

@@ -1,10 +1,10 @@
-//! [`Applier`]: what the active applier judges, writes and says, and in which order (design §§4 to 6). Pure: what is
-//! asked, what became of a write, and moments go in; writes, and answers for whoever asked, come out.
+//! [`Applier`]: decides what the active applier judges, writes and answers, and in which order (design §§4 to 6). Pure:
+//! requests, outcomes of writes and times go in; writes and answers come out.
 //!
-//! While one batch is being written, the next is judged on the overlay. Nothing is answered before what it was judged on
-//! is durable: results with their commit; refusals and questions with the commit, or the check of the epoch, that begins
-//! after them. A failed commit drops the overlay and all that was judged on it; whoever asked is told to ask again, which
-//! is safe, because ids are remembered.
+//! While one batch is written, the next is judged on the overlay. Nothing is answered before the state that it was judged
+//! on is durable: results are answered after their commit; refusals and queries after a commit, or a check of the epoch,
+//! that began after they were judged or received. A failed commit discards the overlay and everything that was judged on
+//! it. The senders are told to retry, which is safe because of the request log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,69 +23,69 @@ use crate::batch::{Batch, Incoming, Reply};
 use crate::leases::Leases;
 use crate::pace::Pace;
 use crate::queue::{Class, Queue};
-use crate::remembered::{Known, Remembered};
+use crate::request_log::{Known, Remembered};
 
-/// How long the applier waits after a failed write before it tries the next.
+/// The pause after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
-/// Commands of more bytes than these together may take some milliseconds to judge. What comes together under load is a third
-/// of them.
-const SHORT_BYTES_MAX: usize = 128 << 10;
-/// The most senders of the same command that are answered; more of them repeat it anyway.
-const JOINED_MAX: usize = 16;
+/// Commands of more bytes than this, together, may take some milliseconds to judge. Under load, the commands that arrive
+/// together have a third of it.
+const FAST_BYTES_MAX: usize = 128 << 10;
+/// Maximum number of senders of one command that are answered. Others repeat it anyway.
+const WAITERS_MAX: usize = 16;
 
-/// The active applier's memory. `A` is the address of somebody who asked.
+/// The state of the active applier. `A` is the address of a sender.
 #[derive(Debug)]
 pub struct Applier<A> {
-    /// Of this applier; its index is that of the last commit.
+    /// This applier's head, at the index of the last commit.
     head: Head,
     /// The state at the head.
     durable: State,
-    /// The state with everything that is judged, and not yet durable in part.
+    /// The state after all commands that were judged, including those that are not durable yet.
     overlay: State,
     queue: Queue<Incoming>,
-    /// Whether one waits whose cost its size says nothing of.
-    has_dear: bool,
-    waiting: BTreeMap<RequestId, Vec<Asker<A>>>,
-    remembered: Remembered,
+    /// Whether a waiting command is expensive: its cost does not depend on its size.
+    has_expensive: bool,
+    waiting: BTreeMap<RequestId, Vec<Waiter<A>>>,
+    request_log: Remembered,
     leases: Leases,
-    /// Judged, and to be written next.
+    /// The batch that was judged and is written next.
     ready: Batch,
-    /// To be answered with what is written next.
-    questions: Vec<(Question, Asker<A>)>,
+    /// Queries to answer after the next write.
+    queries: Vec<(Question, Waiter<A>)>,
     writing: Option<Writing<A>>,
     renewal_due: bool,
     is_log_full: bool,
     pace: Pace,
-    /// After a failed write, when the next may begin.
+    /// After a failed write, when the next one may begin.
     not_before: Option<Instant>,
 }
 
-/// A question that needs no write, but an answer that is true.
+/// A request that needs no write, but a confirmed epoch.
 #[derive(Debug, Clone)]
 pub enum Question {
-    /// Where the head is.
+    /// A request for the head.
     Head,
-    /// Whether a lease is still held; it is renewed by that.
+    /// A request to renew a lease.
     Renew(RenewLease),
 }
 
-/// What becomes of a command that was sent.
+/// What happened to a command on its arrival.
 #[derive(Debug)]
 pub enum Received<A> {
-    /// It waits to be judged, or for the answer to the same command that came before it.
+    /// It waits to be judged, or for the answer to an earlier command with the same id.
     Waits,
-    /// It was carried out before: its answer is in the log at this index.
+    /// It was committed before; its answer is in the log at this index.
     Committed(A, Index),
-    /// It will not be looked at, and this is why.
+    /// It will not be judged, for this reason.
     Turned(A, Reply),
 }
 
-/// What is to be done with the database.
+/// An operation on the database.
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Append these change sets after the index.
     Commit(Index, Vec<LogRow>),
-    /// Say what became of that commit.
+    /// Determine the outcome of that commit.
     FindOut(Index, Vec<LogRow>),
     /// Renew the lease.
     Renew,
@@ -93,72 +93,73 @@ pub enum Write {
     Confirm,
 }
 
-/// What became of a [`Write`].
+/// The outcome of a [`Write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is done, and durable.
+    /// It succeeded and is durable.
     Done,
-    /// It was not done.
+    /// It had no effect.
     Failed,
-    /// Nobody knows.
+    /// It is unknown whether it had an effect.
     Unknown,
     /// Another applier has taken over.
     Deposed,
 }
 
-/// What follows from a write's end.
+/// The consequences of a completed write.
 #[derive(Debug)]
 pub enum Ended<A> {
-    /// The epoch held when it ended. What it wrote is durable: replicas learn of it first, and then those who asked.
+    /// The epoch was still valid when the write completed. Its change sets are durable: publish them first, and send the
+    /// replies after that.
     Durable {
-        /// What the log got; nothing where there were only answers.
+        /// The rows that were appended to the log; empty if there were only replies.
         rows: Vec<LogRow>,
-        /// The same for replicas.
+        /// The same change sets, decoded, for replicas.
         sets: Vec<Arc<ChangeSet>>,
-        /// The state after it.
+        /// The state after them.
         after: Snapshot,
-        /// What is said to whom.
+        /// The replies to send.
         said: Vec<(A, Reply)>,
     },
-    /// Nothing was written, or nobody knows; those who asked for what was judged on it are told to ask again.
+    /// Nothing was written, or the outcome is unknown. The replies tell the senders of what was judged on it to retry.
     Failed(Vec<(A, Reply)>),
-    /// This applier is one no more.
+    /// This applier is no longer the active one.
     Deposed,
 }
 
-/// Somebody who waits for an answer, for so long.
+/// A sender that waits for an answer until a deadline.
 #[derive(Debug)]
-struct Asker<A> {
-    who: A,
+struct Waiter<A> {
+    address: A,
     until: Instant,
 }
 
-/// What is being written, and what hangs on it.
+/// The write that is in progress, and what depends on it.
 #[derive(Debug)]
 struct Writing<A> {
     batch: Batch,
     begun: Instant,
     /// The state once it is durable.
     after: Snapshot,
-    questions: Vec<(Question, Asker<A>)>,
-    /// It is with the database; if not, it has to be found out what became of it.
-    is_under_way: bool,
+    queries: Vec<(Question, Waiter<A>)>,
+    /// Whether the write has been passed to the database. If not, the outcome of the commit has to be determined.
+    is_in_progress: bool,
 }
 
 impl<A> Applier<A> {
-    /// One that has taken over at `head`, where the cluster's state is `durable`.
-    pub fn new(head: Head, durable: State, remembered: Remembered, now: Instant) -> Self {
+    /// An applier that has taken over at `head`, where the state is `durable`.
+    pub fn new(head: Head, durable: State, request_log: Remembered, now: Instant) -> Self {
         Self {
             ready: Batch::on(&durable),
             overlay: durable.clone(),
             durable,
             head,
             queue: Queue::new(),
-            has_dear: false,
+            has_expensive: false,
             waiting: BTreeMap::new(),
-            remembered,
+            request_log,
             leases: Leases::new(now),
-            questions: Vec::new(),
+            queries: Vec::new(),
             writing: None,
             renewal_due: false,
             is_log_full: false,
@@ -167,125 +168,128 @@ impl<A> Applier<A> {
         }
     }
 
-    /// Makes what a cluster begins with, if it has not begun.
+    /// Adds the objects that every cluster begins with, unless they exist.
     pub fn bootstrap(&mut self, id: RequestId, wall: Timestamp) {
         self.ready.bootstrap(&mut self.overlay, id, wall);
     }
 
-    /// Takes in a command of so many bytes, whose sender waits `until` then. A repeat joins the first or gets its answer.
-    pub fn receive(&mut self, incoming: Incoming, bytes: usize, who: A, until: Instant) -> Received<A> {
+    /// Receives a command of `bytes` bytes, whose sender waits until `until`. A repeat joins the first one, or gets its
+    /// answer.
+    pub fn receive(&mut self, incoming: Incoming, bytes: usize, address: A, until: Instant) -> Received<A> {
         let id = incoming.id;
-        if let Some(senders) = self.waiting.get_mut(&id)
+        if let Some(waiters) = self.waiting.get_mut(&id)
             && !is_planted(Bug::ForgetsWhatIsUnderWay)
         {
-            if senders.len() < JOINED_MAX {
-                senders.push(Asker { who, until });
+            if waiters.len() < WAITERS_MAX {
+                waiters.push(Waiter { address, until });
             }
             return Received::Waits;
         }
-        match self.remembered.find(id) {
+        match self.request_log.lookup(id) {
             Known::New => {}
             Known::Committed(_) if is_planted(Bug::ForgetsWhatWasCommitted) => {}
-            Known::Committed(index) => return Received::Committed(who, index),
+            Known::Committed(index) => return Received::Committed(address, index),
             Known::TooOld => {
-                let message = "the request is too old to tell whether it was carried out: look it up".into();
+                let message =
+                    "the request is too old to determine whether it was carried out: look up its effects"
+                        .into();
                 let refusal = Refusal { kind: RefusalKind::OutcomeUnknown, message };
-                return Received::Turned(who, Reply::Refuse(refusal));
+                return Received::Turned(address, Reply::Refuse(refusal));
             }
         }
-        if self.is_log_full && can_wait(&incoming.command) {
-            return Received::Turned(who, retry("the log takes all the space that it may (--log-max-mb)"));
+        if self.is_log_full && is_deferrable(&incoming.command) {
+            return Received::Turned(address, retry("the log has reached its size limit (--log-max-mb)"));
         }
-        let is_dear = is_dear(&incoming.command);
+        let is_expensive = is_expensive(&incoming.command);
         match self.queue.push(Class::of(&incoming.command), bytes, incoming) {
             Ok(()) => {
-                self.has_dear |= is_dear;
-                self.waiting.insert(id, vec![Asker { who, until }]);
+                self.has_expensive |= is_expensive;
+                self.waiting.insert(id, vec![Waiter { address, until }]);
                 Received::Waits
             }
-            Err(_full) => Received::Turned(who, retry("too many commands wait")),
+            Err(_full) => Received::Turned(address, retry("too many commands are waiting")),
         }
     }
 
-    /// Takes in a question, whose sender waits `until` then.
-    pub fn ask(&mut self, question: Question, who: A, until: Instant) {
-        self.questions.push((question, Asker { who, until }));
+    /// Receives a query, whose sender waits until `until`.
+    pub fn ask(&mut self, query: Question, address: A, until: Instant) {
+        self.queries.push((query, Waiter { address, until }));
     }
 
-    /// The lease is to be renewed with the next write.
+    /// Requests that the next write renews the lease.
     pub fn renew(&mut self) {
         self.renewal_due = true;
     }
 
-    /// Whether the log takes all the space that it may: then what can wait is turned away.
+    /// Sets whether the log has reached its size limit. Commands that can wait are rejected while it has.
     pub fn set_log_full(&mut self, is_full: bool) {
         self.is_log_full = is_full;
     }
 
-    /// How many commands wait to be judged.
+    /// The number of commands that wait to be judged.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// How many of those are plans.
+    /// How many of them are plans.
     pub fn waiting_plans(&self) -> usize {
         self.queue.plans()
     }
 
-    /// Whether it may take milliseconds to judge those.
-    pub fn may_judge_long(&self) -> bool {
-        self.has_dear || self.queue.bytes() > SHORT_BYTES_MAX
+    /// Whether judging them may take milliseconds.
+    pub fn may_be_slow(&self) -> bool {
+        self.has_expensive || self.queue.bytes() > FAST_BYTES_MAX
     }
 
-    /// Where the head is, by the wall clock `wall`.
+    /// The head, with the time advanced to the machine's clock `wall`.
     pub fn head(&self, wall: Timestamp) -> Head {
         Head { at: self.head.at.max(wall), ..self.head }
     }
 
     /// Whether [`Self::judge`] has anything to do.
     pub fn has_to_judge(&self) -> bool {
-        !self.queue.is_empty() && !self.ready.room.is_used_up()
+        !self.queue.is_empty() && !self.ready.budget.is_exhausted()
     }
 
-    /// Judges what waits, as far as the next batch has room for it.
+    /// Judges waiting commands, as many as the next batch may take.
     pub fn judge(&mut self, now: Instant, wall: Timestamp) {
         if !self.has_to_judge() {
             return;
         }
         let Self { queue, ready, overlay, leases, waiting, .. } = self;
-        for (bytes, incoming) in queue.take(ready.room) {
-            ready.room.take(bytes);
-            // Nobody waits any more who would hear of it; a repeat comes with an id that is new then.
-            let is_given_up =
-                waiting.get(&incoming.id).is_some_and(|all| all.iter().all(|asker| asker.until <= now));
-            if is_given_up {
+        for (bytes, incoming) in queue.take(ready.budget) {
+            ready.budget.spend(bytes);
+            // All its senders have stopped waiting. A repeat is a new request then.
+            let is_abandoned =
+                waiting.get(&incoming.id).is_some_and(|all| all.iter().all(|waiter| waiter.until <= now));
+            if is_abandoned {
                 waiting.remove(&incoming.id);
                 continue;
             }
             ready.add(overlay, incoming, wall, &|lease| leases.is_live(lease, now));
-            // Whoever has just taken a lease is there, also for those who want it in the same batch.
-            ready.leases.drain(..).for_each(|lease| leases.taken(&lease, now));
+            // The process that was just granted a lease counts as alive for later requests in the same batch.
+            ready.leases.drain(..).for_each(|lease| leases.grant(&lease, now));
         }
-        self.has_dear &= !self.queue.is_empty();
+        self.has_expensive &= !self.queue.is_empty();
     }
 
-    /// What is to be done with the database next, if anything and if nothing is under way: what is judged is written at its
-    /// [`Pace`], or the epoch is checked where there are only answers. Tell [`Self::written`] what became of it.
+    /// The next operation on the database, if one is due and none is in progress. Judged commands are written at their
+    /// [`Pace`]; if there are only answers, the epoch is checked. Report the outcome to [`Self::written`].
     pub fn next_write(&mut self, now: Instant) -> Option<Write> {
         if self.not_before.is_some_and(|at| now < at) {
             return None;
         }
         self.not_before = None;
         if let Some(writing) = &mut self.writing {
-            if writing.is_under_way {
+            if writing.is_in_progress {
                 return None;
             }
-            writing.is_under_way = true;
+            writing.is_in_progress = true;
             return Some(Write::FindOut(writing.batch.from(), writing.batch.rows.clone()));
         }
-        // What is judged may have to wait; questions do not.
+        // Judged commands may have to wait for their pace; queries do not.
         let has_to_wait = self.is_paced() && now < self.pace.next();
-        if (self.ready.is_empty() || has_to_wait) && self.questions.is_empty() && !self.renewal_due {
+        if (self.ready.is_empty() || has_to_wait) && self.queries.is_empty() && !self.renewal_due {
             return None;
         }
         let (batch, after) = if has_to_wait {
@@ -293,7 +297,7 @@ impl<A> Applier<A> {
         } else {
             (std::mem::replace(&mut self.ready, Batch::on(&self.overlay)), Arc::new(self.overlay.clone()))
         };
-        let questions = std::mem::take(&mut self.questions);
+        let queries = std::mem::take(&mut self.queries);
         let renews = std::mem::take(&mut self.renewal_due);
         let write = match (batch.rows.is_empty(), renews) {
             (false, _) => {
@@ -303,19 +307,19 @@ impl<A> Applier<A> {
             (true, true) => Write::Renew,
             (true, false) => Write::Confirm,
         };
-        self.writing = Some(Writing { batch, begun: now, after, questions, is_under_way: true });
+        self.writing = Some(Writing { batch, begun: now, after, queries, is_in_progress: true });
         Some(write)
     }
 
-    /// When [`Self::next_write`] may have something again, although nothing happens until then.
+    /// When [`Self::next_write`] may return something although nothing else has happened.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let paced = (self.writing.is_none() && self.is_paced()).then(|| self.pace.next());
         self.not_before.or(paced)
     }
 
-    /// Whether what is judged may have to wait for its pace. A full batch has nothing to wait for.
+    /// Whether the judged commands may have to wait for their pace. A full batch does not wait.
     fn is_paced(&self) -> bool {
-        !self.ready.rows.is_empty() && !self.ready.room.is_used_up()
+        !self.ready.rows.is_empty() && !self.ready.budget.is_exhausted()
     }
 
     /// The change sets that are being written.
@@ -323,30 +327,30 @@ impl<A> Applier<A> {
         self.writing.as_ref().map_or(&[], |writing| &writing.batch.sets)
     }
 
-    /// Whether a write is under way, or what became of one is still to be found out.
+    /// Whether a write is in progress, or its outcome still has to be determined.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// What became of the write.
+    /// Reports the outcome of the write.
     ///
     /// # Panics
-    /// If none was under way.
-    pub fn written(&mut self, fate: Fate, now: Instant, wall: Timestamp) -> Ended<A> {
-        let mut writing = self.writing.take().expect("it was asked for");
+    /// If no write was in progress.
+    pub fn written(&mut self, outcome: Fate, now: Instant, wall: Timestamp) -> Ended<A> {
+        let mut writing = self.writing.take().expect("a write is in progress");
         let is_commit = !writing.batch.rows.is_empty();
-        match fate {
+        match outcome {
             Fate::Done => self.durable(writing, now, wall),
             Fate::Deposed => {
-                self.questions.extend(writing.questions);
+                self.queries.extend(writing.queries);
                 Ended::Deposed
             }
             Fate::Unknown if is_commit && is_planted(Bug::TakesUnknownForDone) => {
                 self.durable(writing, now, wall)
             }
             Fate::Unknown if is_commit => {
-                // Nothing is said to anyone before it is known (design §5).
-                writing.is_under_way = false;
+                // Nothing is answered before the outcome is known (design §5).
+                writing.is_in_progress = false;
                 self.writing = Some(writing);
                 self.not_before = Some(now + RETRY);
                 Ended::Failed(Vec::new())
@@ -355,12 +359,15 @@ impl<A> Applier<A> {
         }
     }
 
-    /// Sends away all that wait. To be called when this applier ends.
+    /// Answers all waiting senders with *retry*. Call it when this applier ends.
     pub fn send_everybody_away(&mut self) -> Vec<(A, Reply)> {
         let commands = std::mem::take(&mut self.waiting).into_values().flatten();
-        let questions = self.writing.take().into_iter().flat_map(|writing| writing.questions);
-        let questions = questions.chain(self.questions.drain(..)).map(|(_, asker)| asker);
-        commands.chain(questions).map(|asker| (asker.who, retry("the applier is going"))).collect()
+        let queries = self.writing.take().into_iter().flat_map(|writing| writing.queries);
+        let queries = queries.chain(self.queries.drain(..)).map(|(_, waiter)| waiter);
+        commands
+            .chain(queries)
+            .map(|waiter| (waiter.address, retry("the applier is shutting down")))
+            .collect()
     }
 
     fn durable(&mut self, writing: Writing<A>, now: Instant, wall: Timestamp) -> Ended<A> {
@@ -370,7 +377,7 @@ impl<A> Applier<A> {
             self.pace.took(now.saturating_duration_since(writing.begun), now);
         }
         for row in &rows {
-            self.remembered.note(row.request_id, row.index, row.at);
+            self.request_log.record(row.request_id, row.index, row.at);
         }
         if let Some(last) = sets.last() {
             (self.head.index, self.head.at) = (last.index, last.at);
@@ -378,11 +385,11 @@ impl<A> Applier<A> {
         }
         let mut said = Vec::new();
         for (id, reply) in replies {
-            let senders = self.waiting.remove(&id).into_iter().flatten();
-            said.extend(senders.map(|asker| (asker.who, reply.clone())));
+            let waiters = self.waiting.remove(&id).into_iter().flatten();
+            said.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
-        for (question, asker) in writing.questions {
-            said.push((asker.who, self.answer(&question, now, wall)));
+        for (query, waiter) in writing.queries {
+            said.push((waiter.address, self.answer(&query, now, wall)));
         }
         Ended::Durable { rows, sets, after, said }
     }
@@ -390,7 +397,7 @@ impl<A> Applier<A> {
     fn failed(&mut self, writing: Writing<A>, now: Instant) -> Ended<A> {
         let mut replies = writing.batch.replies;
         if !writing.batch.rows.is_empty() {
-            // What was judged ahead stands on what failed.
+            // Commands that were judged on top of the failed commit depend on it.
             let ahead = std::mem::replace(&mut self.ready, Batch::on(&self.durable));
             self.overlay = self.durable.clone();
             replies.extend(ahead.replies);
@@ -398,18 +405,18 @@ impl<A> Applier<A> {
         self.not_before = Some(now + RETRY);
         let mut said = Vec::new();
         for (id, judged) in replies {
-            let senders = self.waiting.remove(&id).into_iter().flatten();
-            let retry = retry("the database cannot be written to");
+            let waiters = self.waiting.remove(&id).into_iter().flatten();
+            let retry = retry("cannot write to the database");
             let reply = if is_planted(Bug::SaysWhatWasNotWritten) { judged } else { retry };
-            said.extend(senders.map(|asker| (asker.who, reply.clone())));
+            said.extend(waiters.map(|waiter| (waiter.address, reply.clone())));
         }
-        self.questions.extend(writing.questions);
-        self.questions.retain(|(_, asker)| asker.until > now);
+        self.queries.extend(writing.queries);
+        self.queries.retain(|(_, waiter)| waiter.until > now);
         Ended::Failed(said)
     }
 
-    fn answer(&mut self, question: &Question, now: Instant, wall: Timestamp) -> Reply {
-        match question {
+    fn answer(&mut self, query: &Question, now: Instant, wall: Timestamp) -> Reply {
+        match query {
             Question::Head => Reply::Head(self.head(wall)),
             Question::Renew(renew) => {
                 if self.leases.renew(self.durable.lease(renew.service), renew, now) {
@@ -424,8 +431,9 @@ impl<A> Applier<A> {
     }
 }
 
-/// What nodes say, and who does a service's work, is small, and not to hear it would make everything worse.
-fn can_wait(command: &Command) -> bool {
+/// Whether a command may be rejected for a while. Commands from the node-tracker and for leases may not: they are small,
+/// and rejecting them would make the overload worse.
+fn is_deferrable(command: &Command) -> bool {
     match Class::of(command) {
         Class::Nodes => false,
         Class::Plans { .. } => true,
@@ -433,8 +441,8 @@ fn can_wait(command: &Command) -> bool {
     }
 }
 
-/// Whether a command's cost is not bounded by its size: it may be about any number of allocations.
-fn is_dear(command: &Command) -> bool {
+/// Whether the cost of a command is not bounded by its size, because it may affect any number of allocations.
+fn is_expensive(command: &Command) -> bool {
     match command {
         Command::RegisterJob(_)
         | Command::EvaluateJob(_)

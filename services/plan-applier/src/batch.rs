@@ -1,4 +1,5 @@
-//! Commands judged one after the other on the overlay, and what is to be said once they are durable.
+//! [`Batch`]: commands that were judged one after the other on the overlay, with their change sets, and the replies to send
+//! once these are durable.
 
 use std::sync::Arc;
 
@@ -11,50 +12,50 @@ use wire::Refusal;
 use wire::command::{Answer, Command, Done};
 use wire::feed::Head;
 
-use crate::judge::{self, Given, Verdict, judge};
-use crate::queue::Room;
+use crate::judge::{self, Inputs, Verdict, judge};
+use crate::queue::Budget;
 
-/// A command with what came along with it.
+/// A command with its metadata.
 #[derive(Debug, Clone)]
 pub struct Incoming {
-    /// The id of the request, which all repeats of it have.
+    /// The id of the request, which all repeats of it share.
     pub id: RequestId,
-    /// What it is a part of.
+    /// The trace that the request belongs to.
     pub trace: Option<TraceContext>,
     /// The command.
     pub command: Command,
 }
 
-/// What is said to whoever asked.
+/// The reply to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// A command's own answer, or that a lease was renewed.
+    /// A command's result, or the confirmation that a lease was renewed.
     Answer(Answer),
-    /// It was refused.
+    /// The request was refused.
     Refuse(Refusal),
-    /// Where the head is.
+    /// The head.
     Head(Head),
 }
 
-/// What is committed together, or needs a check of the epoch together where nothing is written.
+/// Results that are committed together. A batch without change sets only needs a check of the epoch.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The state that it builds on.
+    /// The state that the batch builds on.
     base: State,
-    /// What the log gets.
+    /// The rows to append to the log.
     pub(crate) rows: Vec<LogRow>,
-    /// The same for the replica.
+    /// The same change sets, decoded, for the replica.
     pub(crate) sets: Vec<Arc<ChangeSet>>,
-    /// What is said to whom once it is durable.
+    /// The replies to send once the batch is durable, by request id.
     pub(crate) replies: Vec<(RequestId, Reply)>,
-    /// Leases that have just changed hands in it.
+    /// Leases that the batch has just granted.
     pub(crate) leases: Vec<Lease>,
-    /// How much more it takes.
-    pub(crate) room: Room,
+    /// How many more commands and bytes the batch may take.
+    pub(crate) budget: Budget,
 }
 
 impl Batch {
-    /// An empty one that builds on `overlay`.
+    /// An empty batch that builds on `overlay`.
     pub(crate) fn on(overlay: &State) -> Self {
         Self {
             base: overlay.clone(),
@@ -62,16 +63,16 @@ impl Batch {
             sets: Vec::new(),
             replies: Vec::new(),
             leases: Vec::new(),
-            room: Room::ALL,
+            budget: Budget::FULL,
         }
     }
 
-    /// The index that it builds on.
+    /// The index that the batch builds on.
     pub(crate) fn from(&self) -> Index {
         self.base.index()
     }
 
-    /// Judges a command and notes what comes of it. `wall` is the machine's clock; the cluster's never goes back.
+    /// Judges a command and adds its result. `wall` is the machine's clock; the cluster's time never goes back.
     pub(crate) fn add(
         &mut self,
         overlay: &mut State,
@@ -81,18 +82,20 @@ impl Batch {
     ) {
         let Incoming { id, trace, command } = incoming;
         let at = wall.max(overlay.at());
-        let given = Given { index: overlay.index().next(), at, request_id: id, trace, live: is_live };
-        let as_it_was = || {
+        let inputs = Inputs { index: overlay.index().next(), at, request_id: id, trace, is_live };
+        let rebuild_overlay = || {
             let mut state = self.base.clone();
-            self.sets.iter().for_each(|set| state.apply(set).expect("it was applied to this state before"));
+            self.sets.iter().for_each(|set| {
+                state.apply(set).expect("the change set was applied to the same state before")
+            });
             state
         };
-        let reply = match judge(overlay, command, &given, as_it_was) {
+        let reply = match judge(overlay, command, &inputs, rebuild_overlay) {
             Verdict::Changed { cause, changes, done } => {
                 let answer = Answer::Done(done);
                 let result = wire::encode(&answer);
                 self.write(ChangeSet {
-                    index: given.index,
+                    index: inputs.index,
                     at,
                     request_id: id,
                     cause,
@@ -108,14 +111,14 @@ impl Batch {
         self.replies.push((id, reply));
     }
 
-    /// What a cluster begins with, if it has not begun.
+    /// Adds the objects that every cluster begins with, unless they exist.
     pub(crate) fn bootstrap(&mut self, overlay: &mut State, id: RequestId, wall: Timestamp) {
         let Some(changes) = judge::bootstrap(overlay) else { return };
         let index = overlay.index().next();
         let at = wall.max(overlay.at());
         let stamp = Stamp { index, at };
         for change in &changes {
-            overlay.apply_change(change, stamp).expect("a cluster's beginnings rest on nothing");
+            overlay.apply_change(change, stamp).expect("the bootstrap changes depend on no other objects");
         }
         overlay.advance(stamp);
         let result = wire::encode(&Answer::Done(Done { index, written: true, ..Done::default() }));
@@ -133,7 +136,7 @@ impl Batch {
         self.sets.push(Arc::new(set));
     }
 
-    /// Whether nothing is to be said or written.
+    /// Whether there is nothing to write and nothing to reply.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.replies.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Sees to it that the cluster has a key to sign with. The private half goes into the database alone, and before the public
-//! one: a key that everybody knows can always be signed with.
+//! Creates the key that the cluster signs with, if there is none. The private half is stored in the database only, and
+//! before the public half is committed, so that a private half exists for every public key in the state.
 
 use std::time::Duration;
 
@@ -15,57 +15,57 @@ use telemetry::clock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use wire::command::{AddRootKey, Command};
 
-use crate::Surroundings;
+use crate::Context;
 
-/// How long the command is tried.
-const COMMAND_WITHIN: Duration = Duration::from_secs(30);
-/// After a failure, when all is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How long the command is retried.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause before a retry of the whole.
+const RETRY: Duration = Duration::from_secs(5);
 
-/// Keys are looked after until this is dropped.
+/// Creates a key in the background until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Keyring {
     _end: DropGuard,
 }
 
 impl Keyring {
-    pub(crate) fn start(around: &Surroundings) -> Self {
+    pub(crate) fn start(context: &Context) -> Self {
         let end = CancellationToken::new();
-        tokio::spawn(end.clone().run_until_cancelled_owned(provide(around.clone())));
+        tokio::spawn(end.clone().run_until_cancelled_owned(ensure_key_with_retries(context.clone())));
         Self { _end: end.drop_guard() }
     }
 }
 
-/// Tries until there is a key.
-async fn provide(around: Surroundings) {
-    while let Err(error) = make(&around).await {
-        tracing::warn!(error = format!("{error:#}"), "the cluster has no key to sign with yet");
-        tokio::time::sleep(AGAIN).await;
+/// Retries until there is a key.
+async fn ensure_key_with_retries(context: Context) {
+    while let Err(error) = ensure_key(&context).await {
+        tracing::warn!(error = format!("{error:#}"), "cannot create the cluster's signing key");
+        tokio::time::sleep(RETRY).await;
     }
 }
 
-/// Makes a key if there is none.
-async fn make(around: &Surroundings) -> anyhow::Result<()> {
-    if around.replica.snapshot().root_keys().next().is_some() {
+/// Creates a key if there is none.
+async fn ensure_key(context: &Context) -> anyhow::Result<()> {
+    if context.replica.snapshot().root_keys().next().is_some() {
         return Ok(());
     }
-    // Large primes take a while to find.
-    let made = tokio::task::spawn_blocking(Made::new).await.expect("making a key does not panic");
-    let Made { key, secret } = made.context("cannot make a key")?;
+    // Finding large primes takes a while.
+    let new = tokio::task::spawn_blocking(NewKey::new).await.expect("key generation does not panic");
+    let NewKey { key, secret } = new.context("cannot generate a key")?;
     let id = key.id;
-    around.writer.keep_root_key(id, secret.as_ref()).await.context("cannot keep a key")?;
-    around.bus.command(&Command::AddRootKey(AddRootKey { key }), COMMAND_WITHIN).await?;
-    tracing::info!(key.id = %id, "the cluster has a key to sign with");
+    context.writer.store_root_key(id, secret.as_ref()).await.context("cannot store the private key")?;
+    context.bus.command(&Command::AddRootKey(AddRootKey { key }), COMMAND_TIMEOUT).await?;
+    tracing::info!(key.id = %id, "created the cluster's signing key");
     Ok(())
 }
 
 /// A new key, and its private half (PKCS #8).
-struct Made {
+struct NewKey {
     key: RootKey,
     secret: Pkcs8V1Der<'static>,
 }
 
-impl Made {
+impl NewKey {
     fn new() -> Result<Self, aws_lc_rs::error::Unspecified> {
         let pair = KeyPair::generate(KeySize::Rsa2048)?;
         let public = pair.public_key();
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_the_private_half_signs_the_public_one_proves() {
-        let Made { key, secret } = Made::new().unwrap();
+        let NewKey { key, secret } = NewKey::new().unwrap();
         let pair = KeyPair::from_pkcs8(secret.as_ref()).unwrap();
         let mut signature = vec![0; pair.public_modulus_len()];
         pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), b"claims", &mut signature).unwrap();
@@ -100,6 +100,6 @@ mod tests {
         let public = PublicKeyComponents { n: number(&key.modulus), e: number(&key.exponent) };
         public.verify(&RSA_PKCS1_2048_8192_SHA256, b"claims", &signature).unwrap();
         assert!(public.verify(&RSA_PKCS1_2048_8192_SHA256, b"others", &signature).is_err());
-        assert_ne!(Made::new().unwrap().key.id, key.id);
+        assert_ne!(NewKey::new().unwrap().key.id, key.id);
     }
 }

@@ -1,4 +1,5 @@
-//! Who of the singletons' holders is alive (design §5). Safety is the epoch's; this only keeps the peace.
+//! [`Leases`]: which holders of the singletons' leases are alive (design §5). Safety depends on the epochs only; liveness
+//! only prevents needless takeovers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,52 +8,53 @@ use model::cluster::{Lease, Singleton};
 use model::{Epoch, ProcessId};
 use wire::command::{LEASE, RenewLease};
 
-/// How long a new applier waits for holders to announce themselves, before a lease that nobody claims is free.
+/// How long a new applier waits for holders to renew. After that, a lease that nobody has renewed is free.
 const UNCLAIMED: Duration = Duration::from_secs(1);
 
-/// When each holder was heard last, by this process's own clock.
+/// The last renewal of each holder, by this process's own clock.
 #[derive(Debug)]
 pub(crate) struct Leases {
     since: Instant,
-    heard: BTreeMap<Singleton, Heard>,
+    renewals: BTreeMap<Singleton, Renewal>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct Renewal {
     holder: ProcessId,
     epoch: Epoch,
     at: Instant,
 }
 
 impl Leases {
-    /// Of a new applier, which has heard nobody yet.
+    /// The leases as a new applier knows them: without any renewal.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { since: now, heard: BTreeMap::new() }
+        Self { since: now, renewals: BTreeMap::new() }
     }
 
-    /// A holder renewed its lease; `false` if it is not the holder, and is to be told that it was deposed.
+    /// Records the renewal of a lease. Returns `false` if the sender does not hold the lease and has to be told that it was
+    /// deposed.
     pub(crate) fn renew(&mut self, lease: Option<&Lease>, renew: &RenewLease, now: Instant) -> bool {
         let holds = lease.is_some_and(|lease| lease.holder == renew.process && lease.epoch == renew.epoch);
         if holds {
-            self.heard(renew.service, renew.process, renew.epoch, now);
+            self.record(renew.service, renew.process, renew.epoch, now);
         }
         holds
     }
 
-    /// A lease was taken.
-    pub(crate) fn taken(&mut self, lease: &Lease, now: Instant) {
-        self.heard(lease.service, lease.holder, lease.epoch, now);
+    /// Records that a lease was granted.
+    pub(crate) fn grant(&mut self, lease: &Lease, now: Instant) {
+        self.record(lease.service, lease.holder, lease.epoch, now);
     }
 
-    fn heard(&mut self, service: Singleton, holder: ProcessId, epoch: Epoch, at: Instant) {
-        self.heard.insert(service, Heard { holder, epoch, at });
+    fn record(&mut self, service: Singleton, holder: ProcessId, epoch: Epoch, at: Instant) {
+        self.renewals.insert(service, Renewal { holder, epoch, at });
     }
 
-    /// Whether a lease's holder is to be left in peace.
+    /// Whether a lease's holder is alive, so that no other process may take the lease.
     pub(crate) fn is_live(&self, lease: &Lease, now: Instant) -> bool {
-        match self.heard.get(&lease.service) {
-            Some(heard) if (heard.holder, heard.epoch) == (lease.holder, lease.epoch) => {
-                now.duration_since(heard.at) < LEASE
+        match self.renewals.get(&lease.service) {
+            Some(renewal) if (renewal.holder, renewal.epoch) == (lease.holder, lease.epoch) => {
+                now.duration_since(renewal.at) < LEASE
             }
             Some(_) | None => now.duration_since(self.since) < UNCLAIMED,
         }

@@ -1,9 +1,9 @@
-//! The plan applier: the one writer. Turns commands into change sets, commits many of them at once, and only then
-//! publishes and answers (design §§1, 4 to 6).
+//! The plan applier: the only process that writes the state. It turns commands into change sets, commits many change sets
+//! in one transaction, and only then publishes them and answers the commands (design §§1, 4 to 6).
 //!
-//! [`judge`] decides, without I/O, what a command does, and [`applier`] what is written and said when; [`active`] is the
-//! loop around them, for as long as this process is the active applier, and [`standby`] what it does before. How commits
-//! reach the disk is `store`'s business, how messages travel `bus`'s.
+//! [`judge`] decides without I/O what a command does. [`applier`] decides when results are written and answered. [`active`]
+//! runs both while this process is the active applier; [`standby`] runs before that. The crate `store` writes commits to
+//! the database; `bus` carries messages.
 
 mod active;
 pub mod applier;
@@ -13,19 +13,19 @@ mod intake;
 pub mod judge;
 mod keyring;
 mod leases;
-mod measure;
+mod metrics;
 mod pace;
 mod projection;
 mod queue;
 mod refusing;
-mod remembered;
+mod request_log;
 mod span;
 mod standby;
 mod trimming;
 
 pub use crate::batch::{Incoming, Reply};
 pub use crate::garbage::Args;
-pub use crate::remembered::Remembered;
+pub use crate::request_log::Remembered;
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ use state::{Replica, Scope};
 use store::{Database, Writer};
 use tokio_util::sync::CancellationToken;
 
-/// What the applier reads of the state.
+/// The tables of the state that the applier reads.
 pub const SCOPE: Scope = Scope::ALL.without_lists();
 
-/// What an applier has to do with the world, whether it is active or stands by.
+/// Connections, settings and shared state of this process, for the active applier and a standby.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct Context {
     pub(crate) bus: Bus,
     pub(crate) replica: Arc<Replica>,
     pub(crate) database: Database,
@@ -50,13 +50,13 @@ pub(crate) struct Surroundings {
     pub(crate) stop: CancellationToken,
 }
 
-/// Stands by until no other applier is active, then applies commands until another one takes over, and so on until
+/// Waits until no other applier is active, then applies commands until another applier takes over; repeats this until
 /// `stop`.
 ///
-/// A database that nothing may be written to before an operator accepts it is waited for.
+/// If the database may not be written to before an operator accepts it, waits for that.
 ///
 /// # Errors
-/// If the database cannot be reached at the start.
+/// If the database cannot be reached at startup.
 pub async fn run(
     args: Args,
     store: store::Args,
@@ -68,23 +68,24 @@ pub async fn run(
     let writer = Writer::connect(&store).await?;
     writer.migrate().await?;
     let database = Database::connect(&store).await?;
-    let around = Surroundings { bus, replica, database, writer, garbage: args, process, stop };
-    // On threads of its own, wherever the caller is: judging takes milliseconds. What is under way is never dropped.
-    match tokio::spawn(take_turns(around)).await {
+    let context = Context { bus, replica, database, writer, garbage: args, process, stop };
+    // Runs on the multi-threaded runtime, whatever the caller runs on, because judging takes milliseconds. The task is
+    // never dropped while work is under way.
+    match tokio::spawn(run_until_stopped(context)).await {
         Ok(ended) => ended,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
-/// Stands by and is active, in turns.
-async fn take_turns(around: Surroundings) -> anyhow::Result<()> {
+/// Alternates between standby and active until `stop`.
+async fn run_until_stopped(context: Context) -> anyhow::Result<()> {
     loop {
-        let Some(taken) = standby::take_over(&around).await? else { return Ok(()) };
-        // Boxed, for it holds several states and would be a part of all futures around it.
-        if let Some(error) = Box::pin(active::run(&around, taken)).await? {
-            refusing::until_accepted(&around, &error).await?;
+        let Some(takeover) = standby::take_over(&context).await? else { return Ok(()) };
+        // Boxed, because it holds several states, which would otherwise be part of every enclosing future.
+        if let Some(error) = Box::pin(active::run(&context, takeover)).await? {
+            refusing::until_accepted(&context, &error).await?;
         }
-        if around.stop.is_cancelled() {
+        if context.stop.is_cancelled() {
             return Ok(());
         }
     }

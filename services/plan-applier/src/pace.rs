@@ -1,56 +1,59 @@
-//! [`Pace`]: how soon one commit may follow another. On a quiet cluster at once; under load some milliseconds apart, for
-//! much of what a commit costs is the same however many change sets it has: a round trip to the database, a write of its
-//! log, a message to all replicas, and the threads that all of that wakes.
+//! [`Pace`]: when the next commit may begin. On a quiet cluster a commit begins at once; under load, commits are some
+//! milliseconds apart. Much of the cost of a commit does not depend on the number of its change sets: a round trip to the
+//! database, a write of its log, a message to every replica, and waking the threads for all of that.
 
 use std::time::{Duration, Instant};
 
-/// How far apart commits are under load, at least: at three milliseconds no more small jobs were placed, and at six they waited
-/// for commits while a tenth of the processors was idle.
-const APART_MIN: Duration = Duration::from_millis(4);
-/// How far apart at most.
-const APART_MAX: Duration = Duration::from_millis(12);
-/// In between, so many times as far apart as a commit takes. One that takes long says that processors or the disk have more to
-/// do than they can, and then gathering gains the most.
-const TIMES: f64 = 2.0;
-/// The share of the last commit in how long one takes.
-const NEWEST: f64 = 0.125;
-/// How many may come as fast as they can after a quiet time, so that what a user does on a quiet cluster never waits.
-const AT_ONCE: u32 = 8;
+/// Minimum distance between commits under load. Three milliseconds did not increase the number of small jobs placed; with
+/// six, jobs waited for commits while a tenth of the processors' time was idle.
+const DISTANCE_MIN: Duration = Duration::from_millis(4);
+/// Maximum distance between commits.
+const DISTANCE_MAX: Duration = Duration::from_millis(12);
+/// Between these limits, the distance is this multiple of the duration of a commit. A long duration shows that the
+/// processors or the disk are overloaded, which is when batching saves the most.
+const DISTANCE_FACTOR: f64 = 2.0;
+/// The weight of the last commit in the average duration.
+const SMOOTHING: f64 = 0.125;
+/// How many commits may begin without a distance after a quiet time, so that a user's action on a quiet cluster never
+/// waits.
+const BURST: u32 = 8;
 
-/// When commits may begin: a leaky bucket.
+/// Schedules commits: a leaky bucket.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// When they would be spent evenly up to now.
-    spent_until: Instant,
-    apart: Duration,
-    /// How long a commit takes.
-    takes: Duration,
+    /// The time up to which evenly spaced commits have been scheduled.
+    scheduled_until: Instant,
+    distance: Duration,
+    /// The average duration of a commit.
+    duration: Duration,
 }
 
 impl Pace {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { spent_until: now, apart: APART_MIN, takes: Duration::ZERO }
+        Self { scheduled_until: now, distance: DISTANCE_MIN, duration: Duration::ZERO }
     }
 
     /// When the next commit may begin.
     pub(crate) fn next(&self) -> Instant {
-        let ahead = self.spent_until.checked_sub(self.apart * (AT_ONCE - 1));
-        ahead.expect("an applier starts later than some milliseconds after its machine")
+        let ahead = self.scheduled_until.checked_sub(self.distance * (BURST - 1));
+        ahead.expect("the monotonic clock is past the first burst")
     }
 
-    /// One begins.
+    /// Records that a commit begins.
     pub(crate) fn begin(&mut self, now: Instant) {
-        self.spent_until = self.spent_until.max(now) + self.apart;
+        self.scheduled_until = self.scheduled_until.max(now) + self.distance;
     }
 
-    /// One has taken so long, up to now.
+    /// Records the duration of a commit that ends at `now`.
     pub(crate) fn took(&mut self, took: Duration, now: Instant) {
-        self.takes = self.takes.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
-        let before =
-            std::mem::replace(&mut self.apart, self.takes.mul_f64(TIMES).clamp(APART_MIN, APART_MAX));
-        // As many commits are ahead of their pace as before.
-        let ahead = self.spent_until.saturating_duration_since(now);
-        self.spent_until = now + ahead.mul_f64(self.apart.div_duration_f64(before));
+        self.duration = self.duration.mul_f64(1.0 - SMOOTHING) + took.mul_f64(SMOOTHING);
+        let before = std::mem::replace(
+            &mut self.distance,
+            self.duration.mul_f64(DISTANCE_FACTOR).clamp(DISTANCE_MIN, DISTANCE_MAX),
+        );
+        // The number of commits that are ahead of the even spacing stays the same.
+        let ahead = self.scheduled_until.saturating_duration_since(now);
+        self.scheduled_until = now + ahead.mul_f64(self.distance.div_duration_f64(before));
     }
 }
 
@@ -58,7 +61,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// When so many commits begin that want to as soon as they may.
+    /// When `count` commits begin that are each started as early as allowed.
     fn begins(pace: &mut Pace, mut now: Instant, count: u32) -> Vec<Instant> {
         let begin = |_| {
             now = now.max(pace.next());
@@ -76,17 +79,17 @@ mod tests {
     fn some_may_follow_at_once_and_the_rest_evenly() {
         let start = telemetry::clock::monotonic();
         let mut pace = Pace::new(start);
-        let began = since(start, &begins(&mut pace, start, 3 * AT_ONCE));
-        let (first, rest) = began.split_at(AT_ONCE as usize);
+        let began = since(start, &begins(&mut pace, start, 3 * BURST));
+        let (first, rest) = began.split_at(BURST as usize);
         assert!(first.iter().all(Duration::is_zero));
-        let evenly: Vec<Duration> = (1..=2 * AT_ONCE).map(|n| APART_MIN * n).collect();
+        let evenly: Vec<Duration> = (1..=2 * BURST).map(|n| DISTANCE_MIN * n).collect();
         assert_eq!(rest, evenly);
 
-        // After a quiet time it is as in the beginning.
-        let later = start + APART_MIN * 3 * AT_ONCE;
-        let began = begins(&mut pace, later, AT_ONCE + 1);
-        assert_eq!(began[AT_ONCE as usize - 1], later);
-        assert_eq!(began[AT_ONCE as usize], later + APART_MIN);
+        // After a quiet time, a burst is allowed again.
+        let later = start + DISTANCE_MIN * 3 * BURST;
+        let began = begins(&mut pace, later, BURST + 1);
+        assert_eq!(began[BURST as usize - 1], later);
+        assert_eq!(began[BURST as usize], later + DISTANCE_MIN);
     }
 
     #[test]
@@ -94,17 +97,17 @@ mod tests {
         let start = telemetry::clock::monotonic();
         let mut pace = Pace::new(start);
         pace.took(Duration::from_millis(1), start);
-        assert_eq!(pace.apart, APART_MIN, "one is not many");
+        assert_eq!(pace.distance, DISTANCE_MIN, "one commit hardly changes the average");
         (0..100).for_each(|_| pace.took(Duration::from_millis(4), start));
-        let apart = |pace: &Pace| pace.apart.as_micros().div_ceil(100);
-        assert_eq!(apart(&pace), 80);
+        let distance = |pace: &Pace| pace.distance.as_micros().div_ceil(100);
+        assert_eq!(distance(&pace), 80);
         (0..100).for_each(|_| pace.took(Duration::from_secs(1), start));
-        assert_eq!(pace.apart, APART_MAX, "however long");
+        assert_eq!(pace.distance, DISTANCE_MAX, "the maximum");
 
-        let began = since(start, &begins(&mut pace, start, AT_ONCE + 1));
-        assert_eq!(began[AT_ONCE as usize - 1..], [Duration::ZERO, APART_MAX]);
-        // What is ahead of its pace stays as many commits when they may follow sooner again.
+        let began = since(start, &begins(&mut pace, start, BURST + 1));
+        assert_eq!(began[BURST as usize - 1..], [Duration::ZERO, DISTANCE_MAX]);
+        // The number of commits above the even spacing is kept when the distance shrinks again.
         (0..100).for_each(|_| pace.took(Duration::ZERO, start));
-        assert_eq!(pace.next() - start, 2 * APART_MIN);
+        assert_eq!(pace.next() - start, 2 * DISTANCE_MIN);
     }
 }

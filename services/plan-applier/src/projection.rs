@@ -1,4 +1,4 @@
-//! Keeps the object tables behind the log (design §4, *Projection*), for as long as this applier is active.
+//! Keeps the object tables up to date with the log while this applier is active (design §4, *Projection*).
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,45 +13,45 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Surroundings, measure};
+use crate::{Context, metrics};
 
-/// How long it waits before it tries again.
+/// The pause before a retry.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long change sets are gathered: what changes again meanwhile is written once, and what a job that was registered
-/// on a quiet cluster waits for is committed before its tables are written.
-const GATHER_MIN: Duration = Duration::from_millis(100);
-/// Under load so many times as long as the last took to write lie between the beginnings of two…
-const GATHER_TIMES: u32 = 8;
-/// …but no longer than this.
-const GATHER_MAX: Duration = Duration::from_secs(3);
-/// What was gathered for a while is written over this share of that time, so that there is a rest for what takes longer.
-const WRITTEN_OVER: f64 = 0.75;
-/// Bytes of the log read at once by an applier that finds the tables behind.
+/// How long change sets are collected into one batch. An object that changes again meanwhile is written once, and a job
+/// that was registered on a quiet cluster is placed before its tables are written.
+const BATCH_DELAY_MIN: Duration = Duration::from_millis(100);
+/// Under load, the time from the beginning of one projection to the next is this multiple of the duration of the first…
+const BATCH_DELAY_FACTOR: u32 = 8;
+/// …but at most this.
+const BATCH_DELAY_MAX: Duration = Duration::from_secs(3);
+/// A batch is written over this fraction of the time in which it was collected, which leaves a margin for slower writes.
+const WRITE_TIME_FRACTION: f64 = 0.75;
+/// Bytes of the log that are read at once when the tables are behind.
 const PAGE_BYTES: usize = 8 << 20;
-/// How often it looks, without new change sets, whether the tables are still where it brought them: a database that
-/// crashes loses what it had not made durable.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often the tables' index is checked while there are no new change sets: a database that crashes loses projections
+/// that were not durable yet.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Change sets that are committed and not in the tables yet.
 #[derive(Debug, Default)]
 struct Backlog {
     sets: Vec<Arc<ChangeSet>>,
-    /// The state at the last of them.
+    /// The state at the last of the change sets.
     after: Option<State>,
-    /// When the first of them came.
+    /// When the first of the change sets was added.
     since: Option<Instant>,
 }
 
-/// What is to be written next.
-struct Taken {
+/// Change sets to write to the tables together.
+struct ProjectionBatch {
     sets: Vec<Arc<ChangeSet>>,
-    /// The state at the last of them.
+    /// The state at the last of the change sets.
     after: State,
-    /// Over what time it is to be written.
-    over: Duration,
+    /// The duration over which to spread writing them.
+    write_time: Duration,
 }
 
-/// Where committed change sets are handed over.
+/// Receives committed change sets for the projection.
 #[derive(Debug, Default)]
 pub(crate) struct Projection {
     backlog: Mutex<Backlog>,
@@ -60,15 +60,15 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// Begins to project, from where the tables are; `at` is the state at the head.
-    pub(crate) fn start(around: &Surroundings, at: Snapshot) -> Arc<Self> {
-        let projection = Arc::new(Self { end: around.stop.child_token(), ..Self::default() });
-        let (database, projector) = (around.database.clone(), around.writer.projector());
+    /// Starts the projection at the tables' current index; `at` is the state at the head.
+    pub(crate) fn start(context: &Context, at: Snapshot) -> Arc<Self> {
+        let projection = Arc::new(Self { end: context.stop.child_token(), ..Self::default() });
+        let (database, projector) = (context.database.clone(), context.writer.projector());
         tokio::spawn(run(Arc::clone(&projection), database, projector, at));
         projection
     }
 
-    /// Hands over change sets with the state after them.
+    /// Adds committed change sets, with the state after them.
     pub(crate) fn committed(&self, sets: &[Arc<ChangeSet>], after: &Snapshot) {
         let mut backlog = self.backlog();
         backlog.sets.extend(sets.iter().cloned());
@@ -78,12 +78,12 @@ impl Projection {
         self.grown.notify_one();
     }
 
-    /// Ends it; whoever is active next carries on.
+    /// Ends the projection; the next active applier continues it.
     pub(crate) fn end(&self) {
         self.end.cancel();
     }
 
-    /// Adds change sets that came meanwhile, and moves the state on to the last of them.
+    /// Appends the change sets in the backlog to `sets`, and sets `after` to the state at the last of them.
     fn append_to(&self, sets: &mut Vec<Arc<ChangeSet>>, after: &mut State) {
         let backlog = std::mem::take(&mut *self.backlog());
         if let Some(newest) = backlog.after {
@@ -92,18 +92,18 @@ impl Projection {
         }
     }
 
-    /// Waits for change sets, gathers what comes right after and until a moment, and takes all that there are.
-    async fn take(&self, earliest: Instant) -> Taken {
+    /// Waits for change sets, then until `earliest` and for at least the batching delay, and takes the whole backlog.
+    async fn next_batch(&self, earliest: Instant) -> ProjectionBatch {
         loop {
             let grown = self.grown.notified();
             if self.backlog().after.is_some() {
-                tokio::time::sleep_until(earliest.max(clock::monotonic() + GATHER_MIN).into()).await;
+                tokio::time::sleep_until(earliest.max(clock::monotonic() + BATCH_DELAY_MIN).into()).await;
                 let Backlog { sets, after, since } = std::mem::take(&mut *self.backlog());
                 if let Some(after) = after {
-                    let gathered =
+                    let waited =
                         since.map_or(Duration::ZERO, |since| clock::monotonic().duration_since(since));
-                    let over = gathered.min(GATHER_MAX).mul_f64(WRITTEN_OVER);
-                    return Taken { sets, after, over };
+                    let write_time = waited.min(BATCH_DELAY_MAX).mul_f64(WRITE_TIME_FRACTION);
+                    return ProjectionBatch { sets, after, write_time };
                 }
             }
             grown.await;
@@ -111,7 +111,7 @@ impl Projection {
     }
 
     fn backlog(&self) -> MutexGuard<'_, Backlog> {
-        // Nothing is half done in there when somebody panics.
+        // A panic cannot leave the backlog inconsistent.
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -121,31 +121,31 @@ async fn run(projection: Arc<Projection>, database: Database, projector: Project
     let tables = Tables { projection, database, projector };
     let work = async {
         let sets = loop {
-            match tables.behind(at.index()).await {
+            match tables.missing_sets(at.index()).await {
                 Ok(sets) => break sets,
-                Err(error) => wait_after(error).await?,
+                Err(error) => pause_after(error).await?,
             }
         };
-        let mut taken = Taken { sets, after: State::clone(&at), over: Duration::ZERO };
+        let mut batch = ProjectionBatch { sets, after: State::clone(&at), write_time: Duration::ZERO };
         loop {
             let begun = clock::monotonic();
-            let at = tables.bring_to(taken).await?;
-            measure::projected(at.index(), at.at());
+            let at = tables.project(batch).await?;
+            metrics::projected(at.index(), at.at());
             let took = clock::monotonic().duration_since(begun);
-            taken = tables.next(at, begun + (took * GATHER_TIMES).min(GATHER_MAX)).await?;
+            batch = tables.next_batch(at, begun + (took * BATCH_DELAY_FACTOR).min(BATCH_DELAY_MAX)).await?;
         }
     };
     tokio::select! {
         ended = work => {
             let ended: Result<Infallible, Error> = ended;
             let Err(error) = ended;
-            tracing::info!(error = telemetry::chain(&error), "projection goes over to another applier");
+            tracing::info!(error = telemetry::chain(&error), "stopping the projection: another applier has taken over");
         }
         () = end.cancelled() => {}
     }
 }
 
-/// The object tables, and what they lag behind.
+/// Writes to the object tables, from the backlog and from the log.
 struct Tables {
     projection: Arc<Projection>,
     database: Database,
@@ -153,50 +153,50 @@ struct Tables {
 }
 
 impl Tables {
-    /// Brings the tables to what was taken, or to a later state. Returns the state that they are at.
-    async fn bring_to(&self, taken: Taken) -> Result<State, Error> {
-        let Taken { mut sets, mut after, over } = taken;
+    /// Brings the tables to the end of the batch, or to a later state. Returns the state that they have reached.
+    async fn project(&self, batch: ProjectionBatch) -> Result<State, Error> {
+        let ProjectionBatch { mut sets, mut after, write_time } = batch;
         loop {
-            let Err(error) = self.projector.project(&sets, &after, over).await else {
+            let Err(error) = self.projector.project(&sets, &after, write_time).await else {
                 return Ok(after);
             };
             let is_gap = matches!(error, Error::Gap { .. });
-            wait_after(error).await?;
-            // What came meanwhile goes along: the newest state is all that counts.
+            pause_after(error).await?;
+            // The newer change sets are written as well, because only the newest state of each object counts.
             self.projection.append_to(&mut sets, &mut after);
             if is_gap {
-                // The database crashed, and with it went projections that it had not made durable. The log has it all.
-                match self.behind(after.index()).await {
+                // The database crashed and lost projections that were not durable. The log has all change sets.
+                match self.missing_sets(after.index()).await {
                     Ok(all) => sets = all,
-                    Err(error) => wait_after(error).await?,
+                    Err(error) => pause_after(error).await?,
                 }
             }
         }
     }
 
-    /// Waits for something to bring to the tables, which are at `reached`, and takes it with what comes until a moment.
-    async fn next(&self, reached: State, earliest: Instant) -> Result<Taken, Error> {
+    /// Waits for the next batch, at least until `earliest`, and returns it. The tables are at `reached`.
+    async fn next_batch(&self, reached: State, earliest: Instant) -> Result<ProjectionBatch, Error> {
         loop {
-            if let Ok(taken) = timeout(LOOK_EVERY, self.projection.take(earliest)).await {
-                return Ok(taken);
+            if let Ok(batch) = timeout(CHECK_INTERVAL, self.projection.next_batch(earliest)).await {
+                return Ok(batch);
             }
-            match self.behind(reached.index()).await {
+            match self.missing_sets(reached.index()).await {
                 Ok(lost) if lost.is_empty() => {}
                 Ok(lost) => {
                     tracing::warn!(
                         reached = reached.index().0,
                         lost = lost.len(),
-                        "the database lost what was in the tables; filling them again from the log"
+                        "the database lost rows of the object tables; writing them again from the log"
                     );
-                    return Ok(Taken { sets: lost, after: reached, over: Duration::ZERO });
+                    return Ok(ProjectionBatch { sets: lost, after: reached, write_time: Duration::ZERO });
                 }
-                Err(error) => wait_after(error).await?,
+                Err(error) => pause_after(error).await?,
             }
         }
     }
 
-    /// The change sets from where the tables are to `head`.
-    async fn behind(&self, head: Index) -> Result<Vec<Arc<ChangeSet>>, Error> {
+    /// The change sets after the tables' index, up to `head`.
+    async fn missing_sets(&self, head: Index) -> Result<Vec<Arc<ChangeSet>>, Error> {
         let mut reached = self.projector.projected().await?;
         let mut sets = Vec::new();
         while reached < head {
@@ -214,12 +214,12 @@ impl Tables {
     }
 }
 
-/// Waits after an error that may pass; hands back one that will not.
-async fn wait_after(error: Error) -> Result<(), Error> {
+/// Logs an error and pauses. Returns the error if this applier was deposed, because no retry can succeed then.
+async fn pause_after(error: Error) -> Result<(), Error> {
     if matches!(error, Error::Deposed { .. }) {
         return Err(error);
     }
-    tracing::warn!(error = telemetry::chain(&error), "cannot bring the tables up to date");
+    tracing::warn!(error = telemetry::chain(&error), "cannot bring the object tables up to date");
     tokio::time::sleep(RETRY).await;
     Ok(())
 }

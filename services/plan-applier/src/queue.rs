@@ -1,37 +1,37 @@
-//! Commands that wait for their batch, and which of them come into the next one (design §4, *Commit*).
+//! [`Queue`]: commands that wait to be judged, and the selection of those for the next batch (design §4, *Commit*).
 //!
-//! Three classes: what the node-tracker says, plans by priority, and the rest. Inside a class commands keep the order
-//! in which they came, plans aside, and commands of one node or of one singleton are all of one class: so their order
-//! never changes. Each class with something waiting gets at least a quarter of every batch, so that no flood starves
-//! the others.
+//! There are three classes: commands of the node-tracker, plans by priority, and the rest. Commands of one class keep the
+//! order of their arrival, except for plans. All commands about one node, or from one singleton, are in one class, so their
+//! order never changes. Each class with waiting commands gets at least a quarter of every batch, so that no flood of
+//! commands in one class starves the others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use wire::command::Command;
 
-/// The most commands that wait; more are told to come again.
+/// Maximum number of waiting commands. Further ones are told to retry.
 pub(crate) const WAITING_MAX: usize = 16_384;
-/// The most bytes of commands that wait.
+/// Maximum size of all waiting commands, in bytes.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 20;
-/// About how many bytes of commands one batch takes. Each class may begin with one command of whatever size.
+/// Approximate size of the commands in a batch, in bytes. The first command of each class may have any size.
 const BATCH_BYTES: usize = 4 << 20;
-/// The most commands of one batch.
+/// Maximum number of commands in a batch.
 const BATCH_COMMANDS_MAX: usize = 1024;
-/// A plan that was passed over by so many batches is next, whatever its priority.
+/// A plan that was passed over by this many batches is next, whatever its priority.
 const PASSED_OVER_MAX: u64 = 4;
 
-/// Which commands share an order and a share of each batch.
+/// Commands that share an order, and a share of each batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// What the node-tracker says, and what else is about nodes.
+    /// Commands of the node-tracker, and others about nodes.
     Nodes,
     /// Plans; those of higher priority come first.
     Plans {
         /// The evaluation's priority.
         priority: u16,
     },
-    /// Everything else.
+    /// All other commands.
     Rest,
 }
 
@@ -66,18 +66,18 @@ impl Class {
     }
 }
 
-/// No room for another command.
+/// The queue has no room for another command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// Something that waits, and how many bytes it came in.
+/// A waiting item with its size.
 #[derive(Debug)]
 struct Waiting<T> {
     bytes: usize,
     item: T,
 }
 
-/// Commands, or whatever stands for them, that wait.
+/// Commands that wait to be judged, as items of any type.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     nodes: VecDeque<Waiting<T>>,
@@ -101,7 +101,7 @@ impl<T> Queue<T> {
         self.plans.waiting.len()
     }
 
-    /// How many bytes those that wait came in.
+    /// The size of all waiting commands, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -110,7 +110,7 @@ impl<T> Queue<T> {
         self.len == 0
     }
 
-    /// Adds a command that came in `bytes`.
+    /// Adds a command with a size of `bytes`.
     pub(crate) fn push(&mut self, class: Class, bytes: usize, item: T) -> Result<(), Full> {
         if self.len >= WAITING_MAX || (self.bytes + bytes > WAITING_BYTES_MAX && !self.is_empty()) {
             return Err(Full);
@@ -126,14 +126,15 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes what comes into a batch with so much room, in the order in which it is to be judged, each with its bytes.
-    pub(crate) fn take(&mut self, room: Room) -> Vec<(usize, T)> {
+    /// Takes the commands for a batch with this budget, in the order in which to judge them, each with its size.
+    pub(crate) fn take(&mut self, budget: Budget) -> Vec<(usize, T)> {
         let lanes: [&mut dyn Lane<T>; 3] = [&mut self.nodes, &mut self.plans, &mut self.rest];
         let mut lanes = lanes.map(|lane| (lane, Vec::new()));
-        let mut left = room;
-        // First what each class has a right to, then what is left over, the most urgent class first.
+        let mut left = budget;
+        // First, each class takes its guaranteed share. Then the remaining budget is filled, beginning with the most urgent
+        // class.
         for (lane, taken) in &mut lanes {
-            fill(*lane, taken, Room { bytes: room.bytes / 4, commands: room.commands / 4 }, &mut left);
+            fill(*lane, taken, Budget { bytes: budget.bytes / 4, commands: budget.commands / 4 }, &mut left);
         }
         for (lane, taken) in &mut lanes {
             fill(*lane, taken, left, &mut left);
@@ -146,32 +147,32 @@ impl<T> Queue<T> {
     }
 }
 
-/// How much a batch still takes.
+/// How many more bytes and commands a batch may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct Budget {
     /// Bytes of commands.
     pub(crate) bytes: usize,
-    /// Commands.
+    /// Number of commands.
     pub(crate) commands: usize,
 }
 
-impl Room {
-    /// That of an empty batch.
-    pub(crate) const ALL: Self = Self { bytes: BATCH_BYTES, commands: BATCH_COMMANDS_MAX };
+impl Budget {
+    /// The budget of an empty batch.
+    pub(crate) const FULL: Self = Self { bytes: BATCH_BYTES, commands: BATCH_COMMANDS_MAX };
 
-    /// Less one command of so many bytes.
-    pub(crate) fn take(&mut self, bytes: usize) {
+    /// Subtracts one command with a size of `bytes`.
+    pub(crate) fn spend(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.commands = self.commands.saturating_sub(1);
     }
 
-    /// Whether there is none.
-    pub(crate) fn is_used_up(self) -> bool {
+    /// Whether nothing is left.
+    pub(crate) fn is_exhausted(self) -> bool {
         self.bytes == 0 || self.commands == 0
     }
 }
 
-/// The commands of one class, in their order.
+/// The waiting commands of one class, in their order.
 trait Lane<T> {
     fn next_bytes(&self) -> Option<usize>;
     fn pop(&mut self) -> Option<Waiting<T>>;
@@ -187,27 +188,27 @@ impl<T> Lane<T> for VecDeque<Waiting<T>> {
     }
 }
 
-/// Takes from a lane for as long as `allowed` lasts. The first command always fits: one must, or nothing goes on.
-fn fill<T>(lane: &mut dyn Lane<T>, taken: &mut Vec<Waiting<T>>, mut allowed: Room, left: &mut Room) {
+/// Takes commands from a lane within `allowed`. The first command is always taken, so that every class makes progress.
+fn fill<T>(lane: &mut dyn Lane<T>, taken: &mut Vec<Waiting<T>>, mut allowed: Budget, left: &mut Budget) {
     while let Some(bytes) = lane.next_bytes() {
         let fits = bytes <= allowed.bytes && allowed.commands > 0;
         if !fits && !taken.is_empty() {
             return;
         }
         let Some(waiting) = lane.pop() else { return };
-        allowed.take(bytes);
-        left.take(bytes);
+        allowed.spend(bytes);
+        left.spend(bytes);
         taken.push(waiting);
     }
 }
 
-/// Where a plan stands among the others: by priority, and by arrival where that is the same.
+/// The order of plans: by priority, then by arrival.
 type PlanKey = (Reverse<u16>, u64);
 
-/// Plans by priority, with an eye on those that were passed over.
+/// Plans by priority, which also counts the batches that passed over each.
 #[derive(Debug)]
 struct Plans<T> {
-    /// With the batch that was the next when the plan came.
+    /// With the number of the next batch at the plan's arrival.
     waiting: BTreeMap<PlanKey, (u64, Waiting<T>)>,
     by_arrival: BTreeMap<u64, PlanKey>,
     arrivals: u64,
@@ -228,8 +229,8 @@ impl<T> Plans<T> {
 
     fn next(&self) -> Option<PlanKey> {
         let oldest = self.by_arrival.values().next()?;
-        let (came, _) = self.waiting.get(oldest)?;
-        if self.batch - came >= PASSED_OVER_MAX {
+        let (arrived, _) = self.waiting.get(oldest)?;
+        if self.batch - arrived >= PASSED_OVER_MAX {
             return Some(*oldest);
         }
         self.waiting.keys().next().copied()
@@ -256,7 +257,7 @@ mod tests {
     const PLAN: Class = Class::Plans { priority: 50 };
 
     fn take<T>(queue: &mut Queue<T>) -> Vec<T> {
-        queue.take(Room::ALL).into_iter().map(|(_, item)| item).collect()
+        queue.take(Budget::FULL).into_iter().map(|(_, item)| item).collect()
     }
 
     fn queue(commands: &[(Class, usize, &'static str)]) -> Queue<&'static str> {

@@ -1,5 +1,5 @@
-//! A database that may lack what was acknowledged: nothing is written to it before an operator accepts it (design §5).
-//! Whoever asks meanwhile is told why.
+//! Refuses all requests while the database may lack acknowledged writes: nothing is written to it before an operator
+//! accepts it (design §5). The refusals contain the reason.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use bus::{Request, Requests};
 use store::Error;
 use wire::{Refusal, RefusalKind, Subject};
 
-use crate::Surroundings;
+use crate::Context;
 
-/// How often it is looked whether the database was accepted.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the database is checked for acceptance.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Refuses everything until the database is accepted, or this process is to stop.
+/// Refuses all requests until an operator accepts the database, or until this process is to stop.
 ///
 /// # Errors
-/// If NATS refuses to serve.
-pub(crate) async fn until_accepted(around: &Surroundings, error: &Error) -> anyhow::Result<()> {
+/// If a subscription to NATS fails.
+pub(crate) async fn until_accepted(context: &Context, error: &Error) -> anyhow::Result<()> {
     let reason = telemetry::chain(error);
     tracing::error!(error = reason, "nothing is written before an operator accepts the database");
-    let mut is_known = !matches!(error, Error::WentBack { .. });
-    let mut commands: Requests = around.bus.serve(Subject::EVERY_COMMAND).await?;
-    let mut renewals: Requests = around.bus.serve(Subject::EVERY_RENEWAL).await?;
-    let mut heads: Requests = around.bus.serve(Subject::AskHead.to_string()).await?;
-    let mut look = tokio::time::interval(LOOK);
+    let mut is_known_to_others = !matches!(error, Error::WentBack { .. });
+    let mut commands: Requests = context.bus.serve(Subject::EVERY_COMMAND).await?;
+    let mut renewals: Requests = context.bus.serve(Subject::EVERY_RENEWAL).await?;
+    let mut heads: Requests = context.bus.serve(Subject::AskHead.to_string()).await?;
+    let mut check = tokio::time::interval(CHECK_INTERVAL);
     loop {
         tokio::select! {
-            () = around.stop.cancelled() => return Ok(()),
+            () = context.stop.cancelled() => return Ok(()),
             Some(request) = commands.next() => refuse(request, &reason).await,
             Some(request) = renewals.next() => refuse(request, &reason).await,
             Some(request) = heads.next() => refuse(request, &reason).await,
-            _ = look.tick() => {
-                if !is_known {
-                    // Appliers that are started later have not seen what this one has.
-                    is_known = around.writer.refuse(&reason).await.is_ok();
+            _ = check.tick() => {
+                if !is_known_to_others {
+                    // Appliers that are started later have not observed the lost index.
+                    is_known_to_others = context.writer.mark_refused(&reason).await.is_ok();
                 }
-                if is_known && around.writer.check().await.is_ok() {
-                    tracing::info!("the database was accepted");
+                if is_known_to_others && context.writer.check().await.is_ok() {
+                    tracing::info!("an operator accepted the database");
                     return Ok(());
                 }
             }
@@ -44,7 +44,7 @@ pub(crate) async fn until_accepted(around: &Surroundings, error: &Error) -> anyh
     }
 }
 
-/// Waiting does not help whoever asks: it takes an operator.
+/// Retrying does not help the sender, because an operator has to act.
 async fn refuse(request: Request, reason: &str) {
     request.refuse(Refusal { kind: RefusalKind::NotReady, message: reason.into() }).await;
 }

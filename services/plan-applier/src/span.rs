@@ -11,7 +11,8 @@ use tracing::Span;
 
 use crate::applier::Write;
 
-/// The span of a write, and what the spans of the commands that it carries link to: nothing if it is a child of theirs.
+/// The span of a write, and the context that the spans of its commands link to. The context is `None` if the span is a
+/// child of a command's span.
 pub(crate) fn commit(write: &Write, sets: &[Arc<ChangeSet>]) -> (Span, Option<TraceContext>) {
     let Write::Commit(..) = write else { return (Span::none(), None) };
     if !traces::are_exported() || sets.iter().all(|set| set.trace.is_none()) {
@@ -37,7 +38,7 @@ pub(crate) fn commit(write: &Write, sets: &[Arc<ChangeSet>]) -> (Span, Option<Tr
     }
 }
 
-/// Notes that a write failed.
+/// Records the failure of a write in its span.
 pub(crate) fn failed(span: &Span, error: &Error) {
     let kind = if matches!(error, Error::Unknown { .. }) {
         "outcome_unknown"

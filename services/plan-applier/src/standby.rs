@@ -1,126 +1,128 @@
-//! Before an applier is active: waiting for the lease, and catching up with the log (design §5).
+//! A standby applier: waiting for the lease, and catching up with the log (design §5).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bus::RequestError;
 use model::Timestamp;
-use store::{Error, Tail, Take};
+use store::{Error, Tail, TakeOutcome};
 use wire::Subject;
 use wire::feed::{AskHead, Head};
 
-use crate::remembered::{REMEMBERED_FOR, Remembered};
-use crate::{Surroundings, measure, refusing};
+use crate::request_log::{REQUEST_RETENTION, Remembered};
+use crate::{Context, metrics, refusing};
 
-/// How often a standby looks whether the applier is there.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long it waits for the answer to a probe.
-const PROBE: Duration = Duration::from_millis(200);
-/// So many probes in a row that find nobody listening allow it to take over before the lease is over.
-const PROBES: u32 = 2;
-/// How long the feed may take, which loads the state when a process starts. Loaded twice at once it takes twice as long.
-const LOADED_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of the log read at once while catching up.
+/// How often a standby tries to take the lease.
+const TAKE_INTERVAL: Duration = Duration::from_millis(250);
+/// How long a standby waits for the answer to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+/// After this many consecutive probes without responders, a standby takes over before the lease ends.
+const PROBES_MIN: u32 = 2;
+/// How long to wait for the feed to load the state when a process starts. Loading it twice at once would take twice as
+/// long.
+const LOAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of the log that are read at once while catching up.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// What a new applier begins with.
-pub(crate) struct Taken {
-    /// The head, under this applier's epoch. The shared replica is there.
+pub(crate) struct Takeover {
+    /// The head, with this applier's epoch. The shared replica has reached it.
     pub(crate) head: Head,
-    /// What was committed lately.
-    pub(crate) remembered: Remembered,
+    /// The commands that were committed recently.
+    pub(crate) request_log: Remembered,
 }
 
-/// Waits until no other applier is active, becomes it, and brings the replica to the head. `None` when it is to stop.
+/// Waits until no other applier is active, takes the lease, and brings the replica to the head. Returns `None` when the
+/// process is to stop.
 ///
 /// # Errors
-/// If NATS refuses to serve.
-pub(crate) async fn take_over(around: &Surroundings) -> anyhow::Result<Option<Taken>> {
+/// If a subscription to NATS fails.
+pub(crate) async fn take_over(context: &Context) -> anyhow::Result<Option<Takeover>> {
     let mut unanswered = 0;
-    measure::follower();
+    metrics::began_standby();
     loop {
-        if around.stop.is_cancelled() {
+        if context.stop.is_cancelled() {
             return Ok(None);
         }
-        // What the applier before announced was durable.
-        if let Some(head) = around.bus.contact().head() {
-            around.writer.heard_of(&head);
+        // What the previous applier announced was durable.
+        if let Some(head) = context.bus.contact().head() {
+            context.writer.observe_head(&head);
         }
-        let is_gone = unanswered >= PROBES;
-        if is_gone {
-            measure::candidate();
+        let holder_is_gone = unanswered >= PROBES_MIN;
+        if holder_is_gone {
+            metrics::tries_takeover();
         }
-        match around.writer.take(around.process, is_gone).await {
-            Ok(Take::Active(head)) => match measured_catch_up(around, head).await {
-                Ok(taken) => {
+        match context.writer.take_lease(context.process, holder_is_gone).await {
+            Ok(TakeOutcome::Active(head)) => match measured_catch_up(context, head).await {
+                Ok(takeover) => {
                     tracing::info!(epoch = %head.epoch, index = %head.index, "the applier is active");
-                    return Ok(Some(taken));
+                    return Ok(Some(takeover));
                 }
                 Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
             },
-            Ok(Take::Held { by, .. }) if by == around.process => unanswered = PROBES,
-            Ok(Take::Held { .. }) => {
-                unanswered = if is_unanswered(around).await { unanswered + 1 } else { 0 }
+            Ok(TakeOutcome::Held { by, .. }) if by == context.process => unanswered = PROBES_MIN,
+            Ok(TakeOutcome::Held { .. }) => {
+                unanswered = if is_unanswered(context).await { unanswered + 1 } else { 0 }
             }
-            Err(error) if error.needs_acceptance() => refusing::until_accepted(around, &error).await?,
+            Err(error) if error.needs_acceptance() => refusing::until_accepted(context, &error).await?,
             Err(error) => tracing::warn!(error = telemetry::chain(&error), "cannot take over"),
         }
         tokio::select! {
-            () = around.stop.cancelled() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = context.stop.cancelled() => {}
+            () = tokio::time::sleep(TAKE_INTERVAL) => {}
         }
     }
 }
 
-/// Whether nobody listens where the active applier should.
-async fn is_unanswered(around: &Surroundings) -> bool {
-    let probe = around.bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE).await;
+/// Whether the active applier's subject has no responders.
+async fn is_unanswered(context: &Context) -> bool {
+    let probe = context.bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE_TIMEOUT).await;
     matches!(probe, Err(RequestError::NoResponders))
 }
 
-async fn measured_catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
+async fn measured_catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
     let begun = telemetry::clock::monotonic();
-    let taken = catch_up(around, head).await;
-    measure::caught_up(begun.elapsed());
-    taken
+    let takeover = catch_up(context, head).await;
+    metrics::caught_up(begun.elapsed());
+    takeover
 }
 
-/// Brings the shared replica to the head of the log, which nobody else can move now.
-async fn catch_up(around: &Surroundings, head: Head) -> Result<Taken, Error> {
-    let load = || around.database.load(around.replica.scope());
-    if !around.replica.snapshot().index().is_set() {
-        let _ = tokio::time::timeout(LOADED_WITHIN, around.replica.wait_for(head.index)).await;
+/// Brings the shared replica to the head of the log, which only this applier can move now.
+async fn catch_up(context: &Context, head: Head) -> Result<Takeover, Error> {
+    let load = || context.database.load(context.replica.scope());
+    if !context.replica.snapshot().index().is_set() {
+        let _ = tokio::time::timeout(LOAD_TIMEOUT, context.replica.wait_for(head.index)).await;
     }
-    if around.replica.snapshot().history() != head.history {
-        // What the replica has is of a history that an operator gave up, or is nothing yet.
-        around.replica.reset(load().await?.state);
+    if context.replica.snapshot().history() != head.history {
+        // The replica is empty, or belongs to a history that an operator has given up.
+        context.replica.reset(load().await?.state);
     }
-    while around.replica.snapshot().index() < head.index {
-        let from = around.replica.snapshot().index();
-        let page = match around.database.changes_after(from, PAGE_BYTES).await? {
-            // A replica that has nothing yet is loaded faster than it is played through.
+    while context.replica.snapshot().index() < head.index {
+        let from = context.replica.snapshot().index();
+        let page = match context.database.changes_after(from, PAGE_BYTES).await? {
+            // Loading the state is faster for an empty replica than applying the whole log.
             Tail::Page { rows, .. } if from.is_set() && !rows.is_empty() => rows,
             Tail::Page { .. } | Tail::Trimmed => {
-                around.replica.reset(load().await?.state);
+                context.replica.reset(load().await?.state);
                 continue;
             }
         };
         let sets = page.iter().map(|row| row.change_set().map(Arc::new));
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
-        if around.replica.apply(sets).is_err() {
-            // Somebody else brings it up to date as well, and was faster; or it is of another history.
-            around.replica.reset(load().await?.state);
+        if context.replica.apply(sets).is_err() {
+            // The feed also updates the replica and was faster, or the change sets belong to another history.
+            context.replica.reset(load().await?.state);
         }
     }
-    if around.replica.snapshot().index() > head.index {
-        around.replica.reset(load().await?.state);
+    if context.replica.snapshot().index() > head.index {
+        context.replica.reset(load().await?.state);
     }
-    Ok(Taken { head, remembered: remembered(around, head).await? })
+    Ok(Takeover { head, request_log: load_request_log(context, head).await? })
 }
 
-/// What was committed in the last minutes.
-async fn remembered(around: &Surroundings, head: Head) -> Result<Remembered, Error> {
-    let since = Timestamp(head.at.0.saturating_sub(REMEMBERED_FOR.0).max(0));
-    let found = around.database.requests_since(since).await?;
+/// Reads the requests that were committed within [`REQUEST_RETENTION`] before the head.
+async fn load_request_log(context: &Context, head: Head) -> Result<Remembered, Error> {
+    let since = Timestamp(head.at.0.saturating_sub(REQUEST_RETENTION.0).max(0));
+    let found = context.database.requests_since(since).await?;
     Ok(Remembered::new(since, found))
 }

@@ -1,5 +1,5 @@
-//! The applier against a real PostgreSQL and nats-server: what it acknowledges is durable, once, and published; another
-//! one takes over where it ended.
+//! The applier against a real PostgreSQL and nats-server: acknowledged commands are durable, executed once, and published;
+//! another applier continues where one stopped.
 #![allow(clippy::unwrap_used, reason = "what a test cannot set up fails it")]
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Cli {
     args: plan_applier::Args,
 }
 
-/// A database and a connection, and appliers on them.
+/// A database and a connection to NATS, for one or several appliers.
 struct World {
     nats: Nats,
     args: plan_applier::Args,
@@ -62,7 +62,7 @@ impl World {
         self.applier_at(number, State::default()).await
     }
 
-    /// The first applier, which has given the cluster a key to sign with: what is committed next is what a test asks for.
+    /// The first applier, after it has added the cluster's signing key, so that a test's own command is committed next.
     async fn first_applier(&self) -> Applier {
         let applier = self.applier(1).await;
         let mut watch = applier.replica.watch([WatchKey::Table(Table::RootKeys)]);
@@ -73,7 +73,7 @@ impl World {
         applier
     }
 
-    /// An applier whose replica has got as far as a state.
+    /// An applier whose replica is at a given state.
     async fn applier_at(&self, number: u8, state: State) -> Applier {
         let bus = connect(&self.nats, Role::PlanApplier).await;
         let replica = Arc::new(Replica::new(state));
@@ -136,7 +136,7 @@ async fn what_is_acknowledged_is_durable_and_published() {
     assert_eq!((rows[0].index, head.index), (registered.index, registered.index));
     assert!(applier.replica.snapshot().job(&JobKey::new("default", "one")).is_some());
 
-    // The cluster's beginnings and the job, one message each or both in one.
+    // The bootstrap and the job, in one message each or in one together.
     let mut published = Index::ZERO;
     while published < registered.index {
         let changes: Changes = feed.next().await.unwrap().body().unwrap();
@@ -169,7 +169,11 @@ async fn another_applier_goes_on_where_one_ended() {
     first.running.await.unwrap().unwrap();
     let evaluated = world.done(&evaluate("one")).await;
     assert_eq!(evaluated.index, registered.index.next());
-    assert_eq!(world.bus.command_as(id, &job("one"), WITHIN).await.unwrap(), registered, "it remembers, too");
+    assert_eq!(
+        world.bus.command_as(id, &job("one"), WITHIN).await.unwrap(),
+        registered,
+        "the new applier has the request log"
+    );
     let head: Head = world.bus.request(Subject::AskHead, &AskHead {}, WITHIN).await.unwrap();
     assert_eq!(
         (head.index, head.epoch.0, head.applier),
@@ -246,11 +250,11 @@ async fn an_applier_that_is_behind_the_log_loads_the_state() {
     first.stop.cancel();
     first.running.await.unwrap().unwrap();
 
-    // Hours later; the first look ends the part, the second takes it away.
+    // Hours later: the first call closes the partition, the second one drops it.
     let writer = Writer::connect(&world.store).await.unwrap();
-    writer.take(ProcessId::from_bytes([9; 16]), true).await.unwrap();
+    writer.take_lease(ProcessId::from_bytes([9; 16]), true).await.unwrap();
     for hours in [1, 2] {
-        writer.look_after_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
+        writer.maintain_log(telemetry::clock::now() + Nanos::from_hours(hours)).await.unwrap();
     }
     assert!(matches!(database.changes_after(behind.index(), 1).await.unwrap(), Tail::Trimmed));
 
@@ -269,7 +273,7 @@ async fn a_log_that_is_full_turns_away_what_can_wait() {
     let spec = Arc::get_mut(&mut register.spec).unwrap();
     spec.meta.insert("much".into(), "x".repeat(2 << 20).into());
     world.done(&large).await;
-    // Until the applier has looked.
+    // Until the applier has measured the log.
     while world.bus.command(&evaluate("large"), Duration::from_millis(500)).await.is_ok() {}
     let error = world.bus.command(&job("other"), Duration::from_millis(500)).await.unwrap_err();
     assert!(error.to_string().contains("--log-max-mb"), "{error}");

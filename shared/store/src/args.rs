@@ -1,4 +1,4 @@
-//! Settings: where the database is, and how long things may take.
+//! Settings: the database's URL and password, timeouts, and limits of the log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,40 +7,41 @@ use std::time::Duration;
 use model::Nanos;
 
 use crate::error::Error;
-use crate::trimming::{KEPT_MIN, Limits};
+use crate::trimming::{LOG_KEEP_MIN, Limits};
 
-/// Where the database is, and how long things may take.
+/// Settings of the connection to the database and of the log.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// PostgreSQL, for instance
+    /// URL of the PostgreSQL database, for instance
     /// postgres://drover_api@db.example.org/drover?sslmode=verify-full&sslrootcert=/run/drover/ca.pem.
     #[arg(long, env = "DROVER_DATABASE_URL", hide_env_values = true)]
     pub database_url: String,
-    /// File with the password for the database, which goes before one in the URL. It is read for every new connection, so
-    /// that a new password needs no restart.
+    /// File with the password for the database. It takes precedence over a password in the URL. The file is read for every
+    /// new connection, so a new password needs no restart.
     #[arg(long, env = "DROVER_DATABASE_PASSWORD_FILE", value_name = "FILE")]
     pub database_password_file: Option<PathBuf>,
-    /// How long to wait at the start for the database, and for the schema that this program needs, in seconds.
+    /// How long to wait at startup for the database and for the schema that this program needs, in seconds.
     #[arg(long, env = "DROVER_DATABASE_WAIT_SECS", default_value_t = 60)]
     pub database_wait_secs: u32,
-    /// How long the plan applier's lease lives when nobody renews it, in milliseconds.
+    /// How long the plan applier's lease lasts without renewal, in milliseconds.
     #[arg(long, env = "DROVER_APPLIER_LEASE_MS", default_value_t = 3_000)]
     pub applier_lease_ms: u32,
-    /// How far back the plan applier keeps the log of changes, in seconds; ten minutes at least.
+    /// How long the plan applier keeps the log of changes, in seconds; at least ten minutes.
     #[arg(long, env = "DROVER_LOG_KEEP_SECS", default_value_t = 3_600)]
     #[arg(value_parser = clap::value_parser!(u32).range(LOG_KEEP_SECS_MIN..))]
     pub log_keep_secs: u32,
-    /// The most space that the log of changes may take, in MiB. It goes back less far then; when even ten minutes take
-    /// more, the plan applier takes no commands until they are over.
+    /// Maximum size of the log of changes, in MiB. When the log is larger, it is kept for a shorter time, but never for
+    /// less than ten minutes. If even ten minutes of it are larger, the plan applier refuses commands that can wait until
+    /// some of the log is older than that.
     #[arg(long, env = "DROVER_LOG_MAX_MB", default_value_t = 16_384)]
     #[arg(value_parser = clap::value_parser!(u32).range(LOG_MB_MIN..))]
     pub log_max_mb: u32,
 }
 
-/// As [`KEPT_MIN`] says.
-const LOG_KEEP_SECS_MIN: i64 = KEPT_MIN.0 / Nanos::SECOND.0;
-/// Less would hold hardly more than a few of the largest commands.
+/// [`LOG_KEEP_MIN`] in seconds.
+const LOG_KEEP_SECS_MIN: i64 = LOG_KEEP_MIN.0 / Nanos::SECOND.0;
+/// A smaller log would hold only a few of the largest commands.
 const LOG_MB_MIN: i64 = 64;
 
 impl Args {
@@ -50,13 +51,13 @@ impl Args {
 
     pub(crate) fn log_limits(&self) -> Limits {
         Limits {
-            keep: Nanos::from_secs(self.log_keep_secs.into()).max(KEPT_MIN),
+            keep: Nanos::from_secs(self.log_keep_secs.into()).max(LOG_KEEP_MIN),
             bytes_max: u64::from(self.log_max_mb) << 20,
         }
     }
 }
 
-/// The password that a file holds: its one line, of printable ASCII, without spaces around it.
+/// Reads the password in a file: one line of printable ASCII. Leading and trailing white space is removed.
 pub(crate) fn password(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::PasswordFile { path: path.to_owned(), source };
     let text = std::fs::read_to_string(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Every service's side: the newest durable state, the log behind it, and the head.
+//! [`Database`]: read access for every service to the newest durable state, the log and the head.
 
 use std::time::Duration;
 
@@ -16,43 +16,44 @@ use crate::log::{self, Tail};
 use crate::schema;
 use crate::server::{Connections, Limits, Server};
 
-/// The most change sets that one page of the log has.
+/// Maximum number of change sets in one page of the log.
 const PAGE_ROWS_MAX: u32 = 4_096;
-/// How often a load begins again because the log was trimmed while it was read.
-const LOADS_MAX: u32 = 3;
+/// Maximum number of attempts of one load, which fail if the log is trimmed meanwhile.
+const LOAD_ATTEMPTS_MAX: u32 = 3;
 
-/// For looking up a head or a page of the log.
+/// Limits for reading the head or a page of the log.
 const READING: Limits = Limits {
     name: "drover reader",
     statement: Duration::from_secs(30),
     lock: Duration::from_secs(10),
     idle_in_transaction: Duration::from_secs(10),
-    patience: Duration::from_secs(40),
-    // A plan that is kept from when a part of the log was empty reads all of it for a page.
+    timeout: Duration::from_secs(40),
+    // A generic plan that was made when a partition of the log was empty reads the whole partition for one page.
     settings: &[("plan_cache_mode", "force_custom_plan")],
 };
 
-/// For reading everything, at the pace at which it can be taken in.
+/// Limits for loading the whole state, at the speed at which the caller consumes rows.
 const LOADING: Limits = Limits {
     name: "drover load",
     statement: Duration::from_mins(10),
     idle_in_transaction: Duration::from_mins(1),
-    patience: Duration::from_mins(15),
+    timeout: Duration::from_mins(15),
     ..READING
 };
 
-/// Reads the database, for any service. Clones are the same reader.
+/// Reads the database. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Database {
     connections: Connections,
-    loads: Connections,
+    load_connections: Connections,
 }
 
 impl Database {
-    /// Waits, no longer than the settings say, until the database answers and has the schema that this program needs.
+    /// Waits until the database answers and has the schema that this program needs, at most for
+    /// [`Args::database_wait_secs`].
     ///
     /// # Errors
-    /// [`Error::NotReady`], with what was wrong last.
+    /// [`Error::NotReady`], with the last failure as its source.
     pub async fn connect(args: &Args) -> Result<Self, Error> {
         let server = Server::new(args)?;
         let attempt = || async {
@@ -62,50 +63,50 @@ impl Database {
         server.ready(attempt).await?;
         Ok(Self {
             connections: Connections::new(&server, READING),
-            loads: Connections::new(&server, LOADING),
+            load_connections: Connections::new(&server, LOADING),
         })
     }
 
-    /// The newest durable state, as far as `scope` goes: the object tables, and the log from there.
+    /// Loads the newest durable state within `scope`: the object tables, and the log after them.
     ///
     /// # Errors
-    /// If the database fails, or what it holds does not fit together.
+    /// If the database fails, or if its tables and log are inconsistent.
     pub async fn load(&self, scope: Scope) -> Result<Loaded, Error> {
-        let mut loads = 1;
+        let mut attempts = 1;
         loop {
             let loaded = self
-                .loads
+                .load_connections
                 .run("load the state", move |connection| load::load(connection, scope).boxed())
                 .await?;
             match loaded {
                 Some(loaded) => {
-                    self.saw(&loaded.head);
+                    self.observe(&loaded.head);
                     return Ok(loaded);
                 }
-                None if loads == LOADS_MAX => return Err(Error::TrimmedWhileLoading),
-                None => loads += 1,
+                None if attempts == LOAD_ATTEMPTS_MAX => return Err(Error::TrimmedWhileLoading),
+                None => attempts += 1,
             }
         }
     }
 
-    /// Change sets after `index`, about `bytes_max` bytes of them, and at least one if there is any.
+    /// Reads change sets after `index`: about `bytes_max` bytes, and at least one change set if there is any.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn changes_after(&self, index: Index, bytes_max: usize) -> Result<Tail, Error> {
         let work = self.connections.run("read the log", move |connection| {
-            log::after(connection, index, PAGE_ROWS_MAX, bytes_max).boxed()
+            log::read_after(connection, index, PAGE_ROWS_MAX, bytes_max).boxed()
         });
         let tail = work.await?;
         fail_point!("log.read");
         if let Tail::Page { head, .. } = &tail {
-            self.saw(head);
+            self.observe(head);
         }
         Ok(tail)
     }
 
-    /// The requests whose change sets are of `since` or later, as far as the log goes back, with index and time; the
-    /// oldest first.
+    /// Reads the requests that were committed at or after `since`, as far as the log goes back. Each comes with its index
+    /// and time; the oldest comes first.
     ///
     /// # Errors
     /// If the database fails.
@@ -118,17 +119,17 @@ impl Database {
         self.connections.run(action, move |connection| log::requests_since(connection, since).boxed()).await
     }
 
-    /// The head.
+    /// Reads the head.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn head(&self) -> Result<Head, Error> {
         let head = self.connections.run("read the head", |connection| head::read(connection).boxed()).await?;
-        self.saw(&head);
+        self.observe(&head);
         Ok(head)
     }
 
-    fn saw(&self, head: &Head) {
-        self.connections.server().saw(head.history, head.index);
+    fn observe(&self, head: &Head) {
+        self.connections.server().observe(head.history, head.index);
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the database, told apart by what is to be done about it.
+//! [`Error`]: failures of the database and of connections to it, distinguished by how a caller should respond.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -9,62 +9,63 @@ use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
-/// What can go wrong. Where nothing else is said, nothing was written.
+/// A failure of the database, or of a connection to it. Nothing was written unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another applier took over.
     #[error("epoch {epoch} no longer holds the applier's lease")]
     Deposed {
-        /// The epoch that was; 0 where none was taken.
+        /// The epoch that this applier held; 0 if it never held one.
         epoch: Epoch,
     },
-    /// It may have happened or not: the connection was lost before the answer came, or no answer came in time. After a
-    /// commit, ask [`Writer::find_out`](crate::Writer::find_out); all else may be done again.
-    #[error("cannot tell whether it happened: {action}")]
+    /// The statement may or may not have taken effect: the connection was lost before the answer came, or no answer came in
+    /// time. After a commit, call [`Writer::resolve_commit`](crate::Writer::resolve_commit); everything else may be
+    /// repeated.
+    #[error("unknown outcome of an attempt to {action}")]
     Unknown {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// What ended the connection; `None` where no answer came in time.
+        /// The error that ended the connection; `None` if no answer came in time.
         #[source]
         source: Option<sqlx::Error>,
     },
-    /// The head is elsewhere than where the commit should have begun.
-    #[error("the head is at index {found} instead of {expected}")]
+    /// The head is not at the index that the commit was to follow.
+    #[error("the head is at index {found}, expected {expected}")]
     Moved {
-        /// Where it should have been.
+        /// The index that the commit was to follow.
         expected: Index,
-        /// Where it is.
+        /// The index of the head.
         found: Index,
     },
-    /// The commit was given up ([`Writer::find_out`](crate::Writer::find_out)) before the server came upon it.
+    /// The commit was given up by [`Writer::resolve_commit`](crate::Writer::resolve_commit) before the server executed it.
     #[error("the commit after index {after} was given up before it began")]
     GivenUp {
-        /// Where it should have begun.
+        /// The index that the commit was to follow.
         after: Index,
     },
     /// The log is behind what this process has seen: acknowledged writes were lost. Nothing is read or written until an
-    /// operator accepts it ([`Writer::accept`](crate::Writer::accept)).
+    /// operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
     #[error("the database went back from index {seen} to {found}: acknowledged writes are lost")]
     WentBack {
         /// The highest index that this process has seen.
         seen: Index,
-        /// Where the head is now.
+        /// The index of the head now.
         found: Index,
     },
-    /// The database was moved to another system, by a restore for instance, and may lack acknowledged writes. Nothing
-    /// is read or written until an operator accepts it ([`Writer::accept`](crate::Writer::accept)).
-    #[error("the database is that of system {remembered}, but the server is system {found}")]
+    /// The database was moved to another server, for instance by a restore, and may lack acknowledged writes. Nothing is
+    /// read or written until an operator accepts the database ([`Writer::accept`](crate::Writer::accept)).
+    #[error("the database belongs to system {remembered}, but the server is system {found}")]
     OtherSystem {
-        /// The system identifier that the database remembers.
+        /// The system identifier that is stored in the database.
         remembered: i64,
-        /// The server's.
+        /// The system identifier of the server.
         found: i64,
     },
-    /// It was found before that the database may lack acknowledged writes. Nothing is read or written until an operator
-    /// accepts it ([`Writer::accept`](crate::Writer::accept)).
+    /// An earlier check found that the database may lack acknowledged writes. Nothing is read or written until an operator
+    /// accepts the database ([`Writer::accept`](crate::Writer::accept)).
     #[error("nothing is written before an operator accepts the database: {reason}")]
     Refusing {
-        /// What was found.
+        /// What the earlier check found.
         reason: String,
     },
     /// The server is a standby.
@@ -77,42 +78,42 @@ pub enum Error {
     Schema {
         /// The newest migration that this program knows.
         needed: i64,
-        /// The newest that was applied; 0 for none.
+        /// The newest migration that was applied; 0 for none.
         found: i64,
     },
     /// The database was not ready in time.
     #[error("the database was not ready within {waited:?}")]
     NotReady {
-        /// How long it was waited for.
+        /// How long this process waited.
         waited: Duration,
-        /// What was wrong the last time it was tried.
+        /// The failure of the last attempt.
         #[source]
         source: Option<Box<Error>>,
     },
     /// Migrating the schema failed.
     #[error("cannot migrate the schema")]
     Migrate(#[from] MigrateError),
-    /// The log was trimmed faster than the state could be loaded, several times.
+    /// Several loads failed because the log was trimmed faster than the state could be loaded.
     #[error("the log is trimmed faster than the state can be loaded")]
     TrimmedWhileLoading,
-    /// Change sets are missing after that index, to go on from where the object tables are.
+    /// The log lacks the change sets that follow the last one in the object tables.
     #[error("the change sets after index {after} are missing")]
     Gap {
-        /// The last index that is there.
+        /// The last index before the gap.
         after: Index,
     },
-    /// The object tables moved on whenever they were to be compared.
-    #[error("the object tables do not rest")]
-    Moving,
-    /// What was loaded does not fit together.
-    #[error("the object tables and the log do not fit together")]
+    /// The object tables changed during every attempt to compare them.
+    #[error("the object tables changed during every comparison")]
+    TablesChanging,
+    /// The loaded objects are inconsistent.
+    #[error("the object tables and the log are inconsistent")]
     Inconsistent(#[from] state::Inconsistent),
-    /// What was read is not what should be there.
+    /// A value in the database cannot be decoded.
     #[error("unreadable {what}")]
     Unreadable {
-        /// What it should have been.
+        /// What the value should have been.
         what: &'static str,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -124,24 +125,24 @@ pub enum Error {
     Forbidden {
         /// The role.
         role: String,
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// What the server said, which names the table.
+        /// The server's message, which names the table.
         refusal: String,
     },
-    /// The file with the password cannot be used.
+    /// The password file cannot be used.
     #[error("cannot use the password file {}", path.display())]
     PasswordFile {
-        /// Where it should be.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be used.
         #[source]
         source: std::io::Error,
     },
-    /// Anything else that the database or the way to it did.
+    /// Any other failure of the database or of the connection to it.
     #[error("cannot {action}")]
     Database {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// Why it failed.
         #[source]
@@ -150,14 +151,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether nothing may be read or written before an operator accepts the database as it is.
+    /// Whether nothing may be read or written until an operator accepts the database.
     pub fn needs_acceptance(&self) -> bool {
         matches!(self, Self::WentBack { .. } | Self::OtherSystem { .. } | Self::Refusing { .. })
     }
 
-    /// Says whose right is missing, where one is.
+    /// Turns an `insufficient_privilege` error into [`Error::Forbidden`], which names the role that lacks the right.
     pub(crate) fn of_role(self, role: &str) -> Self {
-        /// `insufficient_privilege`.
+        /// The SQLSTATE `insufficient_privilege`.
         const INSUFFICIENT_PRIVILEGE: &str = "42501";
         let (action, source) = if let Self::Database { action, source } = &self {
             (*action, source)
@@ -177,21 +178,23 @@ impl Error {
         }
     }
 
-    /// Whether it is only that another transaction was in the way, so that it may well work later.
+    /// Whether the only reason is a lock that another transaction holds, so that a later attempt may succeed.
     pub fn is_busy(&self) -> bool {
-        /// `lock_not_available`, which a lock time-out is.
+        /// The SQLSTATE `lock_not_available`, which a lock timeout raises.
         const LOCK_NOT_AVAILABLE: &str = "55P03";
         let Self::Database { source, .. } = self else { return false };
         code(source).is_some_and(|code| code == LOCK_NOT_AVAILABLE)
     }
 }
 
-/// For what has no effect unless it is answered: reads, and statements in a transaction that is still to be committed.
+/// Converts errors of statements that have no effect unless they are answered: reads, and statements in a transaction that
+/// is not committed yet.
 pub(crate) fn database(action: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| Error::Database { action, source }
 }
 
-/// For what may have had its effect although no answer came: a commit, or a write that is a transaction of its own.
+/// Converts errors of statements that may have taken effect without an answer: a commit, or a write that is a transaction
+/// of its own.
 pub(crate) fn commit(action: &'static str) -> impl Fn(sqlx::Error) -> Error {
     move |source| {
         if is_refusal(&source) {
@@ -209,14 +212,14 @@ where
     move |source| Error::Unreadable { what, source: Box::new(source) }
 }
 
-/// Whether the server said that it did not do it. What ends the session as well, such as a server that is going down or
-/// a pooler that lost it, may be said at any moment, also after the commit.
+/// Whether the server reported that it did not execute the statement. An error that also ends the session, such as a
+/// shutdown of the server or a pooler that lost the server, may be reported at any moment, even after the commit.
 fn is_refusal(error: &sqlx::Error) -> bool {
     let error = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     error.is_some_and(|error| error.severity() == PgSeverity::Error)
 }
 
-/// What the server calls the error; `None` for one that is not the server's.
+/// The SQLSTATE of an error; `None` for an error that does not come from the server.
 pub(crate) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
 }

@@ -1,4 +1,4 @@
-//! The row `head`: how far the log is, who may write it, and until when nobody else should try.
+//! The row `head`: the last index of the log, the epoch that may write, and the lease of the active applier.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,28 +10,28 @@ use wire::feed::Head;
 
 use crate::error::{Error, commit, database};
 
-/// What came of trying to become the active applier.
+/// The outcome of an attempt to become the active applier.
 #[derive(Debug)]
-pub enum Take {
-    /// It worked: the head with the new epoch. The last applier's last commit is in it.
+pub enum TakeOutcome {
+    /// The attempt succeeded. This is the head with the new epoch; it includes the last commit of the previous applier.
     Active(Head),
-    /// Another one's lease still lives.
+    /// The lease of another applier has not ended.
     Held {
-        /// Whose.
+        /// The process that holds the lease.
         by: ProcessId,
-        /// For how long at most, if nobody renews it.
+        /// How long the lease lasts unless it is renewed.
         remaining: Duration,
     },
 }
 
-/// Where the head's row was last: its `ctid`. A transaction that is left open, or a long dump, keeps all versions of the
-/// row that come after it, and to look through them for the newest takes longer and longer. A hint only: whoever does not
-/// find the row there looks for it.
+/// The last known position of the head's row in its table: its `ctid`. An open transaction, or a long dump, keeps all later
+/// versions of the row, and searching them for the newest takes longer and longer. The position is only a hint: a statement
+/// that does not find the row there searches for it.
 #[derive(Debug)]
 pub(crate) struct Location(Mutex<String>);
 
 impl Default for Location {
-    /// Nowhere.
+    /// An unknown position.
     fn default() -> Self {
         Self(Mutex::new("(0,0)".to_owned()))
     }
@@ -42,12 +42,12 @@ impl Location {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn set(&self, now: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    pub(crate) fn set(&self, ctid: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ctid;
     }
 }
 
-/// The row's columns that make a [`Head`].
+/// The columns of the row that make a [`Head`].
 struct Row {
     index: i64,
     at_ns: i64,
@@ -56,7 +56,7 @@ struct Row {
     history: Uuid,
 }
 
-/// The same, with where the row is and whether the lease lives.
+/// The columns of a [`Head`], the position of the row, and whether the lease has not expired.
 struct Confirmed {
     index: i64,
     at_ns: i64,
@@ -79,7 +79,7 @@ impl From<Row> for Head {
     }
 }
 
-/// An index as the database has it.
+/// Converts an index column.
 pub(crate) fn index(column: i64) -> Index {
     Index(column.cast_unsigned())
 }
@@ -89,20 +89,20 @@ pub(crate) async fn read(connection: &mut PgConnection) -> Result<Head, Error> {
     Ok(row.fetch_one(connection).await.map_err(database("read the head"))?.into())
 }
 
-/// Waits for whoever is writing the head; nobody else does until the transaction ends.
+/// Locks the head's row until the transaction ends. Waits for any transaction that is writing the row.
 pub(crate) async fn lock(transaction: &mut PgConnection) -> Result<(), Error> {
     let locked = sqlx::query!("select index from head for update").fetch_one(transaction).await;
     locked.map(drop).map_err(database("lock the head"))
 }
 
-/// Raises the epoch, if no other process's lease lives or `force` is given. The row is locked already, so that the clock
-/// is read after the wait for it.
-pub(crate) async fn take(
+/// Raises the epoch, if no other process has an unexpired lease or if `force` is set. The caller has locked the row already, so
+/// that the clock is read after the wait for the lock.
+pub(crate) async fn take_lease(
     transaction: &mut PgConnection,
     process: ProcessId,
     lease: Duration,
     force: bool,
-) -> Result<Take, Error> {
+) -> Result<TakeOutcome, Error> {
     let taken = sqlx::query_as!(
         Row,
         "update head set applier_epoch = applier_epoch + 1, applier_id = $1,
@@ -115,7 +115,7 @@ pub(crate) async fn take(
     );
     let action = "take the applier's lease";
     if let Some(row) = taken.fetch_optional(&mut *transaction).await.map_err(database(action))? {
-        return Ok(Take::Active(row.into()));
+        return Ok(TakeOutcome::Active(row.into()));
     }
     let held = sqlx::query!(
         r#"select applier_id, extract(epoch from lease_until - clock_timestamp())::float8 as "remaining_secs!", refuses_writes
@@ -126,10 +126,10 @@ pub(crate) async fn take(
         return Err(Error::Refusing { reason });
     }
     let remaining = Duration::try_from_secs_f64(held.remaining_secs).unwrap_or_default();
-    Ok(Take::Held { by: ProcessId(held.applier_id), remaining })
+    Ok(TakeOutcome::Held { by: ProcessId(held.applier_id), remaining })
 }
 
-/// Renews the lease; a transaction of its own unless it is in one.
+/// Renews the lease. Outside of a transaction, the statement is a transaction of its own.
 pub(crate) async fn renew(
     connection: &mut PgConnection,
     epoch: Epoch,
@@ -147,22 +147,22 @@ pub(crate) async fn renew(
     row.map(Head::from).ok_or(Error::Deposed { epoch })
 }
 
-/// Whatever was sent to be committed before does nothing from now on, should the server come upon it later. The row is
-/// locked already.
+/// Raises the fence: commits that were sent with an older fence have no effect if the server executes them later. The
+/// caller has locked the row already.
 pub(crate) async fn raise_fence(transaction: &mut PgConnection) -> Result<u64, Error> {
     let raised = sqlx::query_scalar!("update head set fence = fence + 1 returning fence");
     let raised = raised.fetch_one(transaction).await.map_err(database("fence off late commits"))?;
     Ok(raised.cast_unsigned())
 }
 
-/// The head, if the lease is still this epoch's; and whether it lives, for only then no other server can have another
-/// applier by now.
+/// Reads the head if the epoch still owns it, and whether the lease has not expired. Only an unexpired lease makes it certain
+/// that no other server has another applier by now.
 pub(crate) async fn confirm(
     connection: &mut PgConnection,
     epoch: Epoch,
     location: &Location,
 ) -> Result<(Head, bool), Error> {
-    // The same twice, with a location to look at and without.
+    // One statement in two forms: with a row position to look at, and without.
     macro_rules! confirm {
         ($at:literal $(, $location:expr)?) => {
             sqlx::query_as!(
@@ -182,14 +182,14 @@ pub(crate) async fn confirm(
     if found.is_none() {
         found = confirm!("").fetch_optional(connection).await.map_err(database(action))?;
     }
-    let Confirmed { index, at_ns, applier_epoch, applier_id, history, location: now, lives } =
+    let Confirmed { index, at_ns, applier_epoch, applier_id, history, location: ctid, lives } =
         found.ok_or(Error::Deposed { epoch })?;
-    location.set(now);
+    location.set(ctid);
     Ok((Row { index, at_ns, applier_epoch, applier_id, history }.into(), lives))
 }
 
-/// Has everybody refuse the database until an operator accepts it, and deposes whoever writes it.
-pub(crate) async fn refuse(connection: &mut PgConnection, reason: &str) -> Result<(), Error> {
+/// Marks the database so that every applier refuses it until an operator accepts it, and deposes the current applier.
+pub(crate) async fn mark_refused(connection: &mut PgConnection, reason: &str) -> Result<(), Error> {
     sqlx::query!(
         "update head set refuses_writes = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity'
         where refuses_writes is null",
@@ -198,10 +198,10 @@ pub(crate) async fn refuse(connection: &mut PgConnection, reason: &str) -> Resul
     .execute(connection)
     .await
     .map(drop)
-    .map_err(commit("have the database refused"))
+    .map_err(commit("mark the database as refused"))
 }
 
-/// Begins a new history in whatever database this is, and deposes whoever wrote the old one.
+/// Begins a new history from whatever the database contains, and deposes the applier of the old one.
 pub(crate) async fn begin_history(connection: &mut PgConnection, history: HistoryId) -> Result<(), Error> {
     sqlx::query!(
         "update head set history = $1, applier_epoch = applier_epoch + 1, lease_until = '-infinity', refuses_writes = null,
@@ -214,7 +214,7 @@ pub(crate) async fn begin_history(connection: &mut PgConnection, history: Histor
     .map_err(commit("begin a new history"))
 }
 
-/// A duration as statements take it.
+/// A duration in milliseconds, as statements expect it.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

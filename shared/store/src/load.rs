@@ -1,4 +1,4 @@
-//! Loading: the object tables, and the log from where they are, in one look at the database.
+//! Loading the state: the object tables, and the log after them, in one repeatable-read transaction.
 
 use fail::fail_point;
 use futures::TryStreamExt;
@@ -15,32 +15,32 @@ use crate::log;
 use crate::projection::{self, Projected};
 use crate::tables;
 
-/// How many objects are handed to the state at once; all others stay with the server until then.
+/// How many objects are passed to the state at once. Further rows stay with the server until then.
 const BATCH: usize = 1_024;
 
-/// A state as it was loaded.
+/// A loaded state.
 #[derive(Debug)]
 pub struct Loaded {
     /// The state, at the head's index.
     pub state: State,
-    /// The head at the same moment.
+    /// The head of the same transaction.
     pub head: Head,
-    /// How far the object tables were; what follows is in the log, and still to be projected.
+    /// The last index in the object tables. Later change sets are in the log and still have to be projected.
     pub projected: Index,
 }
 
-/// A state while it is being loaded.
+/// A state that is being loaded.
 pub(crate) struct Loading {
     state: State,
     at: Projected,
     batch: Vec<Change>,
 }
 
-/// All of it at one moment; `None` if the log has a gap where it should follow the tables, because it is being trimmed.
+/// Loads everything in one transaction. Returns `None` if the log has a gap after the tables because it is being trimmed.
 pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<Option<Loaded>, Error> {
-    // Not checked when built: it has neither parameters nor a result.
+    // Not checked at compile time: the statement has neither parameters nor a result.
     let begin = "begin isolation level repeatable read, read only";
-    let mut transaction = connection.begin_with(begin).await.map_err(database("begin to load"))?;
+    let mut transaction = connection.begin_with(begin).await.map_err(database("begin a load"))?;
     let head = head::read(&mut transaction).await?;
     let projected = projection::read(&mut transaction).await?;
     fail_point!("load.begun");
@@ -53,7 +53,7 @@ pub(crate) async fn load(connection: &mut PgConnection, scope: Scope) -> Result<
     Ok(complete.then_some(Loaded { state, head, projected: projected.index }))
 }
 
-/// Applies the log up to `head`. Whether there was all of it.
+/// Applies the log up to `head`. Returns whether the log was complete.
 async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index) -> Result<bool, Error> {
     let rows = sqlx::query_scalar!(
         "select bytes from changes where index > $1 and index <= $2 order by index",
@@ -72,18 +72,18 @@ async fn catch_up(transaction: &mut PgConnection, state: &mut State, head: Index
 }
 
 impl Loading {
-    /// Whether a table is to be read.
+    /// Whether a table is in scope.
     pub(crate) fn wants(&self, table: Table) -> bool {
         self.state.scope().has(table)
     }
 
-    /// Takes in an object, which carries its own indexes.
+    /// Adds an object that carries its own indexes.
     pub(crate) fn push(&mut self, change: Change) -> Result<(), Error> {
         self.batch.push(change);
         if self.batch.len() < BATCH { Ok(()) } else { self.flush() }
     }
 
-    /// Takes in what has no index of its own, but happened at `index`.
+    /// Adds changes that carry no indexes and happened at `index`.
     pub(crate) fn push_at(&mut self, index: Index, changes: Vec<Change>) -> Result<(), Error> {
         self.flush()?;
         Ok(self.state.load(&change_set(index, self.at.at, changes))?)
@@ -100,7 +100,7 @@ impl Loading {
     }
 }
 
-/// What `State::load` takes: of a change set it looks at these only.
+/// A change set for `State::load`, which uses only these fields of it.
 fn change_set(index: Index, at: Timestamp, changes: Vec<Change>) -> ChangeSet {
     let request_id = RequestId::from_bytes([0; 16]);
     ChangeSet { index, at, request_id, cause: Cause::Settings, trace: None, result: Vec::new(), changes }

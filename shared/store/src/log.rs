@@ -1,4 +1,4 @@
-//! The table `changes`: the log of change sets. Its parts are [`partitions`](crate::partitions)' business.
+//! The table `changes`: the log of change sets. [`partitions`](crate::partitions) manages its partitions.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use wire::feed::Head;
 use crate::error::{Error, commit, database, unreadable};
 use crate::head::{self, Location};
 
-/// One change set as the log keeps it.
+/// One row of the log: a change set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRow {
-    /// Its index.
+    /// The index of the change set.
     pub index: Index,
-    /// The cluster's time at it.
+    /// The cluster's time at that index.
     pub at: Timestamp,
-    /// The command that made it.
+    /// The request id of the command that made the change set.
     pub request_id: RequestId,
-    /// The change set, encoded ([`wire::encode`]).
+    /// The encoded change set ([`wire::encode`]).
     pub bytes: Bytes,
 }
 
@@ -32,10 +32,10 @@ impl LogRow {
         Self { index: set.index, at: set.at, request_id: set.request_id, bytes: wire::encode(set).into() }
     }
 
-    /// The change set.
+    /// Decodes the change set.
     ///
     /// # Errors
-    /// If the bytes are none that this program can read.
+    /// If this program cannot read the bytes.
     pub fn change_set(&self) -> Result<ChangeSet, Error> {
         decode(&self.bytes)
     }
@@ -44,22 +44,22 @@ impl LogRow {
 /// The log after an index.
 #[derive(Debug)]
 pub enum Tail {
-    /// Change sets without a gap, at least one unless the index is the head's.
+    /// Change sets without a gap; at least one unless the index is that of the head.
     Page {
-        /// The change sets in order.
+        /// The change sets, in order.
         rows: Vec<LogRow>,
-        /// The head at the same moment.
+        /// The head of the same statement.
         head: Head,
     },
-    /// The log does not go back that far, or never was that far: load the state anew.
+    /// The log does not go back that far, or has not reached the index: the caller has to load the state again.
     Trimmed,
 }
 
-/// What entitles to append, beside the right index.
+/// Conditions for appending to the log, besides the expected index.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Writing {
+pub(crate) struct AppendGuard {
     pub(crate) epoch: Epoch,
-    /// As [`head::raise_fence`] said last.
+    /// The latest value returned by [`head::raise_fence`].
     pub(crate) fence: u64,
 }
 
@@ -67,25 +67,26 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<ChangeSet, Error> {
     wire::decode(ChangeSet::KIND, ChangeSet::VERSION, bytes).map_err(unreadable("change set"))
 }
 
-/// Moves the head from `from` over `rows`, which follow on there, and appends them: one statement, one round trip, all
-/// or nothing. Whether it did.
+/// Moves the head from `from` over `rows`, which follow it, and appends `rows` to the log. This is one statement and one
+/// round trip, with all effects or none. Returns whether it had its effects.
 ///
-/// Epoch, index and fence are conditions on the one row that is updated. A statement that had to wait for another looks
-/// at them again in what that one left behind; a condition anywhere else would be as it was before the wait (design §5).
+/// Epoch, index and fence are conditions on the single row that is updated. A statement that waited for another transaction
+/// evaluates them again on the row that the other transaction left. Conditions on any other table would be evaluated on the
+/// snapshot from before the wait (design §5).
 pub(crate) async fn append(
     connection: &mut PgConnection,
-    writing: Writing,
+    guard: AppendGuard,
     from: Index,
     rows: &[LogRow],
     lease: Duration,
     location: &Location,
 ) -> Result<bool, Error> {
-    let last = rows.last().expect("a commit has something to commit");
+    let last = rows.last().expect("a commit has at least one change set");
     let indexes: Vec<i64> = rows.iter().map(|row| row.index.0.cast_signed()).collect();
     let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
     let request_ids: Vec<Uuid> = rows.iter().map(|row| row.request_id.0).collect();
     let bytes: Vec<&[u8]> = rows.iter().map(|row| &row.bytes[..]).collect();
-    // The same twice, with a location to look at and without.
+    // One statement in two forms: with a row position to look at, and without.
     macro_rules! append {
         ($at:literal $(, $location:expr)?) => {
             sqlx::query_scalar!(
@@ -101,7 +102,7 @@ pub(crate) async fn append(
                         as rows (index, at_ns, request_id, bytes)
                 )
                 select ctid::text as \"location!\" from moved",
-                writing.epoch.0.cast_signed(),
+                guard.epoch.0.cast_signed(),
                 from.0.cast_signed(),
                 last.index.0.cast_signed(),
                 last.at.0,
@@ -110,7 +111,7 @@ pub(crate) async fn append(
                 &times,
                 &request_ids,
                 &bytes as &[&[u8]],
-                writing.fence.cast_signed(),
+                guard.fence.cast_signed(),
                 $($location,)?
             )
         };
@@ -122,14 +123,14 @@ pub(crate) async fn append(
     if moved.is_none() {
         moved = append!("").fetch_optional(connection).await.map_err(commit(action))?;
     }
-    Ok(moved.is_some_and(|now| {
-        location.set(now);
+    Ok(moved.is_some_and(|ctid| {
+        location.set(ctid);
         true
     }))
 }
 
-/// Whether that epoch's change sets of these requests stand in the log after `from`, one after the other.
-pub(crate) async fn has(
+/// Whether the log has the change sets of these requests after `from`, consecutively and committed by this epoch.
+pub(crate) async fn contains(
     transaction: &mut PgConnection,
     epoch: Epoch,
     from: Index,
@@ -144,13 +145,14 @@ pub(crate) async fn has(
         from.0.cast_signed(),
         requests,
     );
-    let found = found.fetch_one(transaction).await.map_err(database("look for own change sets"))?;
+    let found =
+        found.fetch_one(transaction).await.map_err(database("look up the change sets of a commit"))?;
     Ok(found.cast_unsigned() == requests.len() as u64)
 }
 
-/// The requests of change sets that are not before `since`, with index and time, the oldest first.
+/// The requests of change sets at or after `since`, with index and time, the oldest first.
 ///
-/// Goes back from the head, a page at a time: time never decreases along the log, so that it needs no index by time.
+/// Reads back from the head, a page at a time: time never decreases along the log, so that no index by time is needed.
 pub(crate) async fn requests_since(
     connection: &mut PgConnection,
     since: Timestamp,
@@ -178,14 +180,15 @@ pub(crate) async fn requests_since(
     Ok(requests)
 }
 
-/// Change sets after `index`: at most `rows_max`, and beyond the first only for as long as they are `bytes_max` together.
-pub(crate) async fn after(
+/// Reads change sets after `index`: at most `rows_max`, and after the first only while their total size is at most
+/// `bytes_max`.
+pub(crate) async fn read_after(
     connection: &mut PgConnection,
     index: Index,
     rows_max: u32,
     bytes_max: usize,
 ) -> Result<Tail, Error> {
-    // One statement, so that head and log are of one moment.
+    // One statement, so that the head and the log come from one snapshot.
     let found = sqlx::query!(
         r#"select head.index as head_index, head.at_ns as head_at_ns, applier_epoch, applier_id, history,
             page.index as "index?", page.at_ns as "at_ns?", page.request_id as "request_id?", page.bytes as "bytes?"
@@ -204,7 +207,7 @@ pub(crate) async fn after(
         i64::try_from(bytes_max).unwrap_or(i64::MAX),
     );
     let found = found.fetch_all(connection).await.map_err(database("read the log"))?;
-    let first = found.first().expect("the head is joined to at least nothing");
+    let first = found.first().expect("the left join keeps the row of the head");
     let head = Head {
         history: model::HistoryId(first.history),
         index: head::index(first.head_index),

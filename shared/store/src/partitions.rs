@@ -1,9 +1,10 @@
-//! The partitions of the log: numbered parts, made ahead of the one that commits go to, and taken away in the end.
+//! The partitions of the log: they are numbered, created ahead of the current one, which commits go to, and dropped when
+//! they are no longer needed.
 //!
-//! Whatever alters the log's table itself would queue behind any forgotten transaction that has read it, and every
-//! commit behind that (design §4). So a part is made as a plain table and attached, and in the end detached
-//! `concurrently` and then dropped; each statement waits for a lock no longer than its connection allows, and is tried
-//! again later. Which parts are due, [`trimming`](crate::trimming) decides.
+//! A statement that alters the log's parent table would queue behind any open transaction that has read it, and every
+//! commit would queue behind that statement (design §4). So a partition is created as a plain table and attached; later it
+//! is detached `concurrently` and then dropped. Each statement waits for a lock only as long as its connection allows, and
+//! is tried again later. [`trimming`](crate::trimming) decides which partitions are due.
 
 use model::{Epoch, Index, Timestamp};
 use sqlx::postgres::PgConnection;
@@ -14,32 +15,32 @@ use crate::head;
 use crate::projection;
 use crate::trimming::{Limits, LogSize, decide};
 
-/// How many empty parts there are beyond the one that commits go to.
+/// How many empty partitions exist after the current one.
 pub(crate) const AHEAD: u64 = 2;
 
-/// One part of the log.
+/// One partition of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) number: u64,
-    pub(crate) place: Place,
-    /// What it takes of the disk.
+    pub(crate) attachment: Attachment,
+    /// Its size on disk.
     pub(crate) bytes: u64,
-    /// What it holds; `None` if it is empty or cannot be seen any more.
+    /// The change sets in it; `None` if it is empty or no longer readable through the log.
     pub(crate) span: Option<Span>,
 }
 
-/// How far a part is on its way out.
+/// Whether a partition belongs to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It belongs to the log.
+pub(crate) enum Attachment {
+    /// It is attached to the log.
     Attached,
-    /// Detaching it was interrupted. There is never more than one.
+    /// Detaching it was interrupted. At most one partition is in this state.
     Detaching,
-    /// It is a table of its own.
+    /// It is a separate table, which remains to be dropped.
     Detached,
 }
 
-/// The change sets that a part holds.
+/// The change sets in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first_at: Timestamp,
@@ -47,9 +48,9 @@ pub(crate) struct Span {
     pub(crate) last: Index,
 }
 
-/// Ends the part that commits go to if it is time, makes the parts that are missing, and takes away those that are due:
-/// as far as nobody is in the way.
-pub(crate) async fn look_after(
+/// Closes the current partition if it is time, creates the missing partitions, and drops those that are due. Skips every
+/// step that another transaction blocks.
+pub(crate) async fn maintain(
     connection: &mut PgConnection,
     epoch: Epoch,
     now: Timestamp,
@@ -58,49 +59,49 @@ pub(crate) async fn look_after(
     let projected = projection::read(connection).await?.index;
     let (current, parts) = list(connection).await?;
     let decision = decide(&parts, current, projected, now, limits);
-    if decision.end {
-        unless_busy(end(connection, epoch, current).await)?;
+    if decision.close {
+        unless_busy(close(connection, epoch, current).await)?;
     }
-    unless_busy(make(connection).await)?;
-    let mut taken_away = 0;
+    unless_busy(create_missing(connection).await)?;
+    let mut dropped = 0;
     for part in &decision.due {
-        if unless_busy(take_away(connection, part).await)? {
-            taken_away += 1;
-        } else if part.place != Place::Detached {
-            // One at a time is detached.
+        if unless_busy(drop_part(connection, part).await)? {
+            dropped += 1;
+        } else if part.attachment != Attachment::Detached {
+            // Only one partition can be detached at a time.
             break;
         }
     }
     Ok(LogSize {
         bytes: parts.iter().map(|part| part.bytes).sum(),
         parts: parts.len(),
-        held_up: decision.due.len() - taken_away,
+        held_up: decision.due.len() - dropped,
         oldest: parts.iter().find_map(|part| part.span).map_or(Timestamp::UNSET, |span| span.first_at),
         is_full: decision.is_full,
     })
 }
 
-/// Whether it was done; `false` if it only has to be tried again later.
-fn unless_busy(done: Result<(), Error>) -> Result<bool, Error> {
-    match done {
+/// Whether the statement succeeded; `false` if it was only blocked and has to be tried again later.
+fn unless_busy(result: Result<(), Error>) -> Result<bool, Error> {
+    match result {
         Ok(()) => Ok(true),
         Err(error) if error.is_busy() => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the parts that are missing, each in a transaction of its own.
-pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), Error> {
-    let action = "make a part of the log";
-    while missing(connection).await?.is_some() {
+/// Creates the missing partitions, each in a transaction of its own.
+pub(crate) async fn create_missing(connection: &mut PgConnection) -> Result<(), Error> {
+    let action = "create a log partition";
+    while next_missing(connection).await?.is_some() {
         let mut transaction = connection.begin().await.map_err(database(action))?;
-        // What attaching takes as well: nobody else makes one meanwhile, and no commit waits for it.
+        // Attaching takes the same lock mode. The lock keeps others from creating a partition, and blocks no commit.
         let lock = sqlx::query!("lock table changes in share update exclusive mode")
             .execute(&mut *transaction)
             .await;
         lock.map_err(database(action))?;
-        let Some(number) = missing(&mut transaction).await? else { break };
-        // Not checked when built: names and bounds are no parameters.
+        let Some(number) = next_missing(&mut transaction).await? else { break };
+        // Not checked at compile time: names and bounds cannot be parameters.
         let create = format!("create table changes_{number} (like changes including all)");
         let attach =
             format!("alter table changes attach partition changes_{number} for values in ({number})");
@@ -109,13 +110,13 @@ pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), Error> {
             made.map_err(database(action))?;
         }
         transaction.commit().await.map_err(commit(action))?;
-        tracing::debug!(part = number, "made a part of the log");
+        tracing::debug!(part = number, "created a log partition");
     }
     Ok(())
 }
 
-/// The number of the next part that the log needs, unless there are enough.
-async fn missing(connection: &mut PgConnection) -> Result<Option<u64>, Error> {
+/// The number of the next missing partition, if any is missing.
+async fn next_missing(connection: &mut PgConnection) -> Result<Option<u64>, Error> {
     let missing = sqlx::query_scalar!(
         r#"select needed.part as "part!" from head, generate_series(head.part, head.part + $1) as needed (part)
         where not exists (
@@ -126,10 +127,10 @@ async fn missing(connection: &mut PgConnection) -> Result<Option<u64>, Error> {
         AHEAD.cast_signed(),
     );
     let missing = missing.fetch_optional(connection).await;
-    Ok(missing.map_err(database("list the parts of the log"))?.map(i64::cast_unsigned))
+    Ok(missing.map_err(database("list the log's partitions"))?.map(i64::cast_unsigned))
 }
 
-/// The part that commits go to, and all parts that there are, by number.
+/// The number of the current partition, and all existing partitions by number.
 async fn list(connection: &mut PgConnection) -> Result<(u64, Vec<Part>), Error> {
     let found = sqlx::query!(
         r#"select head.part as "current!", found.part as "number!", coalesce(bytes, 0) as "bytes!",
@@ -153,14 +154,14 @@ async fn list(connection: &mut PgConnection) -> Result<(u64, Vec<Part>), Error> 
         where found.part is not null
         order by found.part"#
     );
-    let found = found.fetch_all(connection).await.map_err(database("list the parts of the log"))?;
+    let found = found.fetch_all(connection).await.map_err(database("list the log's partitions"))?;
     let current = found.first().map_or(0, |row| row.current.cast_unsigned());
     let parts = found.into_iter().map(|row| Part {
         number: row.number.cast_unsigned(),
-        place: match (row.is_attached, row.is_detaching) {
-            (true, false) => Place::Attached,
-            (true, true) => Place::Detaching,
-            (false, _) => Place::Detached,
+        attachment: match (row.is_attached, row.is_detaching) {
+            (true, false) => Attachment::Attached,
+            (true, true) => Attachment::Detaching,
+            (false, _) => Attachment::Detached,
         },
         bytes: row.bytes.cast_unsigned(),
         span: row.first_at_ns.zip(row.last_at_ns).zip(row.last).map(|((first_at, last_at), last)| Span {
@@ -172,34 +173,35 @@ async fn list(connection: &mut PgConnection) -> Result<(u64, Vec<Part>), Error> 
     Ok((current, parts.collect()))
 }
 
-/// Ends the part `current`: commits go to the next one, which must be there.
-async fn end(connection: &mut PgConnection, epoch: Epoch, current: u64) -> Result<(), Error> {
-    let action = "end a part of the log";
-    let ended = sqlx::query!(
+/// Closes the partition `current`: commits go to the next one, which must exist.
+async fn close(connection: &mut PgConnection, epoch: Epoch, current: u64) -> Result<(), Error> {
+    let action = "close a log partition";
+    let closed = sqlx::query!(
         "update head set part = part + 1 where applier_epoch = $1 and part = $2",
         epoch.0.cast_signed(),
         current.cast_signed(),
     );
-    let ended = ended.execute(connection).await.map_err(commit(action))?;
-    if ended.rows_affected() == 0 { Err(Error::Deposed { epoch }) } else { Ok(()) }
+    let closed = closed.execute(connection).await.map_err(commit(action))?;
+    if closed.rows_affected() == 0 { Err(Error::Deposed { epoch }) } else { Ok(()) }
 }
 
-/// Takes a part a step or two further on its way out, until it is gone. Whoever still reads it may be in the way
-/// ([`Error::is_busy`]); then the next call goes on where this one ended.
+/// Detaches and drops a partition. A transaction that still reads it may block this ([`Error::is_busy`]); the next call
+/// continues where this one stopped.
 ///
-/// Needs no epoch: what may go once may always go.
-async fn take_away(connection: &mut PgConnection, part: &Part) -> Result<(), Error> {
+/// Needs no epoch: a partition that was due once stays due.
+async fn drop_part(connection: &mut PgConnection, part: &Part) -> Result<(), Error> {
     let number = part.number;
-    // Not checked when built: names are no parameters. Not in a transaction: these make their own.
-    let detach = match part.place {
-        Place::Attached => format!("alter table changes detach partition changes_{number} concurrently"),
-        Place::Detaching => format!("alter table changes detach partition changes_{number} finalize"),
-        Place::Detached => String::new(),
+    // Not checked at compile time: names cannot be parameters. Not in a transaction: these statements manage transactions
+    // themselves.
+    let detach = match part.attachment {
+        Attachment::Attached => format!("alter table changes detach partition changes_{number} concurrently"),
+        Attachment::Detaching => format!("alter table changes detach partition changes_{number} finalize"),
+        Attachment::Detached => String::new(),
     };
     for statement in [detach, format!("drop table if exists changes_{number}")] {
         let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut *connection).await;
-        done.map_err(commit("take away a part of the log"))?;
+        done.map_err(commit("drop a log partition"))?;
     }
-    tracing::debug!(part = number, "took away a part of the log");
+    tracing::debug!(part = number, "dropped a log partition");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The row `projection`: how far the object tables are, and under which epoch they are written.
+//! The row `projection`: the last index in the object tables, and the epoch that writes them.
 
 use model::{Epoch, Index, Timestamp};
 use sqlx::postgres::PgConnection;
@@ -9,13 +9,13 @@ use crate::head;
 /// How far the object tables are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projected {
-    /// The last change set that they have.
+    /// The last change set whose effects they contain.
     pub(crate) index: Index,
-    /// The cluster's time at it.
+    /// The cluster's time at that index.
     pub(crate) at: Timestamp,
 }
 
-/// Claims the object tables for an epoch until the transaction ends, and waits for whoever else writes them.
+/// Claims the object tables for an epoch until the transaction ends. Waits for any other transaction that writes them.
 pub(crate) async fn claim(transaction: &mut PgConnection, epoch: Epoch) -> Result<Projected, Error> {
     let claimed = sqlx::query!(
         "update projection set applier_epoch = $1 where applier_epoch <= $1 returning projected_index, at_ns",
@@ -26,9 +26,9 @@ pub(crate) async fn claim(transaction: &mut PgConnection, epoch: Epoch) -> Resul
     Ok(Projected { index: head::index(claimed.projected_index), at: Timestamp(claimed.at_ns) })
 }
 
-/// Ends the sessions of whoever else writes the object tables, if `epoch` is the newest: an applier that was stopped in
-/// the middle of a projection would hold on to their rows. What it had written goes with its transaction.
-pub(crate) async fn end_others(
+/// Terminates other sessions that write the object tables, if `epoch` is the newest. An applier that was stopped in the
+/// middle of a projection would otherwise keep locks on their rows. Its uncommitted rows are rolled back.
+pub(crate) async fn terminate_others(
     connection: &mut PgConnection,
     epoch: Epoch,
     application: &str,
@@ -40,22 +40,22 @@ pub(crate) async fn end_others(
         application,
         epoch.0.cast_signed(),
     );
-    let ended = ended.fetch_all(connection).await.map_err(database("end other projections"))?;
+    let ended = ended.fetch_all(connection).await.map_err(database("terminate other projections"))?;
     if !ended.is_empty() {
-        tracing::info!(sessions = ended.len(), "ended projections of an older epoch");
+        tracing::info!(sessions = ended.len(), "terminated projection sessions of an older epoch");
     }
     Ok(())
 }
 
-/// Says how far the object tables are when this transaction is through.
+/// Records the index that the object tables have reached, as part of this transaction.
 pub(crate) async fn advance(transaction: &mut PgConnection, to: Projected) -> Result<(), Error> {
     let (index, at_ns) = (to.index.0.cast_signed(), to.at.0);
     let advanced = sqlx::query!("update projection set projected_index = $1, at_ns = $2", index, at_ns);
-    advanced.execute(transaction).await.map(drop).map_err(database("move the projection on"))
+    advanced.execute(transaction).await.map(drop).map_err(database("advance the projection"))
 }
 
 pub(crate) async fn read(connection: &mut PgConnection) -> Result<Projected, Error> {
     let row = sqlx::query!("select projected_index, at_ns from projection").fetch_one(connection).await;
-    let row = row.map_err(database("read how far the object tables are"))?;
+    let row = row.map_err(database("read the projection's index"))?;
     Ok(Projected { index: head::index(row.projected_index), at: Timestamp(row.at_ns) })
 }

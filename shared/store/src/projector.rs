@@ -1,4 +1,4 @@
-//! The projection: the object tables follow the log, in bulk, the newest state of each object only.
+//! The projection: brings the object tables up to date with the log, in bulk, writing only the newest state of each object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use state::State;
 use crate::error::{Error, commit, database};
 use crate::projection::{self, Projected};
 use crate::server::{Connections, Limits, Server};
-use crate::tables::{self, Spread};
+use crate::tables::{self, Pacer};
 use crate::touched::Touched;
 use crate::writer::AtomicEpoch;
 
@@ -23,20 +23,20 @@ const LIMITS: Limits = Limits {
     statement: Duration::from_mins(2),
     lock: Duration::from_mins(1),
     idle_in_transaction: Duration::from_secs(10),
-    patience: Duration::from_mins(10),
+    timeout: Duration::from_mins(10),
     settings: &[
-        // What a crash takes away is made again from the log, and rows and `projection` go together.
+        // What a crash loses is written again from the log: rows and `projection` are committed together.
         ("synchronous_commit", "off"),
-        // A plan made without knowing how long the arrays are would go through them once for each row.
+        // A generic plan, made without knowing the length of the arrays, would scan them once for each row.
         ("plan_cache_mode", "force_custom_plan"),
-        // Rows are found by their keys. To join a few thousand of them the planner would read a whole table, again and again
-        // while it grows.
+        // Rows are found by their keys. To join a few thousand rows, the planner would read a whole table, and do so again
+        // and again while the table grows.
         ("enable_hashjoin", "off"),
         ("enable_mergejoin", "off"),
     ],
 };
 
-/// Keeps the object tables behind the log, on a connection of its own. Clones are the same one.
+/// Keeps the object tables up to date with the log, on a connection of its own. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Projector {
     connections: Connections,
@@ -48,16 +48,16 @@ impl Projector {
         Self { connections: Connections::new(server, LIMITS), epoch }
     }
 
-    /// How far the object tables are, which from now on nobody writes with an older epoch.
+    /// The last index in the object tables. From this call on, no older epoch can write them.
     ///
     /// # Errors
-    /// [`Error::Deposed`], or if it failed; then do it again.
+    /// [`Error::Deposed`] if another applier took over. After any other error, call it again.
     pub async fn projected(&self) -> Result<Index, Error> {
         let epoch = self.epoch.get()?;
         let action = "claim the object tables";
         let work = self.connections.run(action, move |connection| {
             async move {
-                projection::end_others(connection, epoch, LIMITS.name).await?;
+                projection::terminate_others(connection, epoch, LIMITS.name).await?;
                 Ok(projection::claim(connection, epoch).await?.index)
             }
             .boxed()
@@ -65,23 +65,28 @@ impl Projector {
         work.await
     }
 
-    /// Brings the object tables to the last of `sets`, which follow on where they are; older ones are passed over.
-    /// `after` is the state at the last of them, and only the newest state of what they touch is written, if it is much evenly
-    /// over that time.
+    /// Brings the object tables to the last of `sets`. The sets must follow the index of the tables; sets that the tables
+    /// already contain are skipped. `after` is the state at the last set. Only the newest state of the objects that the
+    /// sets touch is written. If there are many rows, writing them is spread evenly over `duration`.
     ///
     /// # Errors
-    /// On [`Error::Deposed`] it is the next applier's business. On [`Error::Gap`] change sets are missing, which the log
-    /// has. On any other error do it again.
+    /// [`Error::Deposed`] if another applier took over. [`Error::Gap`] if change sets are missing, which must be read from
+    /// the log. After any other error, call it again.
     ///
     /// # Panics
-    /// If `after` is at another index than the last of `sets`.
-    pub async fn project(&self, sets: &[Arc<ChangeSet>], after: &State, over: Duration) -> Result<(), Error> {
+    /// If `after` is not at the index of the last set.
+    pub async fn project(
+        &self,
+        sets: &[Arc<ChangeSet>],
+        after: &State,
+        duration: Duration,
+    ) -> Result<(), Error> {
         let Some(last) = sets.last() else { return Ok(()) };
-        assert_eq!(after.index(), last.index, "objects are written as they are at the last change set");
+        assert_eq!(after.index(), last.index, "the state is at the index of the last change set");
         let epoch = self.epoch.get()?;
         let (sets, after) = (sets.to_vec(), after.clone());
         let work = self.connections.run("write the object tables", move |connection| {
-            async move { project(connection, epoch, &sets, &after, over).await }.boxed()
+            async move { project(connection, epoch, &sets, &after, duration).await }.boxed()
         });
         work.await
     }
@@ -92,7 +97,7 @@ async fn project(
     epoch: Epoch,
     sets: &[Arc<ChangeSet>],
     after: &State,
-    over: Duration,
+    duration: Duration,
 ) -> Result<(), Error> {
     let mut transaction = connection.begin().await.map_err(database("begin a projection"))?;
     let before = projection::claim(&mut transaction, epoch).await?;
@@ -106,8 +111,8 @@ async fn project(
     }
     if !newer.is_empty() {
         let touched = Touched::by(newer.iter().copied());
-        let mut spread = Spread::over(over, &touched);
-        tables::project(&mut transaction, &touched, before.index, after, &mut spread).await?;
+        let mut pacer = Pacer::new(duration, &touched);
+        tables::project(&mut transaction, &touched, before.index, after, &mut pacer).await?;
         fail_point!("projection.written");
         projection::advance(&mut transaction, Projected { index: after.index(), at: after.at() }).await?;
     }

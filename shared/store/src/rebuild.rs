@@ -1,5 +1,6 @@
-//! A check of the projection: the object tables are built anew from the log, beside the real ones, and compared with
-//! them row by row. For tests, and for whoever doubts the tables; the log must go back to the first change set.
+//! A check of the projection: builds the object tables again from the log, in a schema of their own, and compares them with
+//! the real ones row by row. It is for tests, and for operators who doubt the tables. The log must go back to the first
+//! change set.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,17 +17,17 @@ use crate::log::{self, Tail};
 use crate::projection::{self, Projected};
 use crate::schema;
 use crate::server::{Limits, Server};
-use crate::tables::{self, Spread};
+use crate::tables::{self, Pacer};
 use crate::touched::Touched;
 
-/// Where the tables are built; whatever is in there goes.
+/// The schema in which the tables are built. Its previous content is deleted.
 const SCHEMA: &str = "drover_rebuilt";
 /// How much of the log is applied at once.
 const PAGE_ROWS: u32 = 4_096;
 const PAGE_BYTES: usize = 16 << 20;
-/// How often the tables may move on between building and comparing.
-const COMPARISONS_MAX: u32 = 16;
-/// Differences that are told of each table.
+/// How often the comparison is attempted while the real tables keep changing.
+const ATTEMPTS_MAX: u32 = 16;
+/// Maximum number of differences reported for each table.
 const DIFFERENCES_MAX: u32 = 20;
 
 const COMPARING: Limits = Limits { name: "drover comparison", ..schema::MIGRATING };
@@ -40,14 +41,14 @@ const BUILDING: Limits = Limits {
     ..COMPARING
 };
 
-/// A row that is not as it should be.
+/// A row of the real tables that differs from the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The table.
     pub table: String,
     /// The row's primary key.
     pub row: String,
-    /// What is wrong with it.
+    /// The difference.
     pub what: String,
 }
 
@@ -57,12 +58,12 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Builds the object tables anew from the log, as far as the real ones are, and says where those differ. One at a time
-/// in a database, whose user must be allowed to make schemas there.
+/// Builds the object tables again from the log, up to the index of the real tables, and returns all differences. Only one
+/// call may run in a database at a time, and its role must be allowed to create schemas there.
 ///
 /// # Errors
-/// [`Error::Gap`] if the log does not go back to its beginning; [`Error::Moving`] if the tables do not rest; or if the
-/// database fails.
+/// [`Error::Gap`] if the log does not go back to its beginning; [`Error::TablesChanging`] if the tables change during every
+/// attempt; or if the database fails.
 pub async fn compare_with_log(args: &Args) -> Result<Vec<Difference>, Error> {
     let server = Server::new(args)?;
     let mut real = server.ready(|| server.open(&COMPARING)).await?;
@@ -72,48 +73,48 @@ pub async fn compare_with_log(args: &Args) -> Result<Vec<Difference>, Error> {
     schema::migrate(&mut scratch).await?;
 
     let mut state = State::default();
-    for _ in 0..COMPARISONS_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         build(&mut real, &mut scratch, &mut state).await?;
-        // One moment of all tables.
+        // One snapshot of all tables.
         let begin = "begin isolation level repeatable read, read only";
-        let mut moment = real.begin_with(begin).await.map_err(database("begin to compare"))?;
-        if projection::read(&mut moment).await?.index != state.index() {
+        let mut snapshot = real.begin_with(begin).await.map_err(database("begin a comparison"))?;
+        if projection::read(&mut snapshot).await?.index != state.index() {
             continue;
         }
-        let differences = compare(&mut moment).await?;
-        moment.commit().await.map_err(database("end a comparison"))?;
+        let differences = compare(&mut snapshot).await?;
+        snapshot.commit().await.map_err(database("end a comparison"))?;
         run(&mut real, format!("drop schema {SCHEMA} cascade")).await?;
         return Ok(differences);
     }
-    Err(Error::Moving)
+    Err(Error::TablesChanging)
 }
 
-/// Brings the tables in the schema of their own to where the real ones are.
+/// Brings the tables in the separate schema to the index of the real ones.
 async fn build(real: &mut PgConnection, scratch: &mut PgConnection, state: &mut State) -> Result<(), Error> {
-    let goal = projection::read(real).await?.index;
-    while state.index() < goal {
+    let target = projection::read(real).await?.index;
+    while state.index() < target {
         let before = state.index();
-        let Tail::Page { rows, .. } = log::after(real, before, PAGE_ROWS, PAGE_BYTES).await? else {
+        let Tail::Page { rows, .. } = log::read_after(real, before, PAGE_ROWS, PAGE_BYTES).await? else {
             return Err(Error::Gap { after: before });
         };
         let mut sets: Vec<Arc<ChangeSet>> = Vec::new();
-        for row in rows.iter().filter(|row| row.index <= goal) {
+        for row in rows.iter().filter(|row| row.index <= target) {
             let set = row.change_set()?;
             state.apply(&set)?;
             sets.push(Arc::new(set));
         }
         let mut transaction = scratch.begin().await.map_err(database("begin to build tables"))?;
         let touched = Touched::by(sets.iter().map(|set| &**set));
-        tables::project(&mut transaction, &touched, before, state, &mut Spread::none()).await?;
+        tables::project(&mut transaction, &touched, before, state, &mut Pacer::unlimited()).await?;
         projection::advance(&mut transaction, Projected { index: state.index(), at: state.at() }).await?;
         transaction.commit().await.map_err(commit("build tables"))?;
     }
     Ok(())
 }
 
-async fn compare(moment: &mut PgConnection) -> Result<Vec<Difference>, Error> {
-    // Not checked when built: the schema is none of a migration's. All tables with a key but those of the log,
-    // and but secrets, which are in no log.
+async fn compare(snapshot: &mut PgConnection) -> Result<Vec<Difference>, Error> {
+    // Not checked at compile time: no migration creates the schema. Selects all tables with a primary key, except those of
+    // the log, and except secrets, which are not in the log.
     let found = sqlx::query_as::<_, (String, String, Vec<String>)>(
         "select quote_ident(current_schema()), relname::text, array_agg(attname::text order by attnum)
         from pg_index join pg_class on pg_class.oid = indrelid
@@ -124,14 +125,14 @@ async fn compare(moment: &mut PgConnection) -> Result<Vec<Difference>, Error> {
     )
     .bind(SCHEMA)
     .bind(["_sqlx_migrations", "head", "migration_lock", "projection", "root_key_secrets"].map(str::to_owned))
-    .fetch_all(&mut *moment)
+    .fetch_all(&mut *snapshot)
     .await
     .map_err(database("list the tables to compare"))?;
 
     let mut differences = Vec::new();
     for (schema, table, key) in found {
         let rows = sqlx::query_as::<_, (String, String)>(AssertSqlSafe(comparison(&schema, &table, &key)));
-        let rows = rows.fetch_all(&mut *moment).await.map_err(database("compare tables"))?;
+        let rows = rows.fetch_all(&mut *snapshot).await.map_err(database("compare tables"))?;
         let table = table.as_str();
         differences.extend(rows.into_iter().map(|(row, what)| Difference {
             table: table.to_owned(),
@@ -142,7 +143,7 @@ async fn compare(moment: &mut PgConnection) -> Result<Vec<Difference>, Error> {
     Ok(differences)
 }
 
-/// The statement that finds the rows of two tables that differ, with what differs.
+/// The statement that selects the rows in which two tables differ, with a description of each difference.
 fn comparison(schema: &str, table: &str, key: &[String]) -> String {
     let all_keys =
         |form: fn(&String) -> String, between| key.iter().map(form).collect::<Vec<_>>().join(between);
@@ -167,7 +168,7 @@ fn comparison(schema: &str, table: &str, key: &[String]) -> String {
 }
 
 async fn run(connection: &mut PgConnection, statement: String) -> Result<(), Error> {
-    // Not checked when built: names are no parameters.
+    // Not checked at compile time: names cannot be parameters.
     let done = sqlx::query(AssertSqlSafe(statement)).execute(connection).await;
-    done.map(drop).map_err(commit("make room for tables to compare with"))
+    done.map(drop).map_err(commit("prepare the schema for a comparison"))
 }

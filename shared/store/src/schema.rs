@@ -1,4 +1,4 @@
-//! The schema: migrated by appliers only, waited for by everybody else.
+//! The schema of the database: plan appliers migrate it, all other services wait for it.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use crate::partitions;
 use crate::roles;
 use crate::server::Limits;
 
-/// The migrations in `migrations/`, which only move forward. A newer schema than this program knows is left as it is:
-/// in a rolling upgrade, older programs go on.
+/// The migrations in `migrations/`, which only move forward. A schema that is newer than this program knows is left alone,
+/// so that older programs keep working during a rolling upgrade.
 static MIGRATOR: Migrator = {
     let mut migrator = sqlx::migrate!();
-    // Ours is the lock on a row, not an advisory one.
+    // Migrations use the lock on a row of `migration_lock` instead of sqlx's advisory lock.
     migrator.locking = false;
     migrator.ignore_missing = true;
     migrator
 };
 
-/// Migrations may rewrite tables; nobody else works meanwhile.
+/// Limits for migrations, which may rewrite tables. No other service works meanwhile.
 pub(crate) const MIGRATING: Limits = Limits {
     name: "drover migration",
     statement: Duration::from_hours(1),
     lock: Duration::from_mins(10),
     idle_in_transaction: Duration::from_mins(1),
-    patience: Duration::from_hours(2),
+    timeout: Duration::from_hours(2),
     settings: &[],
 };
 
@@ -36,29 +36,30 @@ fn needed() -> i64 {
     MIGRATOR.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
-/// Brings the schema and the rights on it up to date in one transaction, which holds the lock on the row of
-/// `migration_lock` meanwhile. Who sees a new table sees its rights.
+/// Migrates the schema and updates the rights on it in one transaction, which holds the lock on the row of
+/// `migration_lock`. So a new table and the rights on it become visible together.
 pub(crate) async fn migrate(connection: &mut PgConnection) -> Result<(), Error> {
-    // Not checked when built: the table is none of a migration's.
+    // Not checked at compile time: no migration creates the table.
     let lock = "create table if not exists migration_lock (one boolean primary key default true check (one));
         insert into migration_lock default values on conflict do nothing";
-    // Of two that make the table at the same moment one fails; then it is there.
+    // If two sessions create the table at the same moment, one of them fails. The table exists then, and the second attempt
+    // succeeds.
     if connection.execute(lock).await.is_err() {
-        connection.execute(lock).await.map_err(database("make the migrations' lock"))?;
+        connection.execute(lock).await.map_err(database("create the migration lock"))?;
     }
-    let mut transaction = connection.begin().await.map_err(database("begin a transaction"))?;
+    let mut transaction = connection.begin().await.map_err(database("begin a migration"))?;
     let locked = transaction.execute("select from migration_lock for update").await;
-    locked.map_err(database("take the migrations' lock"))?;
+    locked.map_err(database("take the migration lock"))?;
     MIGRATOR.run_direct(None, &mut *transaction, false).await?;
-    partitions::make(&mut transaction).await?;
+    partitions::create_missing(&mut transaction).await?;
     roles::apply(&mut transaction).await?;
     transaction.commit().await.map_err(commit("migrate the schema"))
 }
 
-/// Refuses a schema that is older than this program needs.
+/// Fails if the schema is older than this program needs.
 pub(crate) async fn check(connection: &mut PgConnection) -> Result<(), Error> {
     const UNDEFINED_TABLE: &str = "42P01";
-    // Not checked when built: the table is the migrator's.
+    // Not checked at compile time: the migrator creates the table.
     let found =
         sqlx::query_scalar::<_, Option<i64>>("select max(version) from _sqlx_migrations where success");
     let found = match found.fetch_one(connection).await {

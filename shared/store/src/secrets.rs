@@ -1,12 +1,12 @@
-//! The table `root_key_secrets`: the private halves of the keys that the cluster signs with. They are in no log.
+//! The table `root_key_secrets`: the private keys that the cluster signs with. They are not in the log.
 
 use model::RootKeyId;
 use sqlx::postgres::PgConnection;
 
 use crate::error::{Error, database};
 
-/// Keeps the private half of a key. One that is there already stays.
-pub(crate) async fn keep_root_key(
+/// Stores a private key. An existing entry for the same id is kept.
+pub(crate) async fn store_root_key(
     connection: &mut PgConnection,
     id: RootKeyId,
     secret: &[u8],
@@ -19,5 +19,5 @@ pub(crate) async fn keep_root_key(
     .execute(connection)
     .await
     .map(drop)
-    .map_err(database("keep the private half of a root key"))
+    .map_err(database("store the private half of a root key"))
 }

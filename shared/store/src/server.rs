@@ -1,8 +1,9 @@
-//! Connections: how they are set up, what is checked on each new one, and who carries the work on them to its end.
+//! Connections to the server: their settings, the checks on each new one, and the tasks in which work on them runs to
+//! completion.
 //!
-//! No pool of sqlx: a connection that was given up in the middle of something must never come back. Work runs in a task
-//! that nobody cancels, and its connection is used again only after it succeeded. Limits of time are the server's;
-//! [`Limits::patience`] is for the case that the server is not heard of at all any more.
+//! This replaces sqlx's pool, because a connection that was abandoned in the middle of a statement must never be used
+//! again. Work runs in a task that nobody cancels, and its connection is reused only if the work succeeded. The server
+//! enforces the time limits; [`Limits::timeout`] covers the case that the server is not reachable at all.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -21,40 +22,40 @@ use wire::feed::Head;
 use crate::args::{self, Args};
 use crate::error::{Error, database};
 
-/// Connections that are kept for the next use; more are made while they are needed.
+/// How many idle connections are kept. More are opened as needed.
 const IDLE_MAX: usize = 2;
 /// How often a database that is not ready is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// What connections for one purpose may take.
+/// Limits and settings of the connections for one purpose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// What the server's list of sessions shows.
+    /// The application name, which the server's list of sessions shows.
     pub(crate) name: &'static str,
     /// How long a statement may take.
     pub(crate) statement: Duration,
-    /// How long one may wait for a lock.
+    /// How long a statement may wait for a lock.
     pub(crate) lock: Duration,
-    /// How long a transaction may be left alone before the server ends it, and with it the locks of a stopped process.
+    /// How long a transaction may be idle before the server ends it, and with it the locks of a stopped process.
     pub(crate) idle_in_transaction: Duration,
-    /// How long the caller waits for the whole of the work.
-    pub(crate) patience: Duration,
-    /// Further settings of the server.
+    /// How long the caller waits for the work as a whole.
+    pub(crate) timeout: Duration,
+    /// Further settings of the session.
     pub(crate) settings: &'static [(&'static str, &'static str)],
 }
 
-/// The server and what was seen of it, for all connections of one owner.
+/// The server and the highest index observed on it, shared by all connections of one owner.
 #[derive(Debug)]
 pub(crate) struct Server {
     options: PgConnectOptions,
     password_file: Option<PathBuf>,
     wait: Duration,
-    seen: Mutex<Option<Seen>>,
+    observed: Mutex<Option<Observed>>,
 }
 
-/// The highest index that was seen of a history.
+/// The highest index observed in a history.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct Observed {
     history: HistoryId,
     index: Index,
 }
@@ -69,14 +70,14 @@ pub(crate) struct Connections {
 
 impl Server {
     pub(crate) fn new(args: &Args) -> Result<Arc<Self>, Error> {
-        let options = PgConnectOptions::from_str(&args.database_url)
-            .map_err(database("understand the database's URL"))?;
-        // Statements are logged by whoever handles their errors.
+        let options =
+            PgConnectOptions::from_str(&args.database_url).map_err(database("parse the database URL"))?;
+        // Callers log the errors of statements.
         let options = options.disable_statement_logging();
         let password_file = args.database_password_file.clone();
-        // One that is missing is said at once, and not waited for like a database that does not answer.
+        // A missing password file is an error at once, unlike a database that does not answer yet.
         password_file.as_deref().map(args::password).transpose()?;
-        Ok(Arc::new(Self { options, password_file, wait: args.wait(), seen: Mutex::new(None) }))
+        Ok(Arc::new(Self { options, password_file, wait: args.wait(), observed: Mutex::new(None) }))
     }
 
     /// The role that connections log in with.
@@ -84,7 +85,7 @@ impl Server {
         self.options.get_username()
     }
 
-    /// Tries until it works or the time for that is up.
+    /// Repeats `attempt` until it succeeds or the time to wait for the database is over.
     pub(crate) async fn ready<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -108,17 +109,18 @@ impl Server {
         ready.await.map_err(|_| Error::NotReady { waited: self.wait, source: last.map(Box::new) })
     }
 
-    /// A connection on which nothing was checked: there may be no schema yet, or one that is not to be used.
+    /// Opens a connection without checking the database: there may be no schema yet, or the database may have to be
+    /// refused.
     pub(crate) async fn open(&self, limits: &Limits) -> Result<PgConnection, Error> {
         let millis = |duration: Duration| duration.as_millis().to_string();
         let options = self.options.clone().application_name(limits.name).options([
             ("statement_timeout", millis(limits.statement)),
             ("lock_timeout", millis(limits.lock)),
             ("idle_in_transaction_session_timeout", millis(limits.idle_in_transaction)),
-            // That something is there already is what `if not exists` is for.
+            // `if not exists` is meant to pass over existing objects without a notice.
             ("client_min_messages", "warning".to_owned()),
-            // Of a table that grows the planner knows too little, and would spend a tenth of a second on machine code for a
-            // page that is read in one millisecond.
+            // The planner's estimates for a growing table are poor. It would spend a tenth of a second on JIT compilation for
+            // a page that is read in one millisecond.
             ("jit", "off".to_owned()),
         ]);
         let mut options = options.options(limits.settings.iter().copied());
@@ -128,26 +130,26 @@ impl Server {
         PgConnection::connect_with(&options).await.map_err(database("connect to the database"))
     }
 
-    /// Takes note of how far the log was.
-    pub(crate) fn saw(&self, history: HistoryId, index: Index) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *seen {
-            Some(seen) if seen.history == history => seen.index = seen.index.max(index),
-            Some(_) | None => *seen = Some(Seen { history, index }),
+    /// Records an index that the log has reached in a history.
+    pub(crate) fn observe(&self, history: HistoryId, index: Index) {
+        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *observed {
+            Some(observed) if observed.history == history => observed.index = observed.index.max(index),
+            Some(_) | None => *observed = Some(Observed { history, index }),
         }
     }
 
-    /// Takes note that the log of the same history has grown.
-    pub(crate) fn saw_growth(&self, index: Index) {
-        if let Some(seen) = &mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner) {
-            seen.index = seen.index.max(index);
+    /// Records that the log of the current history has grown.
+    pub(crate) fn observe_growth(&self, index: Index) {
+        if let Some(observed) = &mut *self.observed.lock().unwrap_or_else(PoisonError::into_inner) {
+            observed.index = observed.index.max(index);
         }
     }
 
-    /// Refuses a server that does not have, or may not have, all that was acknowledged (design §5).
+    /// Fails if the server does not have, or may not have, everything that was acknowledged (design §5).
     async fn check(&self, connection: &mut PgConnection) -> Result<(), Error> {
-        // What is seen from now on may be newer than what is found.
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read before the query, because an index that is observed during the query may be newer than its result.
+        let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let found = sqlx::query!(
             r#"select pg_is_in_recovery() as "is_standby!", server.system_identifier as "system!",
                 head.system_identifier as remembered, head.history, head.index, head.refuses_writes
@@ -166,15 +168,15 @@ impl Server {
             return Err(Error::Refusing { reason });
         }
         let (history, index) = (HistoryId(found.history), crate::head::index(found.index));
-        went_back(seen, history, index)?;
-        self.saw(history, index);
+        check_not_behind(observed, history, index)?;
+        self.observe(history, index);
         Ok(())
     }
 
-    /// Refuses a head that is behind what was seen of its history.
+    /// Fails if a head is behind the highest index observed in its history.
     pub(crate) fn check_head(&self, head: &Head) -> Result<(), Error> {
-        let seen = *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        went_back(seen, head.history, head.index)
+        let observed = *self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        check_not_behind(observed, head.history, head.index)
     }
 }
 
@@ -184,10 +186,10 @@ fn chain(error: &Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-fn went_back(seen: Option<Seen>, history: HistoryId, index: Index) -> Result<(), Error> {
-    match seen {
-        Some(seen) if seen.history == history && index < seen.index => {
-            Err(Error::WentBack { seen: seen.index, found: index })
+fn check_not_behind(observed: Option<Observed>, history: HistoryId, index: Index) -> Result<(), Error> {
+    match observed {
+        Some(observed) if observed.history == history && index < observed.index => {
+            Err(Error::WentBack { seen: observed.index, found: index })
         }
         Some(_) | None => Ok(()),
     }
@@ -202,7 +204,7 @@ impl Connections {
         &self.server
     }
 
-    /// Does `work` on a checked connection. It goes on to its end when the caller goes away.
+    /// Runs `work` on a checked connection. The work runs to completion even if the caller is cancelled.
     pub(crate) async fn run<T, W>(&self, action: &'static str, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -212,10 +214,10 @@ impl Connections {
         let task = tokio::spawn(async move {
             let mut connection = this.connection().await?;
             let result = work(&mut connection).await.map_err(|error| error.of_role(this.server.role()));
-            this.give_back(connection, &result);
+            this.release(connection, &result);
             result
         });
-        match timeout(self.limits.patience, task).await {
+        match timeout(self.limits.timeout, task).await {
             Ok(Ok(result)) => result,
             Ok(Err(join)) => match join.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -225,7 +227,7 @@ impl Connections {
         }
     }
 
-    /// Checks the server on a new connection.
+    /// Opens a new connection and checks the database.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let mut connection = self.server.open(&self.limits).await?;
         let checked = self.server.check(&mut connection).await;
@@ -243,8 +245,9 @@ impl Connections {
         Ok(connection)
     }
 
-    /// After a failure nobody knows what a connection is in the middle of, nor whether the others still live.
-    fn give_back<T>(&self, connection: PgConnection, result: &Result<T, Error>) {
+    /// Keeps the connection for reuse after a success. After a failure, the connection may be in the middle of a statement
+    /// and the other idle connections may be dead, so all of them are closed.
+    fn release<T>(&self, connection: PgConnection, result: &Result<T, Error>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(_) if idle.len() < IDLE_MAX => idle.push(connection),

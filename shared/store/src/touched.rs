@@ -1,4 +1,5 @@
-//! What change sets touched, so that only its newest state is written. Which state that is, the caller knows.
+//! [`Touched`]: the objects that change sets touched, so that only the newest state of each is written. The caller supplies
+//! that state.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,13 @@ use model::{
 };
 use state::UnblockKey;
 
-/// The names of objects that were made, changed or deleted.
+/// The keys of objects that were created, changed or deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     pub(crate) job_versions: BTreeSet<JobVersionKey>,
-    /// Jobs that were deleted, with all the versions and sources that they had then.
+    /// Deleted jobs, with all the versions and sources that they had at the time.
     pub(crate) jobs_deleted: BTreeSet<JobKey>,
-    /// Versions whose sources were.
+    /// Job versions whose sources were created, copied or deleted.
     pub(crate) submissions: BTreeSet<JobVersionKey>,
     pub(crate) summaries: BTreeSet<JobKey>,
     pub(crate) plans: BTreeSet<JobKey>,
@@ -25,11 +26,12 @@ pub(crate) struct Touched {
     pub(crate) deployments: BTreeSet<DeploymentId>,
     /// Nodes of which anything changed.
     pub(crate) nodes: BTreeSet<NodeId>,
-    /// Those of them that registered or were deleted.
+    /// The subset of `nodes` that registered or were deleted.
     pub(crate) nodes_registered: BTreeSet<NodeId>,
-    /// Allocations of which anything changed, each once, those of one plan side by side.
+    /// Allocations of which anything changed: each once, with those of one plan next to each other.
     pub(crate) allocs: Vec<AllocId>,
-    /// Those of them that may have another common share than before, or be others altogether; each once, by id.
+    /// The subset of `allocs` whose shared part may have changed, or which were replaced as a whole: each once, ordered by
+    /// id.
     pub(crate) allocs_replaced: Vec<AllocId>,
     pub(crate) scheduler_config: bool,
     pub(crate) node_pools: BTreeSet<Text>,
@@ -40,7 +42,7 @@ pub(crate) struct Touched {
     pub(crate) volume_claims: BTreeSet<VolumeClaimId>,
     pub(crate) leases: BTreeSet<Singleton>,
     pub(crate) unblocked: BTreeSet<UnblockKey>,
-    /// Records of room gained before this index are forgotten.
+    /// Unblock records before this index are deleted.
     pub(crate) unblocked_forgotten: Index,
 }
 
@@ -56,7 +58,7 @@ impl Touched {
         touched
     }
 
-    /// How many rows of the tables that grow with load are to be written.
+    /// The number of rows to write in the tables that grow with load.
     pub(crate) fn rows(&self) -> usize {
         self.job_versions.len() + self.summaries.len() + self.evals.len() + self.allocs.len()
     }
@@ -115,7 +117,7 @@ impl Touched {
             }
             Change::AllocsPlaced(placements) => {
                 self.allocs.extend(&placements.ids.0);
-                // They learn who their successors are.
+                // A replaced allocation gets the id of its successor.
                 self.allocs.extend((0..placements.len()).filter_map(|row| placements.previous.get(row)));
             }
             Change::AllocsChanged(change) => {

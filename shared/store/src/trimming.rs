@@ -1,54 +1,57 @@
-//! What of the log is kept, and when a part of it ends (design §4, *Trimming*). Pure: facts in, what to do out.
+//! How much of the log is kept, and when its current partition is closed (design §4, *Trimming*). Pure: partitions and
+//! limits go in, a decision comes out.
 //!
-//! A part goes when the object tables have all of it, and its newest change set is old enough; or, if the log is larger
-//! than it may be, no longer needed to remember requests by. If even that does not make it small enough, the applier is
-//! to take no more commands for a while.
+//! A partition is due when the object tables contain all of it and its newest change set is older than the limit. If the
+//! log is larger than its limit, a partition is due as soon as it is no longer needed for the request log. If the log is
+//! too large even then, the applier has to refuse commands for a while.
 
 use model::{Index, Nanos, Timestamp};
 
-use crate::partitions::{AHEAD, Part, Place};
+use crate::partitions::{AHEAD, Attachment, Part};
 
-/// The log always goes back this far, for requests are remembered by it and a load reads it (design §6).
-pub const KEPT_MIN: Nanos = Nanos::from_mins(10);
-/// A part ends with this share of the time or the bytes that are kept, so that what is kept is about what was asked for.
-const PARTS: u64 = 16;
+/// The log always goes back at least this far: the request log is read from it, and so is the end of a load (design §6).
+pub const LOG_KEEP_MIN: Nanos = Nanos::from_mins(10);
+/// About how many partitions hold the log that is kept: one is closed when it reaches this fraction of the retention time
+/// or of the maximum size. So the log that is kept is close to what was asked for.
+const PARTS_KEPT: u64 = 16;
 
-/// How much of the log is kept.
+/// Limits of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How far it goes back.
+    /// How far the log goes back.
     pub(crate) keep: Nanos,
-    /// The most bytes, at the cost of `keep`.
+    /// Maximum size in bytes. It takes precedence over `keep`.
     pub(crate) bytes_max: u64,
 }
 
-/// How the log stands.
+/// The size and age of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSize {
-    /// What it takes of the disk.
+    /// Size on disk.
     pub bytes: u64,
-    /// The tables that it consists of, those on their way out and those ahead among them.
+    /// The number of its tables, including empty ones ahead of the current partition and those that remain to be dropped.
     pub parts: usize,
-    /// Those that should have been taken away, but which somebody still reads.
+    /// The number of partitions that are due but could not be dropped because a transaction still reads them.
     pub held_up: usize,
-    /// The cluster's time at its oldest change set; unset if there is none.
+    /// The cluster's time at its oldest change set; unset if the log is empty.
     pub oldest: Timestamp,
-    /// What has to be kept is more than there may be: no more commands until some of it is older.
+    /// Whether the part of the log that must be kept is larger than the limit. Commands are refused until some of it is
+    /// older.
     pub is_full: bool,
 }
 
-/// What is to be done.
+/// What to do with the partitions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Whether the part that commits go to ends.
-    pub(crate) end: bool,
-    /// The parts that are to be taken away, as they should be tried.
+    /// Whether to close the current partition.
+    pub(crate) close: bool,
+    /// The partitions to drop, in the order in which to try them.
     pub(crate) due: Vec<Part>,
-    /// Whether what is kept is too much.
+    /// Whether the part of the log that must be kept is larger than the limit.
     pub(crate) is_full: bool,
 }
 
-/// Decides on `parts`, which are in the order of their numbers. `now` is the cluster's time.
+/// Decides about `parts`, which are ordered by number. `now` is the cluster's time.
 pub(crate) fn decide(
     parts: &[Part],
     current: u64,
@@ -57,34 +60,35 @@ pub(crate) fn decide(
     limits: Limits,
 ) -> Decision {
     let (attached, mut due): (Vec<Part>, Vec<Part>) =
-        parts.iter().partition(|part| part.place == Place::Attached);
+        parts.iter().partition(|part| part.attachment == Attachment::Attached);
     due.retain(|part| part.number < current);
-    // No other part can be detached before the one that was begun; those that are already may hang on something else.
-    due.sort_by_key(|part| part.place == Place::Detaching);
+    // No other partition can be detached before the one whose detaching has begun. Detached ones come first, because they
+    // may be blocked by other transactions than that one.
+    due.sort_by_key(|part| part.attachment == Attachment::Detaching);
 
     let mut bytes: u64 = attached.iter().map(|part| part.bytes).sum();
     for part in attached.iter().filter(|part| part.number < current) {
-        let goes = part.span.is_none_or(|span| {
+        let is_removable = part.span.is_none_or(|span| {
             let age = now - span.last_at;
-            let is_due = age >= limits.keep || (age >= KEPT_MIN && bytes > limits.bytes_max);
+            let is_due = age >= limits.keep || (age >= LOG_KEEP_MIN && bytes > limits.bytes_max);
             is_due && span.last <= projected
         });
-        if !goes {
+        if !is_removable {
             break;
         }
         bytes -= part.bytes;
         due.push(*part);
     }
 
-    let next_is_there = |number| attached.iter().any(|part| part.number == number);
-    let end = attached.iter().find(|part| part.number == current).is_some_and(|part| {
+    let exists = |number| attached.iter().any(|part| part.number == number);
+    let should_close = attached.iter().find(|part| part.number == current).is_some_and(|part| {
         let is_old =
-            part.span.is_some_and(|span| (now - span.first_at).0 >= limits.keep.0 / PARTS.cast_signed());
-        let is_big = part.span.is_some() && part.bytes >= limits.bytes_max / PARTS;
+            part.span.is_some_and(|span| (now - span.first_at).0 >= limits.keep.0 / PARTS_KEPT.cast_signed());
+        let is_big = part.span.is_some() && part.bytes >= limits.bytes_max / PARTS_KEPT;
         is_old || is_big
     });
     Decision {
-        end: end && (current + 1..=current + AHEAD).all(next_is_there),
+        close: should_close && (current + 1..=current + AHEAD).all(exists),
         due,
         is_full: bytes > limits.bytes_max,
     }
@@ -102,18 +106,18 @@ mod tests {
         Timestamp::from_secs(1_000_000 + 60 * minute)
     }
 
-    /// A part of 10 MiB with the change sets of these minutes, ten indexes a part.
+    /// A partition of 10 MiB with change sets from these minutes, and ten indexes.
     fn part(number: u64, from: i64, to: i64) -> Part {
         let span = Span { first_at: minute(from), last_at: minute(to), last: Index(10 * number) };
-        Part { number, place: Place::Attached, bytes: 10 * MIB, span: Some(span) }
+        Part { number, attachment: Attachment::Attached, bytes: 10 * MIB, span: Some(span) }
     }
 
     fn empty(number: u64) -> Part {
-        Part { number, place: Place::Attached, bytes: 0, span: None }
+        Part { number, attachment: Attachment::Attached, bytes: 0, span: None }
     }
 
-    fn at(place: Place, part: Part) -> Part {
-        Part { place, ..part }
+    fn with(attachment: Attachment, part: Part) -> Part {
+        Part { attachment, ..part }
     }
 
     fn due(parts: &[Part], current: u64, projected: u64, now: i64, limits: Limits) -> Vec<u64> {
@@ -127,8 +131,8 @@ mod tests {
         assert_eq!(due(&parts, 3, 30, 63, HOUR), [0; 0]);
         assert_eq!(due(&parts, 3, 30, 64, HOUR), [1]);
         assert_eq!(due(&parts, 3, 30, 69, HOUR), [1, 2]);
-        assert_eq!(due(&parts, 3, 30, 999, HOUR), [1, 2], "never the one that commits go to");
-        assert_eq!(due(&parts, 3, 19, 999, HOUR), [1], "nothing that is not projected");
+        assert_eq!(due(&parts, 3, 30, 999, HOUR), [1, 2], "never the current partition");
+        assert_eq!(due(&parts, 3, 19, 999, HOUR), [1], "only what is projected");
         assert_eq!(due(&parts, 3, 9, 999, HOUR), [0; 0]);
     }
 
@@ -136,11 +140,11 @@ mod tests {
     fn a_log_that_is_too_large_goes_back_less_far_but_ten_minutes_always() {
         let parts = [part(1, 0, 4), part(2, 5, 9), part(3, 10, 14), part(4, 15, 19)];
         let small = |bytes_max| Limits { bytes_max, ..HOUR };
-        assert_eq!(due(&parts, 4, 40, 20, small(40 * MIB)), [0; 0], "just so large");
+        assert_eq!(due(&parts, 4, 40, 20, small(40 * MIB)), [0; 0], "exactly the limit");
         assert_eq!(due(&parts, 4, 40, 20, small(39 * MIB)), [1]);
         assert_eq!(due(&parts, 4, 40, 20, small(MIB)), [1, 2], "the third is only six minutes old");
         assert_eq!(due(&parts, 4, 40, 24, small(MIB)), [1, 2, 3]);
-        assert_eq!(due(&parts, 4, 15, 24, small(MIB)), [1], "nothing that is not projected");
+        assert_eq!(due(&parts, 4, 15, 24, small(MIB)), [1], "only what is projected");
     }
 
     #[test]
@@ -151,8 +155,8 @@ mod tests {
         };
         assert!(!is_full(14, 30, 30 * MIB));
         assert!(is_full(13, 30, 29 * MIB));
-        assert!(!is_full(14, 30, 29 * MIB), "the first is ten minutes old, and goes");
-        assert!(is_full(14, 9, 29 * MIB), "it would go, but for the projection");
+        assert!(!is_full(14, 30, 29 * MIB), "the first is ten minutes old and is dropped");
+        assert!(is_full(14, 9, 29 * MIB), "the projection does not contain it yet");
     }
 
     #[test]
@@ -160,17 +164,20 @@ mod tests {
         let bytes_max = 15 * MIB;
         let limits = Limits { bytes_max, ..HOUR };
         let parts = [
-            at(Place::Detached, Part { span: None, ..part(1, 0, 4) }),
-            at(Place::Detaching, Part { span: None, ..part(2, 5, 9) }),
+            with(Attachment::Detached, Part { span: None, ..part(1, 0, 4) }),
+            with(Attachment::Detaching, Part { span: None, ..part(2, 5, 9) }),
             part(3, 10, 14),
             part(4, 15, 19),
         ];
         let decision = decide(&parts, 4, Index(40), minute(30), limits);
         assert!(!decision.is_full, "only the fourth has to be kept");
         assert_eq!(due(&parts, 4, 40, 30, limits), [1, 2, 3]);
-        let parts =
-            [at(Place::Detaching, part(1, 0, 4)), at(Place::Detached, part(2, 5, 9)), part(3, 10, 14)];
-        assert_eq!(due(&parts, 3, 30, 14, HOUR), [2, 1], "the one that waits for readers last");
+        let parts = [
+            with(Attachment::Detaching, part(1, 0, 4)),
+            with(Attachment::Detached, part(2, 5, 9)),
+            part(3, 10, 14),
+        ];
+        assert_eq!(due(&parts, 3, 30, 14, HOUR), [2, 1], "the one that is being detached comes last");
     }
 
     #[test]
@@ -182,13 +189,13 @@ mod tests {
 
     #[test]
     fn a_part_ends_when_it_is_old_or_big_and_the_next_are_there() {
-        let ends = |parts: &[Part], now| decide(parts, 1, Index::ZERO, minute(now), HOUR).end;
+        let closes = |parts: &[Part], now| decide(parts, 1, Index::ZERO, minute(now), HOUR).close;
         let small = Part { bytes: 10 * MIB - 1, ..part(1, 0, 0) };
-        assert!(!ends(&[small, empty(2), empty(3)], 3));
-        assert!(ends(&[small, empty(2), empty(3)], 4), "a sixteenth of an hour is over");
-        assert!(ends(&[part(1, 0, 0), empty(2), empty(3)], 0), "a sixteenth of the bytes");
-        assert!(!ends(&[part(1, 0, 0), empty(2)], 99));
-        assert!(!ends(&[part(1, 0, 0), empty(2), at(Place::Detached, empty(3))], 99));
-        assert!(!ends(&[empty(1), empty(2), empty(3)], 99), "nothing is in it");
+        assert!(!closes(&[small, empty(2), empty(3)], 3));
+        assert!(closes(&[small, empty(2), empty(3)], 4), "a sixteenth of an hour is over");
+        assert!(closes(&[part(1, 0, 0), empty(2), empty(3)], 0), "a sixteenth of the bytes");
+        assert!(!closes(&[part(1, 0, 0), empty(2)], 99));
+        assert!(!closes(&[part(1, 0, 0), empty(2), with(Attachment::Detached, empty(3))], 99));
+        assert!(!closes(&[empty(1), empty(2), empty(3)], 99), "nothing is in it");
     }
 }

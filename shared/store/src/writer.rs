@@ -1,4 +1,5 @@
-//! The plan applier's side: the lease, commits, and what became of them. What is committed, the applier decides.
+//! [`Writer`]: the plan applier's access to the database: the lease, commits and their outcomes, and maintenance of the
+//! log. The plan applier decides what is committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +14,8 @@ use wire::feed::Head;
 
 use crate::args::Args;
 use crate::error::{Error, commit, database};
-use crate::head::{self, Location, Take};
-use crate::log::{self, LogRow, Writing};
+use crate::head::{self, Location, TakeOutcome};
+use crate::log::{self, AppendGuard, LogRow};
 use crate::partitions;
 use crate::projector::Projector;
 use crate::schema;
@@ -22,39 +23,41 @@ use crate::secrets;
 use crate::server::{Connections, Limits, Server};
 use crate::trimming::{self, LogSize};
 
-/// What became of a commit whose outcome was unknown.
+/// The outcome of a commit whose answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened, all of it, and is durable.
+    /// All of it was committed, and is durable.
     Committed,
-    /// It did not happen, and will not, should the server still come upon it.
+    /// None of it was committed, nor will be: the server discards the commit if it executes it later.
     NotCommitted,
 }
 
-/// The plan applier's way to write the log.
+/// Writes the log for the plan applier.
 ///
-/// Clones are the same writer, with one epoch. Calls may overlap, and go on to their end when their caller goes away.
+/// Clones share connections and epoch. Calls may overlap; each runs to completion even if its caller is cancelled.
 #[derive(Debug, Clone)]
 pub struct Writer {
     connections: Connections,
-    /// For the log's parts: nothing there may wait for anybody.
+    /// For statements on the log's partitions, which must not wait for other transactions.
     maintenance: Connections,
     lease: Duration,
     log_limits: trimming::Limits,
     epoch: Arc<AtomicEpoch>,
-    /// What commits have to know, so that none comes after it was given up.
+    /// The fence that commits carry, so that none takes effect after it was given up.
     fence: Arc<AtomicU64>,
-    /// Where commits find the head's row.
+    /// The last known position of the head's row.
     location: Arc<Location>,
 }
 
-/// The epoch that is held, or was; 0 before any.
+/// The epoch that this writer holds or held; 0 if it never held one.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicEpoch(AtomicU64);
 
 impl AtomicEpoch {
+    /// The epoch.
+    ///
     /// # Errors
-    /// If none was ever held.
+    /// [`Error::Deposed`] if this writer never held one.
     pub(crate) fn get(&self) -> Result<Epoch, Error> {
         match Epoch(self.0.load(Ordering::SeqCst)) {
             epoch @ Epoch(0) => Err(Error::Deposed { epoch }),
@@ -64,7 +67,7 @@ impl AtomicEpoch {
 }
 
 impl Writer {
-    /// Waits, no longer than the settings say, until the database answers. Call [`Self::migrate`] next.
+    /// Waits until the database answers, at most for [`Args::database_wait_secs`]. Call [`Self::migrate`] next.
     ///
     /// # Errors
     /// [`Error::NotReady`].
@@ -74,9 +77,9 @@ impl Writer {
             name: "drover applier",
             statement: Duration::from_secs(10),
             lock: Duration::from_secs(5),
-            // So that a stopped holder keeps no lock for as long as the lease.
+            // Half the lease, so that a stopped applier keeps its locks for less than the lease.
             idle_in_transaction: lease / 2,
-            patience: Duration::from_secs(15),
+            timeout: Duration::from_secs(15),
             settings: &[],
         };
         let maintenance = Limits { name: "drover maintenance", lock: Duration::from_millis(50), ..limits };
@@ -94,7 +97,7 @@ impl Writer {
         })
     }
 
-    /// Brings the schema up to date; appliers that do so at the same time wait for each other.
+    /// Brings the schema up to date. Appliers that migrate at the same time wait for each other.
     ///
     /// # Errors
     /// If a migration fails; then nothing was changed.
@@ -104,12 +107,13 @@ impl Writer {
         schema::migrate(&mut connection).await.map_err(|error| error.of_role(server.role()))
     }
 
-    /// Becomes the active applier under a new epoch, if no other process's lease lives; with `force` even then, because
-    /// probes found that nobody is there. What the last applier was committing is through, or will never be.
+    /// Becomes the active applier under a new epoch, if no other process has an unexpired lease. With `force`, becomes it in
+    /// any case, because probes found that the holder is gone. A commit of the previous applier has either completed
+    /// before, or never takes effect.
     ///
     /// # Errors
-    /// On [`Error::Unknown`] do it again.
-    pub async fn take(&self, process: ProcessId, force: bool) -> Result<Take, Error> {
+    /// After [`Error::Unknown`], call it again.
+    pub async fn take_lease(&self, process: ProcessId, force: bool) -> Result<TakeOutcome, Error> {
         let lease = self.lease;
         let action = "take the applier's lease";
         let server = Arc::clone(self.connections.server());
@@ -119,52 +123,53 @@ impl Writer {
                 head::lock(&mut transaction).await?;
                 server.check_head(&head::read(&mut transaction).await?)?;
                 fail_point!("take.locked");
-                let take = head::take(&mut transaction, process, lease, force).await?;
-                let fence = match &take {
-                    Take::Active(_) => head::raise_fence(&mut transaction).await?,
-                    Take::Held { .. } => 0,
+                let outcome = head::take_lease(&mut transaction, process, lease, force).await?;
+                let fence = match &outcome {
+                    TakeOutcome::Active(_) => head::raise_fence(&mut transaction).await?,
+                    TakeOutcome::Held { .. } => 0,
                 };
                 fail_point!("take.raised");
                 transaction.commit().await.map_err(commit(action))?;
                 fail_point!("take.done");
-                Ok((take, fence))
+                Ok((outcome, fence))
             }
             .boxed()
         });
-        let (take, fence) = work.await?;
-        if let Take::Active(head) = &take {
-            self.saw(head);
+        let (outcome, fence) = work.await?;
+        if let TakeOutcome::Active(head) = &outcome {
+            self.observe(head);
             self.fence.store(fence, Ordering::SeqCst);
             self.epoch.0.store(head.epoch.0, Ordering::SeqCst);
         }
-        Ok(take)
+        Ok(outcome)
     }
 
-    /// Appends change sets to the log, the first at the index after `from`, moves the head, and renews the lease: all or
-    /// nothing, durable when this returns.
+    /// Appends change sets to the log, the first at the index after `from`, moves the head, and renews the lease. All of
+    /// this happens or nothing. It is durable when the call returns.
     ///
     /// # Errors
-    /// On [`Error::Unknown`] ask [`Self::find_out`] before anything else. On every other error nothing was written.
+    /// After [`Error::Unknown`], call [`Self::resolve_commit`] before anything else. After any other error, nothing was
+    /// written.
     ///
     /// # Panics
-    /// If there is none, or they do not follow each other.
+    /// If there are no change sets, or their indexes are not consecutive.
     pub async fn commit(&self, from: Index, rows: Vec<LogRow>) -> Result<(), Error> {
-        assert!(!rows.is_empty(), "a commit has something to commit");
-        let follow = rows.iter().zip(from.0 + 1..).all(|(row, expected)| row.index.0 == expected);
-        assert!(follow, "change sets of a commit follow each other from index {from}");
-        let writing = Writing { epoch: self.epoch.get()?, fence: self.fence.load(Ordering::SeqCst) };
+        assert!(!rows.is_empty(), "a commit has at least one change set");
+        let are_consecutive = rows.iter().zip(from.0 + 1..).all(|(row, expected)| row.index.0 == expected);
+        assert!(are_consecutive, "change sets of a commit are consecutive after index {from}");
+        let guard = AppendGuard { epoch: self.epoch.get()?, fence: self.fence.load(Ordering::SeqCst) };
         let (lease, location) = (self.lease, Arc::clone(&self.location));
         let last = Index(from.0 + rows.len() as u64);
         let work = self.connections.run("commit change sets", move |connection| {
             async move {
                 fail_point!("commit.judged");
-                if log::append(connection, writing, from, &rows, lease, &location).await? {
+                if log::append(connection, guard, from, &rows, lease, &location).await? {
                     fail_point!("commit.done");
                     return Ok(());
                 }
                 let head = head::read(connection).await?;
-                Err(if head.epoch != writing.epoch {
-                    Error::Deposed { epoch: writing.epoch }
+                Err(if head.epoch != guard.epoch {
+                    Error::Deposed { epoch: guard.epoch }
                 } else if head.index != from {
                     Error::Moved { expected: from, found: head.index }
                 } else {
@@ -174,26 +179,29 @@ impl Writer {
             .boxed()
         });
         work.await?;
-        self.connections.server().saw_growth(last);
+        self.connections.server().observe_growth(last);
         Ok(())
     }
 
-    /// Says what became of a commit that ended in [`Error::Unknown`], and that is for good; waits until it has ended.
+    /// Determines the outcome of a commit that ended in [`Error::Unknown`]. Waits until the commit's transaction has ended;
+    /// the outcome is final.
     ///
-    /// The look-up writes the head, too: what it found is then on a synchronous standby as well (design §5).
+    /// The transaction also writes the head: its own commit proves that what it found is on a synchronous standby as well
+    /// (design §5).
     ///
     /// # Errors
-    /// On [`Error::Deposed`] it is the next applier's business. On any other error it is still not known: ask again.
-    pub async fn find_out(&self, from: Index, rows: Vec<LogRow>) -> Result<Outcome, Error> {
+    /// [`Error::Deposed`] if another applier took over, which then owns the log. After any other error the outcome is still
+    /// unknown: call it again.
+    pub async fn resolve_commit(&self, from: Index, rows: Vec<LogRow>) -> Result<Outcome, Error> {
         let (epoch, lease) = (self.epoch.get()?, self.lease);
         let requests: Vec<Uuid> = rows.iter().map(|row| row.request_id.0).collect();
-        let action = "find out about a commit";
+        let action = "resolve a commit";
         let work = self.connections.run(action, move |connection| {
             async move {
                 let mut transaction = connection.begin().await.map_err(database(action))?;
                 head::lock(&mut transaction).await?;
                 fail_point!("find-out.locked");
-                let committed = log::has(&mut transaction, epoch, from, &requests).await?;
+                let committed = log::contains(&mut transaction, epoch, from, &requests).await?;
                 let head = head::renew(&mut transaction, epoch, lease).await?;
                 let fence = head::raise_fence(&mut transaction).await?;
                 fail_point!("find-out.renewed");
@@ -203,15 +211,15 @@ impl Writer {
             .boxed()
         });
         let (committed, head, fence) = work.await?;
-        self.saw(&head);
+        self.observe(&head);
         self.fence.store(fence, Ordering::SeqCst);
         Ok(if committed { Outcome::Committed } else { Outcome::NotCommitted })
     }
 
-    /// Renews the lease by a durable write, which proves what [`Self::confirm`] proves.
+    /// Renews the lease by a durable write. This proves what [`Self::confirm`] proves.
     ///
     /// # Errors
-    /// On [`Error::Deposed`] somebody else is the applier. On any other error do it again.
+    /// [`Error::Deposed`] if another applier took over. After any other error, call it again.
     pub async fn renew(&self) -> Result<Head, Error> {
         let (epoch, lease) = (self.epoch.get()?, self.lease);
         let action = "renew the applier's lease";
@@ -220,11 +228,11 @@ impl Writer {
             self.connections.run(action, move |connection| head::renew(connection, epoch, lease).boxed());
         let head = work.await?;
         fail_point!("renew.done");
-        self.saw(&head);
+        self.observe(&head);
         Ok(head)
     }
 
-    /// Proves that this is still the active applier, by a check that begins after the call, and says where the head is.
+    /// Proves that this is still the active applier, by a check that begins after the call. Returns the head.
     ///
     /// # Errors
     /// As [`Self::renew`].
@@ -237,65 +245,67 @@ impl Writer {
         });
         let (head, lives) = work.await?;
         fail_point!("confirm.done");
-        // A server that lost its place as primary may not have noticed, but nobody could renew the lease there.
+        // A server that is no longer the primary may not have noticed that. Nobody can renew the lease there, so an
+        // unexpired lease proves that no other server has an active applier.
         if lives { Ok(head) } else { self.renew().await }
     }
 
-    /// Looks after the log's parts, and says how the log stands: to be called every second or so. `now` is the cluster's
-    /// time. It never waits for other transactions: where one is in the way, the next call goes on.
+    /// Maintains the log's partitions and returns the size of the log. Call it every second or so; `now` is the cluster's
+    /// time. It never waits for other transactions: a step that one of them blocks is left to the next call.
     ///
     /// # Errors
-    /// If it failed, if only because somebody was in the way of even looking ([`Error::is_busy`]); do it again.
-    pub async fn look_after_log(&self, now: Timestamp) -> Result<LogSize, Error> {
+    /// If the database fails, or if another transaction blocked even reading the partitions ([`Error::is_busy`]). Call it
+    /// again.
+    pub async fn maintain_log(&self, now: Timestamp) -> Result<LogSize, Error> {
         let (epoch, limits) = (self.epoch.get()?, self.log_limits);
-        let work = self.maintenance.run("look after the log", move |connection| {
-            partitions::look_after(connection, epoch, now, limits).boxed()
+        let work = self.maintenance.run("maintain the log", move |connection| {
+            partitions::maintain(connection, epoch, now, limits).boxed()
         });
         work.await
     }
 
-    /// Keeps the private half of a key that the cluster signs with (PKCS #8). The log is told of the key after it.
+    /// Stores a private key that the cluster signs with (PKCS #8). Call it before the key's public half is committed.
     ///
     /// # Errors
-    /// If it failed; do it again.
-    pub async fn keep_root_key(&self, id: RootKeyId, secret: &[u8]) -> Result<(), Error> {
+    /// If the database fails; call it again.
+    pub async fn store_root_key(&self, id: RootKeyId, secret: &[u8]) -> Result<(), Error> {
         let secret = secret.to_vec();
-        let work = self.maintenance.run("keep the private half of a root key", move |connection| {
-            async move { secrets::keep_root_key(connection, id, &secret).await }.boxed()
+        let work = self.maintenance.run("store the private half of a root key", move |connection| {
+            async move { secrets::store_root_key(connection, id, &secret).await }.boxed()
         });
         work.await
     }
 
-    /// Takes note of how far the log was when somebody else announced it.
-    pub fn heard_of(&self, head: &Head) {
-        self.saw(head);
+    /// Records the head that another applier announced.
+    pub fn observe_head(&self, head: &Head) {
+        self.observe(head);
     }
 
-    /// Has every applier refuse the database, this one and those that are started later, until an operator accepts it:
-    /// it was found to lack what was acknowledged.
+    /// Marks the database as lacking acknowledged writes. Every applier, including those that are started later, refuses it
+    /// until an operator accepts it.
     ///
     /// # Errors
-    /// If it failed; do it again.
-    pub async fn refuse(&self, reason: &str) -> Result<(), Error> {
+    /// If the database fails; call it again.
+    pub async fn mark_refused(&self, reason: &str) -> Result<(), Error> {
         let mut connection = self.connections.server().open(&schema::MIGRATING).await?;
-        head::refuse(&mut connection, reason).await
+        head::mark_refused(&mut connection, reason).await
     }
 
-    /// Whether the database is, or has become again, one that may be written to.
+    /// Checks whether the database may be written to, possibly after an operator accepted it.
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why it may not be written to.
     pub async fn check(&self) -> Result<(), Error> {
         self.connections.check().await
     }
 
-    /// Accepts a database that went back or was moved to another system, as an operator decides: it begins a new history
-    /// as it is, and whoever was the applier is no more.
+    /// Accepts, on behalf of an operator, a database that went back or was moved to another server. It begins a new history
+    /// from its current content, and the active applier is deposed.
     ///
     /// # Errors
-    /// If it failed; do it again.
+    /// If the database fails; call it again.
     pub async fn accept(&self, history: HistoryId) -> Result<Head, Error> {
-        // Not on a checked connection: that is what would refuse it.
+        // Without the checks on new connections, which would refuse this database.
         let server = self.connections.server();
         let mut connection = server.open(&schema::MIGRATING).await?;
         let begun = head::begin_history(&mut connection, history).await;
@@ -303,17 +313,17 @@ impl Writer {
         head::read(&mut connection).await
     }
 
-    /// How long nobody else takes over after a renewal.
+    /// How long a renewal keeps other processes from taking over.
     pub fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// What keeps the object tables behind the log, under this writer's epoch.
+    /// The projector that writes the object tables under this writer's epoch.
     pub fn projector(&self) -> Projector {
         Projector::new(self.connections.server(), Arc::clone(&self.epoch))
     }
 
-    fn saw(&self, head: &Head) {
-        self.connections.server().saw(head.history, head.index);
+    fn observe(&self, head: &Head) {
+        self.connections.server().observe(head.history, head.index);
     }
 }

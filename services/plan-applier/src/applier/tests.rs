@@ -1,4 +1,4 @@
-//! Commands and questions in the order in which they come, and what becomes of the writes; the database is the test.
+//! Commands, queries and outcomes of writes in sequence. The test plays the database.
 
 use model::cluster::{NodePool, Singleton};
 use model::{Epoch, HistoryId, JobKey, ProcessId};
@@ -7,9 +7,9 @@ use wire::command::{Command, EvaluateJob, SetNodePool, TakeLease};
 use super::*;
 
 const WALL: Timestamp = Timestamp::from_secs(1_767_225_600);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An applier at the beginning of a cluster, and who asked it for what as numbers.
+/// An applier of a new cluster. Senders are numbers.
 struct Scene {
     applier: Applier<u8>,
     now: Instant,
@@ -28,10 +28,10 @@ impl Scene {
         Self { applier: Applier::new(head, State::default(), Remembered::default(), now), now }
     }
 
-    /// Has `who` send a command under an id that is a number.
+    /// Sends a command from `who` under an id made of a number.
     fn send(&mut self, who: u8, id: u8, command: Command) -> Received<u8> {
         let incoming = Incoming { id: RequestId::from_bytes([id; 16]), trace: None, command };
-        self.applier.receive(incoming, 100, who, self.now + PATIENCE)
+        self.applier.receive(incoming, 100, who, self.now + TIMEOUT)
     }
 
     fn judge(&mut self) {
@@ -46,16 +46,16 @@ impl Scene {
         self.applier.written(fate, self.now, WALL)
     }
 
-    /// What is said to whom when the write that is due has become durable.
-    fn said(&mut self) -> Vec<(u8, Reply)> {
+    /// The replies after the write that is due has succeeded.
+    fn replies(&mut self) -> Vec<(u8, Reply)> {
         self.judge();
-        self.next_write().expect("there is something to write");
-        let Ended::Durable { said, .. } = self.written(Fate::Done) else { panic!("it is durable") };
+        self.next_write().expect("a write is due");
+        let Ended::Durable { said, .. } = self.written(Fate::Done) else { panic!("the write succeeded") };
         said
     }
 }
 
-/// A command that changes something, if nobody holds the lease.
+/// A command that changes the state, unless another process holds the lease.
 fn take(service: Singleton, process: u8) -> Command {
     Command::TakeLease(TakeLease { service, process: ProcessId::from_bytes([process; 16]), gone: None })
 }
@@ -65,7 +65,7 @@ fn evaluate_nothing() -> Command {
     Command::EvaluateJob(EvaluateJob { job: JobKey::new("default", "nothing"), force_reschedule: false })
 }
 
-/// A command that always changes something.
+/// A command that always changes the state.
 fn set_pool(number: u8) -> Command {
     let pool = NodePool { name: format!("pool-{number}").into(), ..NodePool::default() };
     Command::SetNodePool(Box::new(SetNodePool { pool }))
@@ -86,7 +86,7 @@ fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
     scene.judge();
     assert_eq!(commit(scene.next_write()), (Index::ZERO, 1));
-    // Judged on what is not durable yet: that the lease is held.
+    // This refusal depends on a lease that is not durable yet.
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     scene.judge();
     assert!(scene.next_write().is_none(), "one write at a time");
@@ -94,7 +94,7 @@ fn nothing_is_said_before_what_it_was_judged_on_is_durable() {
     assert_eq!((rows.len(), sets.len()), (1, 1));
     assert!(matches!(said[..], [(1, Reply::Answer(Answer::Done(_)))]), "{said:?}");
 
-    // A refusal leaves after a check that began after it.
+    // A refusal is answered after a check of the epoch that began after it was judged.
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
     assert!(rows.is_empty());
@@ -106,11 +106,11 @@ fn a_question_that_came_during_a_write_is_answered_with_the_next() {
     let mut scene = Scene::new();
     scene.applier.renew();
     assert!(matches!(scene.next_write(), Some(Write::Renew)));
-    scene.applier.ask(Question::Head, 1, scene.now + PATIENCE);
+    scene.applier.ask(Question::Head, 1, scene.now + TIMEOUT);
     let Ended::Durable { said, .. } = scene.written(Fate::Done) else { panic!() };
     assert_eq!(said, []);
     let head = Head { at: WALL, ..scene.applier.head };
-    assert_eq!(scene.said(), [(1, Reply::Head(head))]);
+    assert_eq!(scene.replies(), [(1, Reply::Head(head))]);
 }
 
 #[test]
@@ -126,9 +126,9 @@ fn repeats_join_the_first_or_get_its_answer() {
     assert_eq!(said.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(matches!(scene.send(4, 1, command), Received::Committed(4, Index(1))));
 
-    // A refusal is not remembered: judging it again is safe.
+    // Refusals are not in the request log: judging the command again is safe.
     scene.send(5, 2, evaluate_nothing());
-    assert!(matches!(scene.said()[..], [(5, Reply::Refuse(_))]));
+    assert!(matches!(scene.replies()[..], [(5, Reply::Refuse(_))]));
     assert!(matches!(scene.send(6, 2, evaluate_nothing()), Received::Waits));
 }
 
@@ -140,18 +140,18 @@ fn a_failed_commit_takes_all_with_it_that_was_judged_on_it() {
     scene.next_write();
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
     scene.judge();
-    scene.applier.ask(Question::Head, 3, scene.now + PATIENCE);
+    scene.applier.ask(Question::Head, 3, scene.now + TIMEOUT);
     let Ended::Failed(said) = scene.written(Fate::Failed) else { panic!() };
     assert_eq!(
         said.iter().map(|(who, reply)| (*who, is_retry(reply))).collect::<Vec<_>>(),
         [(1, true), (2, true)]
     );
-    assert!(scene.next_write().is_none(), "it waits a little");
+    assert!(scene.next_write().is_none(), "a retry waits");
     scene.now = scene.applier.poll_timeout().unwrap();
 
-    // The lease is free after all, and whoever sent the first sends it again.
+    // The lease is free, because its commit failed. The first sender repeats its command.
     scene.send(2, 2, take(Singleton::EvalBroker, 6));
-    let said = scene.said();
+    let said = scene.replies();
     assert!(matches!(said[..], [(2, Reply::Answer(Answer::Done(_))), (3, Reply::Head(_))]), "{said:?}");
 }
 
@@ -175,7 +175,7 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
                 assert_eq!((fate, rows.len(), said.len()), (Fate::Done, 1, 1))
             }
             Ended::Failed(said) => assert!(fate == Fate::Failed && is_retry(&said[0].1)),
-            Ended::Deposed => panic!("nobody else took over"),
+            Ended::Deposed => panic!("no other applier took over"),
         }
     }
 }
@@ -184,7 +184,7 @@ fn an_unknown_outcome_is_found_out_before_anything_is_said() {
 fn what_nobody_waits_for_any_more_is_not_judged() {
     let mut scene = Scene::new();
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
-    scene.now += PATIENCE;
+    scene.now += TIMEOUT;
     scene.judge();
     assert!(scene.next_write().is_none());
 }
@@ -193,15 +193,15 @@ fn what_nobody_waits_for_any_more_is_not_judged() {
 fn whoever_waits_is_sent_away_when_the_applier_ends() {
     let mut scene = Scene::new();
     scene.send(1, 1, take(Singleton::EvalBroker, 5));
-    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
     scene.judge();
     scene.next_write();
-    scene.applier.ask(Question::Head, 3, scene.now + PATIENCE);
+    scene.applier.ask(Question::Head, 3, scene.now + TIMEOUT);
     assert!(matches!(scene.written(Fate::Deposed), Ended::Deposed));
-    let mut sent_away = scene.applier.send_everybody_away();
-    sent_away.sort_by_key(|(who, _)| *who);
-    assert!(sent_away.iter().all(|(_, reply)| is_retry(reply)));
-    assert_eq!(sent_away.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
+    let mut rejected = scene.applier.send_everybody_away();
+    rejected.sort_by_key(|(who, _)| *who);
+    assert!(rejected.iter().all(|(_, reply)| is_retry(reply)));
+    assert_eq!(rejected.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]
@@ -216,23 +216,23 @@ fn under_load_commits_are_some_time_apart_and_questions_do_not_wait() {
         (number, commits_at_once) = (number + 1, commits_at_once + 1);
     }
     assert!(commits_at_once > 1);
-    let due = scene.applier.poll_timeout().expect("what is judged waits");
+    let due = scene.applier.poll_timeout().expect("judged commands wait");
     assert!(due > scene.now);
 
-    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert_eq!(scene.applier.poll_timeout(), None, "one write at a time");
     let Ended::Durable { rows, said, .. } = scene.written(Fate::Done) else { panic!() };
     assert!(rows.is_empty() && matches!(said[..], [(2, Reply::Head(_))]), "{said:?}");
 
-    // What waits does not stand on a check that fails.
-    scene.applier.ask(Question::Head, 2, scene.now + PATIENCE);
+    // The waiting batch does not depend on a check that fails.
+    scene.applier.ask(Question::Head, 2, scene.now + TIMEOUT);
     assert!(matches!(scene.next_write(), Some(Write::Confirm)));
     assert!(matches!(scene.written(Fate::Failed), Ended::Failed(said) if said.is_empty()));
 
     scene.send(3, number + 1, set_pool(number + 1));
     scene.judge();
     scene.now = due.max(scene.applier.poll_timeout().unwrap());
-    let Some(Write::Commit(_, rows)) = scene.next_write() else { panic!("it is time") };
-    assert_eq!(rows.len(), 2, "with what came meanwhile");
+    let Some(Write::Commit(_, rows)) = scene.next_write() else { panic!("the commit is due") };
+    assert_eq!(rows.len(), 2, "including the command that arrived meanwhile");
 }

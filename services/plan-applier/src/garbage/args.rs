@@ -1,4 +1,4 @@
-//! When garbage is old enough to go (spec/scheduling.md §12.2).
+//! Settings of the garbage collection: how old objects must be (spec/scheduling.md §12.2).
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use model::Nanos;
 
 use super::find::Ages;
 
-/// Settings of the collection of garbage.
+/// Settings of the garbage collection.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "garbage")]
 #[command(next_help_heading = "Garbage")]
 pub struct Args {
-    /// How often garbage is looked for, in seconds.
+    /// How often garbage is collected, in seconds.
     #[arg(long, env = "DROVER_GC_INTERVAL_SECS", default_value_t = 5 * 60, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub gc_interval_secs: u32,
-    /// How long a job that is over stays, in seconds.
+    /// How long a job that is stopped or completed is kept, in seconds.
     #[arg(long, env = "DROVER_JOB_GC_THRESHOLD_SECS", default_value_t = 4 * HOUR, value_name = "SECONDS")]
     pub job_gc_threshold_secs: u32,
-    /// How long an evaluation that is over stays with its allocations, in seconds.
+    /// How long a terminal evaluation and its allocations are kept, in seconds.
     #[arg(long, env = "DROVER_EVAL_GC_THRESHOLD_SECS", default_value_t = HOUR, value_name = "SECONDS")]
     pub eval_gc_threshold_secs: u32,
-    /// The same for evaluations of batch jobs.
+    /// How long a terminal evaluation of a batch job and its allocations are kept, in seconds.
     #[arg(long, env = "DROVER_BATCH_EVAL_GC_THRESHOLD_SECS", default_value_t = 24 * HOUR, value_name = "SECONDS")]
     pub batch_eval_gc_threshold_secs: u32,
-    /// How long a deployment that is over stays, in seconds.
+    /// How long a terminal deployment is kept, in seconds.
     #[arg(long, env = "DROVER_DEPLOYMENT_GC_THRESHOLD_SECS", default_value_t = HOUR, value_name = "SECONDS")]
     pub deployment_gc_threshold_secs: u32,
-    /// How long a node that is down stays, in seconds.
+    /// How long a node that is down is kept, in seconds.
     #[arg(long, env = "DROVER_NODE_GC_THRESHOLD_SECS", default_value_t = 24 * HOUR, value_name = "SECONDS")]
     pub node_gc_threshold_secs: u32,
 }
@@ -41,7 +41,7 @@ impl Args {
     }
 
     pub(crate) fn ages(&self) -> Ages {
-        // What ended this very moment may still be looked at by somebody.
+        // At least a millisecond, because clients may still be looking at an object that ended this very moment.
         let age = |seconds: u32| Nanos::from_secs(seconds.into()).max(Nanos::MILLISECOND);
         Ages {
             jobs: age(self.job_gc_threshold_secs),

@@ -1,6 +1,6 @@
-//! Collecting garbage for as long as this applier is active: [`find`] looks through the replica now and then, and what it
-//! finds goes through the same queue as every other command, one slice after the other, so that nobody waits for more
-//! than one. There are no evaluations for it, unlike.
+//! Garbage collection while this applier is active. [`find`] searches the replica periodically. What it finds is sent as
+//! commands through the same queue as all other commands, one slice after the other, so that no other command waits for
+//! more than one slice. Unlike in, there are no evaluations for garbage collection.
 
 mod args;
 pub(crate) mod find;
@@ -16,70 +16,72 @@ use wire::command::{Command, ForceGarbage, GarbageBegun};
 
 pub use self::args::Args;
 use self::find::{Ages, find};
-use crate::Surroundings;
+use crate::Context;
 
-/// How long one slice is tried.
-const SLICE_WITHIN: Duration = Duration::from_secs(30);
-/// How many times as long as a slice took everybody else has before the next one: whatever forgetting costs, in commits,
-/// tables and replicas, most of the machine goes on with its work.
-const PAUSE_TIMES: u32 = 3;
+/// How long the command for one slice is retried.
+const SLICE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a slice, as a multiple of the time that the slice took. Whatever collecting costs in commits, tables and
+/// replicas, most of the machine's time remains for other work.
+const PAUSE_FACTOR: u32 = 3;
 /// The longest such pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Garbage is collected until this is dropped.
+/// Collects garbage until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Collection {
     _end: DropGuard,
 }
 
 impl Collection {
-    /// Begins, and listens for those who want it at once.
+    /// Starts the collection, and subscribes to requests to collect at once.
     ///
     /// # Errors
-    /// If NATS refuses to serve.
-    pub(crate) async fn start(around: &Surroundings) -> Result<Self, bus::Error> {
+    /// If a subscription to NATS fails.
+    pub(crate) async fn start(context: &Context) -> Result<Self, bus::Error> {
         let end = CancellationToken::new();
-        let forces = around.bus.serve(Subject::ForceGarbage.to_string()).await?;
-        tokio::spawn(end.clone().run_until_cancelled_owned(collect_again_and_again(around.clone(), forces)));
+        let force_requests = context.bus.serve(Subject::ForceGarbage.to_string()).await?;
+        tokio::spawn(
+            end.clone().run_until_cancelled_owned(collect_periodically(context.clone(), force_requests)),
+        );
         Ok(Self { _end: end.drop_guard() })
     }
 }
 
-async fn collect_again_and_again(around: Surroundings, mut forces: Requests) {
+async fn collect_periodically(context: Context, mut force_requests: Requests) {
     loop {
         let ages = tokio::select! {
-            () = tokio::time::sleep(around.garbage.interval()) => around.garbage.ages(),
-            force = forces.next() => {
+            () = tokio::time::sleep(context.garbage.interval()) => context.garbage.ages(),
+            force = force_requests.next() => {
                 let Some(force) = force else { return };
-                // One that cannot be read has been refused.
+                // A request that cannot be decoded has been refused already.
                 let Some((force, ForceGarbage {})) = force.read().await else { continue };
                 force.answer(&GarbageBegun {}).await;
                 Ages::FORCED
             }
         };
-        collect(&around, ages).await;
+        collect(&context, ages).await;
     }
 }
 
-/// Collects what there is now. What a failure leaves is found again the next time.
-async fn collect(around: &Surroundings, ages: Ages) {
-    let state = around.replica.snapshot();
+/// Collects the garbage that exists now. What remains after a failure is found by the next collection.
+async fn collect(context: &Context, ages: Ages) {
+    let state = context.replica.snapshot();
     let now = clock::now().max(state.at());
-    // A look at a million allocations takes a while.
+    // Searching a million allocations takes a while.
     let found = tokio::task::spawn_blocking(move || find(&state, ages, now));
-    let found = found.await.expect("looking for garbage does not panic");
+    let found = found.await.expect("the search for garbage does not panic");
     let slices = found.len();
     for garbage in found {
         let command = Command::CollectGarbage(garbage);
         let began = clock::monotonic();
-        if let Err(error) = around.bus.command(&command, SLICE_WITHIN).await {
+        if let Err(error) = context.bus.command(&command, SLICE_TIMEOUT).await {
             tracing::warn!(error = telemetry::chain(&error), "cannot collect all garbage");
             return;
         }
         let took = clock::monotonic().saturating_duration_since(began);
-        tokio::time::sleep((took * PAUSE_TIMES).min(PAUSE_MAX)).await;
+        tokio::time::sleep((took * PAUSE_FACTOR).min(PAUSE_MAX)).await;
     }
     if slices > 0 {
-        tracing::info!(slices, "garbage was collected");
+        tracing::info!(slices, "collected garbage");
     }
 }

@@ -1,5 +1,4 @@
-//! What nobody needs any more. Pure; whoever looks for garbage and whoever forgets it go by the same
-//! rules.
+//! The rules for garbage. Pure. The search and the command that deletes garbage apply the same rules.
 
 use std::collections::HashSet;
 
@@ -11,13 +10,14 @@ use model::node::NodeStatus;
 use model::{DeploymentId, JobKey, Timestamp};
 use state::{AllocRef, NodeRef, State};
 
-/// Whether work of this type is done once, so that to forget that it is done would do it again.
-pub(crate) fn is_done_once(kind: JobType) -> bool {
+/// Whether jobs of this type run to completion. Deleting their completed allocations would run them again.
+pub(crate) fn runs_to_completion(kind: JobType) -> bool {
     matches!(kind, JobType::Batch | JobType::SysBatch)
 }
 
-/// and for work that is done once: unless the job is over, only what an older version did may be
-/// forgotten. `with_job`: the job goes next, if it is over.
+/// Whether an allocation may be deleted. For jobs that run to completion, unless the job is over, only
+/// allocations of older versions may be deleted. `with_job` means that the job itself is deleted next if it is
+/// over.
 pub(crate) fn alloc_may_go(
     state: &State,
     alloc: AllocRef<'_>,
@@ -31,14 +31,14 @@ pub(crate) fn alloc_may_go(
     }
     let Some(job) = state.job(alloc.job_key()) else { return true };
     let is_dead = job.status == JobStatus::Dead;
-    if is_done_once(job.spec.kind) && !(is_dead && (job.spec.stop || with_job)) {
+    if runs_to_completion(job.spec.kind) && !(is_dead && (job.spec.stop || with_job)) {
         return alloc.create_index() < job.job_modify_index;
     }
     let is_wanted = !job.spec.stop && !is_dead && !alloc.desired_status().is_terminal();
     !is_wanted || !may_be_replaced(alloc, job, now)
 }
 
-/// Whether an allocation failed and may yet be tried elsewhere: it remembers how often it was.
+/// Whether a failed allocation may still be rescheduled: it contains the count of its attempts.
 fn may_be_replaced(alloc: AllocRef<'_>, job: &Job, now: Timestamp) -> bool {
     if alloc.client_status() != ClientStatus::Failed || alloc.extra().next.is_some() {
         return false;
@@ -52,18 +52,19 @@ fn may_be_replaced(alloc: AllocRef<'_>, job: &Job, now: Timestamp) -> bool {
     policy.unlimited || last.is_none_or(|last| now - last.time <= policy.interval)
 }
 
-/// Whether an evaluation may go once no allocation of it is left.
+/// Whether an evaluation may be deleted once it has no allocations left.
 pub(crate) fn eval_may_go(eval: &Evaluation, before: Timestamp) -> bool {
     eval.status.is_terminal() && eval.modify_time <= before
 }
 
-/// Whether a job may go with all its evaluations and allocations. A service that died but was not stopped stays.
+/// Whether a job may be deleted with all its evaluations and allocations. A dead service that was not stopped is
+/// kept.
 pub(crate) fn job_may_go(state: &State, job: &Job, before: Timestamp) -> bool {
     let key = job.key();
     let is_dead = job.status == JobStatus::Dead;
     let is_over = match crate::judge::is_template(job) {
         true => job.spec.stop,
-        false => is_dead && (job.spec.stop || is_done_once(job.spec.kind)),
+        false => is_dead && (job.spec.stop || runs_to_completion(job.spec.kind)),
     };
     is_over
         && job.submit_time <= before
@@ -72,18 +73,18 @@ pub(crate) fn job_may_go(state: &State, job: &Job, before: Timestamp) -> bool {
         && state.allocs_of_job(&key).all(|alloc| alloc_may_go(state, alloc, before, before, true))
 }
 
-/// Whether a deployment may go once all its allocations have ended.
+/// Whether a deployment may be deleted once all its allocations are terminal.
 pub(crate) fn deployment_may_go(deployment: &Deployment, before: Timestamp) -> bool {
     deployment.status.is_terminal() && deployment.modify_time <= before
 }
 
-/// The deployments of a job of which some allocation has not ended.
+/// The deployments of a job with an allocation that is not terminal.
 pub(crate) fn deployments_in_use(state: &State, job: &JobKey) -> HashSet<DeploymentId> {
     let live = state.allocs_of_job(job).filter(|alloc| !alloc.is_terminal());
     live.filter_map(|alloc| alloc.deployment_id()).collect()
 }
 
-///
+/// Whether a node may be deleted: it is down, and all its allocations are terminal.
 pub(crate) fn node_may_go(node: NodeRef<'_>, before: Timestamp) -> bool {
     let server = node.server();
     server.status == NodeStatus::Down

@@ -1,4 +1,4 @@
-//! What every cluster has from its first moment on.
+//! The objects that every cluster has from the beginning.
 
 use model::change::Change;
 use model::cluster::{Namespace, NodePool, Preemption, SchedulerAlgorithm, SchedulerConfig};
@@ -6,10 +6,11 @@ use state::State;
 
 /// The namespace of jobs that name none, and the node pool of nodes that name none.
 pub(super) const DEFAULT: &str = "default";
-/// The node pool that every node is in (N-28.4).
+/// The node pool that contains every node (N-28.4).
 pub(super) const ALL_NODES: &str = "all";
 
-/// What a state lacks of that; `None` where there is nothing. The shell commits it before the first command.
+/// The changes that create the missing ones of these objects; `None` if none is missing. The applier commits them before
+/// the first command.
 pub fn bootstrap(state: &State) -> Option<Vec<Change>> {
     let index = state.index().next();
     let mut changes = Vec::new();

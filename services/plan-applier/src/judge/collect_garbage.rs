@@ -1,5 +1,5 @@
-//! What nobody needs any more is forgotten. Whoever found it looked at an older state; what is needed
-//! again since stays.
+//! Deletes garbage. The rules are checked again, because the garbage was found in an older state;
+//! objects that are needed again are kept.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use wire::command::{CollectGarbage, Done, GARBAGE_SLICE_MAX, Garbage};
 use wire::{Refusal, RefusalKind};
 
 use super::deregister_job::purge;
-use super::nodes::jobs_concerned;
+use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 use crate::garbage::rules;
 
@@ -28,16 +28,16 @@ pub(super) fn collect_garbage(work: &mut Work<'_>, command: CollectGarbage) -> R
         return Err(refusal(RefusalKind::Invalid, message));
     }
     match garbage {
-        Garbage::Allocs { ids, with_jobs } => forget_allocs(work, ids, before, with_jobs)?,
-        Garbage::Evals(ids) => forget_evals(work, ids, before)?,
-        Garbage::Jobs(keys) => keys.iter().try_for_each(|key| forget_job(work, key, before))?,
-        Garbage::Deployments(ids) => forget_deployments(work, ids, before)?,
-        Garbage::Nodes(ids) => forget_nodes(work, ids, before)?,
+        Garbage::Allocs { ids, with_jobs } => delete_allocs(work, ids, before, with_jobs)?,
+        Garbage::Evals(ids) => delete_evals(work, ids, before)?,
+        Garbage::Jobs(keys) => keys.iter().try_for_each(|key| delete_job(work, key, before))?,
+        Garbage::Deployments(ids) => delete_deployments(work, ids, before)?,
+        Garbage::Nodes(ids) => delete_nodes(work, ids, before)?,
     }
     Ok(Done::default())
 }
 
-fn forget_allocs(
+fn delete_allocs(
     work: &mut Work<'_>,
     mut ids: Vec<AllocId>,
     before: Timestamp,
@@ -49,16 +49,16 @@ fn forget_allocs(
         let alloc = work.state().alloc(*id);
         alloc.is_some_and(|alloc| rules::alloc_may_go(work.state(), alloc, before, work.at(), with_jobs))
     });
-    // No agent will report these, so their room is free now.
+    // Agents will not report the end of these allocations, so their resources are free now.
     let held = ids.iter().filter_map(|id| work.state().alloc(*id));
     let held = held.filter(|alloc| !alloc.client_status().is_terminal()).map(|alloc| alloc.node_id());
     let held: Vec<NodeId> = held.collect();
-    held.into_iter().for_each(|node| work.gain_room(node));
+    held.into_iter().for_each(|node| work.unblock_node(node));
     if ids.is_empty() { Ok(()) } else { work.apply(Change::AllocsDeleted(AllocIds(ids))) }
 }
 
-/// An evaluation never goes before its allocations.
-fn forget_evals(work: &mut Work<'_>, mut ids: Vec<EvalId>, before: Timestamp) -> Result<(), Refusal> {
+/// Deletes evaluations that have no allocations left.
+fn delete_evals(work: &mut Work<'_>, mut ids: Vec<EvalId>, before: Timestamp) -> Result<(), Refusal> {
     let state = work.state();
     let mut in_use: BTreeMap<&JobKey, HashSet<EvalId>> = BTreeMap::new();
     ids.retain(|id| {
@@ -71,17 +71,17 @@ fn forget_evals(work: &mut Work<'_>, mut ids: Vec<EvalId>, before: Timestamp) ->
     if ids.is_empty() { Ok(()) } else { work.apply(Change::EvalsDeleted(ids)) }
 }
 
-/// A job goes when neither evaluations nor allocations of it are left; nobody is to look at it for that.
-fn forget_job(work: &mut Work<'_>, key: &JobKey, before: Timestamp) -> Result<(), Refusal> {
+/// Deletes a job once it has no evaluations and no allocations left. This creates no evaluation.
+fn delete_job(work: &mut Work<'_>, key: &JobKey, before: Timestamp) -> Result<(), Refusal> {
     let state = work.state();
     let Some(job) = state.job(key).filter(|job| rules::job_may_go(state, job, before)).cloned() else {
         return Ok(());
     };
-    let is_bare = state.evals_of_job(key).next().is_none() && state.allocs_of_job(key).len() == 0;
-    if is_bare { purge(work, &job) } else { Ok(()) }
+    let is_empty = state.evals_of_job(key).next().is_none() && state.allocs_of_job(key).len() == 0;
+    if is_empty { purge(work, &job) } else { Ok(()) }
 }
 
-fn forget_deployments(
+fn delete_deployments(
     work: &mut Work<'_>,
     mut ids: Vec<DeploymentId>,
     before: Timestamp,
@@ -97,13 +97,13 @@ fn forget_deployments(
     if ids.is_empty() { Ok(()) } else { work.apply(Change::DeploymentsDeleted(ids)) }
 }
 
-fn forget_nodes(work: &mut Work<'_>, mut ids: Vec<NodeId>, before: Timestamp) -> Result<(), Refusal> {
+fn delete_nodes(work: &mut Work<'_>, mut ids: Vec<NodeId>, before: Timestamp) -> Result<(), Refusal> {
     let state = work.state();
     ids.retain(|id| state.node(*id).is_some_and(|node| rules::node_may_go(node, before)));
     if ids.is_empty() {
         return Ok(());
     }
-    let concerned = jobs_concerned(state, &ids);
+    let affected = affected_jobs(state, &ids);
     work.apply(Change::NodesDeleted(ids))?;
-    work.evaluate_concerned(concerned)
+    work.evaluate_affected(affected)
 }

@@ -1,4 +1,5 @@
-//! A user forgets evaluations, whatever becomes of their jobs; only while evaluations rest (http-api §15, R-11.8).
+//! Deletes evaluations at a user's request, whatever the state of their jobs. This is permitted only while the broker is
+//! paused (http-api §15, R-11.8).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-/// Those that are gone already are passed over.
+/// Evaluations that do not exist any more are skipped.
 pub(super) fn delete_evals(work: &mut Work<'_>, command: DeleteEvals) -> Result<Done, Refusal> {
     let DeleteEvals { mut ids } = command;
     if ids.len() > EVALS_DELETED_MAX {

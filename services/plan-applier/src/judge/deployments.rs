@@ -1,5 +1,5 @@
-//! What follows for a deployment when its allocations change: its counters (N-12.8 to N-12.11), and its status where a
-//! plan gives it one.
+//! Consequences for deployments: counters when their allocations change (N-12.8 to N-12.11), and status changes that a plan
+//! or a command requests.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use wire::Refusal;
 use super::jobs;
 use super::work::Work;
 
-/// A deployment of which something changes.
+/// A deployment that something changes.
 #[derive(Default)]
 pub(super) struct TouchedDeployment {
     status: Option<(DeploymentStatus, Text)>,
@@ -33,7 +33,7 @@ impl Work<'_> {
         }
     }
 
-    /// Counts a verdict on the health of one allocation: the first one, and a turn for the worse (N-12.8, N-12.10).
+    /// Counts a health verdict on one allocation: the first one, or a change from healthy to unhealthy (N-12.8, N-12.10).
     pub(super) fn count_verdict(
         &mut self,
         common: &AllocCommon,
@@ -58,7 +58,7 @@ impl Work<'_> {
         }
     }
 
-    /// Gives a deployment a new status. One that is terminal or gone stays as it is.
+    /// Sets a deployment's status, unless it is terminal or deleted.
     pub(super) fn set_deployment_status(&mut self, update: &DeploymentUpdate) -> Result<(), Refusal> {
         let Some(deployment) = self.state().deployment(update.id).cloned() else { return Ok(()) };
         if deployment.status.is_terminal() {
@@ -85,26 +85,26 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A deployment comes to nothing; its job is looked at (N-14.9).
+    /// Fails a deployment and evaluates its job (N-14.9).
     pub(super) fn fail_deployment(&mut self, deployment: &Deployment, why: &str) -> Result<(), Refusal> {
         let (id, status) = (deployment.id, DeploymentStatus::Failed);
         self.set_deployment_status(&DeploymentUpdate { id, status, description: why.into() })?;
         self.evaluate_deployment(deployment)
     }
 
-    /// Has the job of a deployment looked at for its sake (N-14.8).
+    /// Creates an evaluation of a deployment's job for the deployment (N-14.8).
     pub(super) fn evaluate_deployment(&mut self, deployment: &Deployment) -> Result<(), Refusal> {
         let key = &deployment.job.job;
         let Some(job) = self.state().job(key).cloned() else { return Ok(()) };
         let priority =
             if deployment.eval_priority > 0 { deployment.eval_priority } else { job.spec.priority };
-        self.make_eval(key, job.spec.kind, priority, EvalTrigger::DeploymentWatcher, |eval| {
+        self.create_eval(key, job.spec.kind, priority, EvalTrigger::DeploymentWatcher, |eval| {
             eval.deployment_id = Some(deployment.id);
         })?;
         Ok(())
     }
 
-    /// Writes counters and statuses that are not what they were.
+    /// Writes counters and statuses that have changed.
     pub(super) fn write_deployments(&mut self) -> Result<(), Refusal> {
         for (id, touched) in std::mem::take(&mut self.deployments) {
             let Some(stored) = self.state().deployment(id) else { continue };
@@ -120,7 +120,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// How a group that takes part in a deployment is getting on, and how long it may go without progress.
+    /// The progress of a group in a deployment, and the group's progress deadline. `None` if the group is not part of the
+    /// deployment.
     fn progress(&mut self, id: DeploymentId, group: &Text) -> Option<(&mut DeploymentProgress, Nanos)> {
         let stored = self.state().deployment(id)?.groups.get(group)?;
         let (stored, deadline) = (progress_of(group, stored), stored.progress_deadline);

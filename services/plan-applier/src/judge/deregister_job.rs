@@ -1,4 +1,4 @@
-//! A job is stopped, or forgotten with all that belongs to it (N-21).
+//! Stops a job, or purges it with everything that belongs to it (N-21).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::jobs::is_template;
 use super::versions::job_modify_index;
 use super::work::Work;
 
-/// The priority of the evaluation for a job that has none.
+/// The priority of an evaluation if neither the command nor the job has one.
 const PRIORITY_DEFAULT: u16 = 50;
 
 pub(super) fn deregister_job(work: &mut Work<'_>, command: &DeregisterJob) -> Result<Done, Refusal> {
@@ -30,17 +30,17 @@ pub(super) fn deregister_job(work: &mut Work<'_>, command: &DeregisterJob) -> Re
         work.write_version(Arc::new(JobSpec { stop: true, ..JobSpec::clone(&job.spec) }), None)?;
     }
     if !is_template(&job) {
-        let asked = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
-        let priority = asked.into_iter().find(|priority| *priority > 0).unwrap_or(PRIORITY_DEFAULT);
-        // Whatever the job's type: the generic scheduler knows how to stop any.
-        work.make_eval(key, JobType::Service, priority, EvalTrigger::JobDeregister, |_| {})?;
+        let priorities = [command.eval_priority, Some(job.spec.priority)].into_iter().flatten();
+        let priority = priorities.into_iter().find(|priority| *priority > 0).unwrap_or(PRIORITY_DEFAULT);
+        // Whatever the job's type: the generic scheduler can stop any job.
+        work.create_eval(key, JobType::Service, priority, EvalTrigger::JobDeregister, |_| {})?;
     }
-    // Of a job that is gone, this is the last index.
+    // A purged job has no index of its own any more, so the answer contains this one.
     let object_index = if command.purge { work.index() } else { job_modify_index(work.state(), key) };
     Ok(Done { object_index, ..Done::default() })
 }
 
-/// Has the job's allocations end without their shutdown delays (N-21.6).
+/// Marks the job's allocations to end without their shutdown delays (N-21.6).
 fn skip_shutdown_delays(work: &mut Work<'_>, key: &JobKey) -> Result<(), Refusal> {
     let allocs = work.state().allocs_of_job(key).filter(|alloc| !alloc.client_status().is_terminal());
     let ids: AllocIds = allocs.map(|alloc| alloc.id()).collect();
@@ -52,8 +52,8 @@ fn skip_shutdown_delays(work: &mut Work<'_>, key: &JobKey) -> Result<(), Refusal
     work.change_allocs(AllocsChanged { ids, by_servers: true, transition, ..AllocsChanged::default() })
 }
 
-/// Forgets a job with its versions, their sources, its summary, allocations and deployments; nothing waits for it any
-/// more (N-21.4).
+/// Deletes a job with its versions, sources, summary, allocations, deployments and volume claims. Its pending evaluations
+/// become complete and its blocked ones canceled (N-21.4).
 pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let key = job.key();
     for (from, to) in
@@ -66,10 +66,10 @@ pub(super) fn purge(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
             work.apply(Change::EvalsChanged(EvalsChanged { ids, status, next_eval: None }))?;
         }
     }
-    // No agent will report these, so their room is free now.
+    // Agents will not report the end of these allocations, so their resources are free now.
     let held = work.state().allocs_of_job(&key).filter(|alloc| !alloc.client_status().is_terminal());
     let nodes: Vec<_> = held.map(|alloc| alloc.node_id()).collect();
-    nodes.into_iter().for_each(|node| work.gain_room(node));
+    nodes.into_iter().for_each(|node| work.unblock_node(node));
     let mut allocs: Vec<_> = work.state().allocs_of_job(&key).map(|alloc| alloc.id()).collect();
     if !allocs.is_empty() {
         allocs.sort_unstable();

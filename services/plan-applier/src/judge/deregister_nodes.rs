@@ -1,10 +1,10 @@
-//! Nodes are forgotten; what is on them is lost, which their jobs must hear of (N-11.1).
+//! Deletes nodes. Allocations on them are lost, so the affected jobs are evaluated (N-11.1).
 
 use model::change::Change;
 use wire::command::{DeregisterNodes, Done};
 use wire::{Refusal, RefusalKind};
 
-use super::nodes::jobs_concerned;
+use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 
 pub(super) fn deregister_nodes(work: &mut Work<'_>, command: &DeregisterNodes) -> Result<Done, Refusal> {
@@ -14,9 +14,9 @@ pub(super) fn deregister_nodes(work: &mut Work<'_>, command: &DeregisterNodes) -
     if command.nodes.iter().any(|node| work.state().node(*node).is_none()) {
         return Err(refusal(RefusalKind::NotFound, "node not found"));
     }
-    // Which system jobs were on them only they themselves can tell.
-    let concerned = jobs_concerned(work.state(), &command.nodes);
+    // Before the deletion, because affected system jobs are found through the nodes.
+    let affected = affected_jobs(work.state(), &command.nodes);
     work.apply(Change::NodesDeleted(command.nodes.clone()))?;
-    work.evaluate_concerned(concerned)?;
+    work.evaluate_affected(affected)?;
     Ok(Done { object_index: work.index(), ..Done::default() })
 }

@@ -1,4 +1,4 @@
-//! A job is to be looked at again, perhaps with failed allocations rescheduled whatever their policy says (N-22.2).
+//! Evaluates a job again, optionally forcing failed allocations to be rescheduled whatever their policy (N-22.2).
 
 use model::alloc::{ClientStatus, DesiredTransition};
 use model::change::AllocsChanged;
@@ -24,11 +24,11 @@ pub(super) fn evaluate_job(work: &mut Work<'_>, command: &EvaluateJob) -> Result
     if command.force_reschedule {
         force_reschedules(work, &job)?;
     }
-    work.make_eval(&command.job, job.spec.kind, job.spec.priority, EvalTrigger::JobRegister, |_| {})?;
+    work.create_eval(&command.job, job.spec.kind, job.spec.priority, EvalTrigger::JobRegister, |_| {})?;
     Ok(Done { object_index: job.job_modify_index, ..Done::default() })
 }
 
-/// Marks the failed allocations that nothing has replaced.
+/// Marks the failed allocations that have no replacement.
 fn force_reschedules(work: &mut Work<'_>, job: &Job) -> Result<(), Refusal> {
     let allocs = work.state().allocs_of_job(&job.key());
     let mut ids: Vec<_> = allocs.filter(|alloc| may_force(*alloc, job)).map(|alloc| alloc.id()).collect();

@@ -1,9 +1,9 @@
-//! The jobs that a node concerns are to be looked at again (http-api §17).
+//! Evaluates the jobs that a node affects again (http-api §17).
 
 use wire::command::{Done, EvaluateNode};
 use wire::{Refusal, RefusalKind};
 
-use super::nodes::jobs_concerned;
+use super::nodes::affected_jobs;
 use super::work::{Work, refusal};
 
 pub(super) fn evaluate_node(work: &mut Work<'_>, command: EvaluateNode) -> Result<Done, Refusal> {
@@ -11,7 +11,7 @@ pub(super) fn evaluate_node(work: &mut Work<'_>, command: EvaluateNode) -> Resul
         return Err(refusal(RefusalKind::NotFound, "node not found"));
     };
     let object_index = node.server().modify_index;
-    let concerned = jobs_concerned(work.state(), &[command.node]);
-    work.evaluate_concerned(concerned)?;
+    let affected = affected_jobs(work.state(), &[command.node]);
+    work.evaluate_affected(affected)?;
     Ok(Done { object_index, ..Done::default() })
 }

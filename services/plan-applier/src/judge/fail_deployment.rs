@@ -1,4 +1,4 @@
-//! A user gives a deployment up (N-15).
+//! Fails a deployment at a user's request (N-15).
 
 use wire::command::{Done, FailDeployment};
 use wire::{Refusal, RefusalKind};

@@ -1,4 +1,4 @@
-//! What follows for a job when anything of it changes: its summary and its status (N-25).
+//! Consequences of any change to a job: its summary and its status (N-25).
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use wire::Refusal;
 
 use super::work::Work;
 
-/// A job of which something changes, with its summary as it will be.
+/// A job that something changes, with its new summary.
 pub(super) struct TouchedJob {
     create_index: Index,
     pub(super) summary: JobSummary,
 }
 
 impl Work<'_> {
-    /// Has the job's summary and status looked at when all is done. `None`: it is not registered.
+    /// Marks a job for an update of its summary and status at the end. Returns `None` if the job is not registered.
     pub(super) fn touch_job(&mut self, key: &JobKey) -> Option<&mut TouchedJob> {
         if !self.jobs.contains_key(key) {
             let create_index = self.state().job(key)?.create_index;
@@ -37,7 +37,8 @@ impl Work<'_> {
         self.jobs.get_mut(key)
     }
 
-    /// The summary of a group of the current incarnation; others' allocations are not counted (N-25.6).
+    /// The summary of a group in the current incarnation of the job. Allocations of older incarnations are not counted
+    /// (N-25.6).
     fn group_summary(&mut self, version: &JobVersionKey, group: &Text) -> Option<&mut GroupSummary> {
         let touched = self.touch_job(&version.job)?;
         if touched.create_index != version.create_index {
@@ -54,8 +55,9 @@ impl Work<'_> {
         }
     }
 
-    /// Counts allocations of a group that fare otherwise now. Failed and complete ones only grow (N-25.4).
-    pub(super) fn count_moved(
+    /// Counts allocations of a group whose client status changes. The counts of failed and complete ones only grow
+    /// (N-25.4).
+    pub(super) fn count_status_change(
         &mut self,
         version: &JobVersionKey,
         group: &Text,
@@ -67,13 +69,13 @@ impl Work<'_> {
         }
         let Some(summary) = self.group_summary(version, group) else { return };
         if !matches!(before, ClientStatus::Complete | ClientStatus::Failed) {
-            let bin = bin(summary, before);
-            *bin = bin.saturating_sub(count);
+            let counter = counter(summary, before);
+            *counter = counter.saturating_sub(count);
         }
-        *bin(summary, after) += count;
+        *counter(summary, after) += count;
     }
 
-    /// Takes over how many allocations of each group an evaluation left unplaced.
+    /// Sets how many allocations of each group an evaluation left unplaced.
     pub(super) fn count_queued<'q>(
         &mut self,
         job: &JobKey,
@@ -87,7 +89,7 @@ impl Work<'_> {
         }
     }
 
-    /// Writes summaries and statuses that are not what they were.
+    /// Writes summaries and statuses that have changed.
     pub(super) fn write_jobs(&mut self) -> Result<(), Refusal> {
         for (key, touched) in std::mem::take(&mut self.jobs) {
             let Some(job) = self.state().job(&key).cloned() else { continue };
@@ -104,7 +106,7 @@ impl Work<'_> {
     }
 }
 
-fn bin(summary: &mut GroupSummary, status: ClientStatus) -> &mut u32 {
+fn counter(summary: &mut GroupSummary, status: ClientStatus) -> &mut u32 {
     match status {
         ClientStatus::Pending => &mut summary.starting,
         ClientStatus::Running => &mut summary.running,
@@ -115,7 +117,7 @@ fn bin(summary: &mut GroupSummary, status: ClientStatus) -> &mut u32 {
     }
 }
 
-/// What of a version stands outside its specification, as it is.
+/// The fields of a version that are not part of its specification.
 pub(super) fn fields(job: &Job) -> JobFields {
     JobFields {
         key: job.version_key(),
@@ -126,13 +128,13 @@ pub(super) fn fields(job: &Job) -> JobFields {
     }
 }
 
-/// Whether a job only is a template for others: nothing is placed for it, and nobody looks at it.
+/// Whether a job is only a template for other jobs: nothing is placed for it, and it is never evaluated.
 pub(crate) fn is_template(job: &Job) -> bool {
     job.spec.periodic.is_some() || (job.spec.parameterized_job.is_some() && !job.spec.dispatched)
 }
 
-/// What a job's allocations, evaluations and deployments add up to (N-25.1). One that was dead stays so until something
-/// of it lives, also when its evaluations have been forgotten.
+/// The status of a job according to its allocations, evaluations and deployments (N-25.1). A dead job stays dead, even
+/// after its evaluations are deleted, until it has a live allocation, evaluation or deployment.
 pub(super) fn status(state: &State, job: &Job) -> JobStatus {
     let key = job.key();
     if job.spec.kind == JobType::System || is_template(job) {

@@ -1,9 +1,10 @@
-//! Judging: what a command does to the cluster, worked out in one place at the command's own index (design §1).
+//! Judging: verifies a command against the state and computes its changes, including all consequences, at the command's own
+//! index (design §1).
 //!
-//! Pure: the moment, the index and who is alive come from the caller. Which commands come in which order, what is
-//! durable, and who is answered when is the business of the shell around it. There is a file for each kind of command.
-//! What several of them entail is beside them: `work` holds a command while it is judged; `allocs`, `jobs`, `versions`,
-//! `submissions`, `deployments` and `nodes` know what follows when one of those changes.
+//! Pure: the time, the index and the liveness of lease holders come from the caller. The caller also decides the order of
+//! commands, what is durable, and when senders are answered. There is a file for each kind of command. Shared consequences
+//! have files of their own: `work` holds a command while it is judged; `allocs`, `jobs`, `versions`, `submissions`,
+//! `deployments` and `nodes` compute what follows when one of those changes.
 
 mod allocs;
 mod bootstrap;
@@ -49,68 +50,69 @@ pub use bootstrap::bootstrap;
 pub(crate) use jobs::is_template;
 use work::Work;
 
-/// What a command is judged with, beside the state.
+/// The inputs for judging a command, besides the state.
 #[derive(Clone)]
-pub struct Given<'a> {
-    /// The index that the change set gets if there is one: the one after the overlay's.
+pub struct Inputs<'a> {
+    /// The index of the change set, if there will be one: the index after the overlay's.
     pub index: Index,
     /// The cluster's time; never before the overlay's.
     pub at: Timestamp,
-    /// The command's id; evaluations that it makes are derived from it.
+    /// The command's request id. The ids of evaluations that the command creates are derived from it.
     pub request_id: RequestId,
-    /// The trace that the command is part of; evaluations that it makes carry it on.
+    /// The trace that the command belongs to. Evaluations that the command creates continue it.
     pub trace: Option<TraceContext>,
-    /// Whether the holder of a lease was heard of lately (design §5).
-    pub live: &'a dyn Fn(&Lease) -> bool,
+    /// Whether the holder of a lease is alive (design §5).
+    pub is_live: &'a dyn Fn(&Lease) -> bool,
 }
 
-/// What becomes of a command.
+/// The result of judging a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It changes something; the overlay is at [`Given::index`] now.
+    /// The command changes the state. The overlay is at [`Inputs::index`] now.
     Changed {
-        /// What kind of command it was, as events name it.
+        /// The kind of command, which names events.
         cause: Cause,
-        /// What it changes, in this order.
+        /// The changes, in order.
         changes: Vec<Change>,
-        /// The answer, once it is durable.
+        /// The answer, once the changes are durable.
         done: Done,
     },
-    /// There is rightly nothing to do; the overlay is as it was.
+    /// The command has nothing to do. The overlay is unchanged.
     Unchanged(Done),
-    /// It may not be; the overlay is as it was.
+    /// The command is refused. The overlay is unchanged.
     Refused(Refusal),
 }
 
-/// Judges a command on the state with everything in flight. If it changes something, the overlay moves on by that.
+/// Judges a command on the overlay, the state after all commands in flight. If the command changes something, its changes
+/// are applied to the overlay.
 ///
-/// It is judged in place: a copy to fall back on would have each command copy anew all that it changes. `as_it_was` makes
-/// the overlay again for a command that is refused after it has begun, which few are.
+/// Changes are applied in place: with a copy to fall back on, each command would copy everything that it changes. If a
+/// command is refused after it has changed something, which is rare, `rebuild_overlay` computes the previous overlay again.
 pub fn judge(
     overlay: &mut State,
     command: Command,
-    given: &Given<'_>,
-    as_it_was: impl FnOnce() -> State,
+    inputs: &Inputs<'_>,
+    rebuild_overlay: impl FnOnce() -> State,
 ) -> Verdict {
     let (cause, index) = (cause(&command), overlay.index());
-    let mut work = Work::new(overlay, given);
-    let done = carry_out(&mut work, command).and_then(|done| work.finish(done));
+    let mut work = Work::new(overlay, inputs);
+    let done = execute(&mut work, command).and_then(|done| work.finish(done));
     let changes = work.into_changes();
     match done {
         Err(refusal) => {
             if !changes.is_empty() {
-                *overlay = as_it_was();
+                *overlay = rebuild_overlay();
             }
             Verdict::Refused(refusal)
         }
         Ok(done) if changes.is_empty() => Verdict::Unchanged(Done { index, written: false, ..done }),
         Ok(done) => {
-            Verdict::Changed { cause, changes, done: Done { index: given.index, written: true, ..done } }
+            Verdict::Changed { cause, changes, done: Done { index: inputs.index, written: true, ..done } }
         }
     }
 }
 
-/// What kind of command it is, as the change set says.
+/// The kind of a command, for the change set.
 fn cause(command: &Command) -> Cause {
     match command {
         Command::RegisterJob(_) => Cause::JobRegistered,
@@ -137,7 +139,7 @@ fn cause(command: &Command) -> Cause {
     }
 }
 
-fn carry_out(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
+fn execute(work: &mut Work<'_>, command: Command) -> Result<Done, Refusal> {
     match command {
         Command::RegisterJob(command) => register_job::register_job(work, *command),
         Command::DeregisterJob(command) => deregister_job::deregister_job(work, &command),

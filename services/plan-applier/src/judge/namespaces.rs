@@ -1,4 +1,4 @@
-//! Namespaces are made, changed and forgotten (http-api §19).
+//! Creates, changes and deletes namespaces (http-api §19).
 
 use model::change::Change;
 use model::cluster::Namespace;
@@ -9,7 +9,7 @@ use wire::{Refusal, RefusalKind};
 use super::bootstrap::DEFAULT;
 use super::work::{Work, refusal};
 
-/// How many ids a refusal names.
+/// Maximum number of ids that a refusal lists.
 const NAMED_MAX: usize = 10;
 
 pub(super) fn set_namespace(work: &mut Work<'_>, command: SetNamespace) -> Result<Done, Refusal> {
@@ -21,7 +21,7 @@ pub(super) fn set_namespace(work: &mut Work<'_>, command: SetNamespace) -> Resul
     Ok(Done { object_index: index, ..Done::default() })
 }
 
-/// Forgets a namespace, unless it is the default one, or something in it is not at its end.
+/// Deletes a namespace, unless it is the default one or contains volumes, or jobs or allocations that are not terminal.
 pub(super) fn delete_namespace(work: &mut Work<'_>, command: &DeleteNamespace) -> Result<Done, Refusal> {
     let (state, name) = (work.state(), &command.name);
     if **name == *DEFAULT {

@@ -1,4 +1,4 @@
-//! Node pools are made, changed and forgotten (http-api §17).
+//! Creates, changes and deletes node pools (http-api §17).
 
 use model::change::Change;
 use model::cluster::NodePool;
@@ -25,7 +25,7 @@ pub(super) fn set_node_pool(work: &mut Work<'_>, command: SetNodePool) -> Result
     Ok(Done { object_index: index, ..Done::default() })
 }
 
-/// Forgets a node pool, unless a node, or a job that is not at its end, is in it.
+/// Deletes a node pool, unless it contains a node, or a job that is not dead.
 pub(super) fn delete_node_pool(work: &mut Work<'_>, command: &DeleteNodePool) -> Result<Done, Refusal> {
     let (state, name) = (work.state(), &command.name);
     if state.node_pool(name).is_none() {

@@ -1,4 +1,4 @@
-//! What follows when something happens to nodes: one evaluation for each job that it concerns (N-5).
+//! Consequences of a change of nodes: one evaluation for each affected job (N-5).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -14,42 +14,45 @@ use wire::Refusal;
 
 use super::work::Work;
 
-/// The part of the system that an event of a node comes from: its registration, its absence, and its return.
+/// The subsystem of node events about registration, missed heartbeats and reconnection.
 pub(super) const CLUSTER: &str = "Cluster";
 
-/// Why a job is to be looked at: the first node that it was found through, and as what.
-pub(super) struct Concern {
+/// The reason for evaluating a job: the first node through which it was found, with the type and priority of the job.
+pub(super) struct AffectedJob {
     kind: JobType,
     priority: u16,
     node: NodeId,
 }
 
-/// The jobs that a change of these nodes concerns, each once (N-5.2).
-pub(super) fn jobs_concerned(state: &State, nodes: &[NodeId]) -> BTreeMap<JobKey, Concern> {
-    let mut concerned = BTreeMap::new();
-    // Most allocations share what they are with others; looking at a pointer spares looking up the job.
+/// The jobs that a change of these nodes affects, each once (N-5.2).
+pub(super) fn affected_jobs(state: &State, nodes: &[NodeId]) -> BTreeMap<JobKey, AffectedJob> {
+    let mut affected = BTreeMap::new();
+    // Most allocations share their common part with others. Comparing pointers avoids looking up the job.
     let mut seen = HashSet::new();
     for node in nodes {
-        for alloc in state.allocs_of_node(*node).filter(|alloc| is_concerned(*alloc)) {
+        for alloc in state.allocs_of_node(*node).filter(|alloc| is_affected(*alloc)) {
             if seen.insert(Arc::as_ptr(alloc.common())) {
-                concern(&mut concerned, alloc.job(), *node);
+                add_affected(&mut affected, alloc.job(), *node);
             }
         }
     }
-    let mut kinds_of_nodes = BTreeSet::new();
+    let mut checked = BTreeSet::new();
     for node in nodes.iter().filter_map(|id| state.node(*id)) {
         let spec = node.spec();
-        if kinds_of_nodes.insert((&spec.datacenter, &spec.node_pool)) {
-            let here = |job: &&Arc<Job>| job.spec.has_nodes_of(&spec.datacenter, &spec.node_pool);
-            state.system_jobs().filter(here).for_each(|job| concern(&mut concerned, job, node.id()));
+        if checked.insert((&spec.datacenter, &spec.node_pool)) {
+            let matches_node = |job: &&Arc<Job>| job.spec.has_nodes_of(&spec.datacenter, &spec.node_pool);
+            state
+                .system_jobs()
+                .filter(matches_node)
+                .for_each(|job| add_affected(&mut affected, job, node.id()));
         }
     }
-    concerned
+    affected
 }
 
-/// Whether the job of an allocation must know that something happened to its node. System jobs are found through the
-/// node itself, sysbatch jobs wait for room.
-fn is_concerned(alloc: AllocRef<'_>) -> bool {
+/// Whether the job of an allocation is affected by a change of the allocation's node. System jobs are found through the
+/// node itself; sysbatch jobs are evaluated when capacity is freed.
+fn is_affected(alloc: AllocRef<'_>) -> bool {
     match alloc.job().spec.kind {
         JobType::Service => !(alloc.desired_status().is_terminal() && alloc.client_status().is_terminal()),
         JobType::Batch => !alloc.client_status().is_terminal(),
@@ -57,17 +60,20 @@ fn is_concerned(alloc: AllocRef<'_>) -> bool {
     }
 }
 
-fn concern(concerned: &mut BTreeMap<JobKey, Concern>, job: &Job, node: NodeId) {
-    let concern = Concern { kind: job.spec.kind, priority: job.spec.priority, node };
-    concerned.entry(job.key()).or_insert(concern);
+fn add_affected(affected: &mut BTreeMap<JobKey, AffectedJob>, job: &Job, node: NodeId) {
+    let entry = AffectedJob { kind: job.spec.kind, priority: job.spec.priority, node };
+    affected.entry(job.key()).or_insert(entry);
 }
 
 impl Work<'_> {
-    /// Has jobs looked at because of nodes. Where an evaluation that was made for the same reason still waits, it is
-    /// brought up to this index instead of making another (design §10).
-    pub(super) fn evaluate_concerned(&mut self, concerned: BTreeMap<JobKey, Concern>) -> Result<(), Refusal> {
+    /// Creates evaluations of affected jobs. A pending evaluation with the same trigger is raised to this index instead of
+    /// creating another one (design §10).
+    pub(super) fn evaluate_affected(
+        &mut self,
+        affected: BTreeMap<JobKey, AffectedJob>,
+    ) -> Result<(), Refusal> {
         let mut waiting = Vec::new();
-        for (job, Concern { kind, priority, node }) in concerned {
+        for (job, AffectedJob { kind, priority, node }) in affected {
             if is_planted(Bug::EvaluatesNobody) {
                 continue;
             }
@@ -76,7 +82,7 @@ impl Work<'_> {
                 continue;
             }
             let index = self.index();
-            self.make_eval(&job, kind, priority, EvalTrigger::NodeUpdate, |eval| {
+            self.create_eval(&job, kind, priority, EvalTrigger::NodeUpdate, |eval| {
                 (eval.node_id, eval.node_modify_index) = (Some(node), index);
             })?;
         }
@@ -93,7 +99,7 @@ impl Work<'_> {
         waiting.map(|eval| eval.id)
     }
 
-    /// An event of a node, at this index.
+    /// A node event at this index.
     pub(super) fn node_event(&self, subsystem: &str, message: &str) -> NodeEvent {
         NodeEvent {
             message: Text::from(message),

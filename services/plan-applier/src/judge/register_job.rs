@@ -1,4 +1,4 @@
-//! A job is registered: a new version of it, or only another look where nothing changed (N-17.11 to N-17.17).
+//! Registers a job: as a new version, or, if its specification is unchanged, only with an evaluation (N-17.11 to N-17.17).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) fn register_job(work: &mut Work<'_>, command: RegisterJob) -> Result<
     }
     let key = command.spec.key();
     let current = work.state().job(&key).cloned();
-    check_surroundings(work, &command.spec)?;
+    check_references(work, &command.spec)?;
     check_index(command.enforce_index, current.as_deref())?;
     check_kind(&command.spec, current.as_deref())?;
     let spec = match &current {
@@ -27,22 +27,22 @@ pub(super) fn register_job(work: &mut Work<'_>, command: RegisterJob) -> Result<
     };
     match current.filter(|current| current.spec == spec) {
         None => work.write_version(Arc::clone(&spec), command.source)?,
-        // A version that is there already may get a source, but no other one.
+        // An existing version without a source may get one; an existing source is not replaced.
         Some(current) if command.source.is_some() => {
-            work.keep_source(&current.version_key(), current.job_modify_index, command.source)?;
+            work.store_source(&current.version_key(), current.job_modify_index, command.source)?;
         }
         Some(_) => {}
     }
-    let registered = work.state().job(&key).cloned().expect("it was there, or has just been written");
+    let registered = work.state().job(&key).cloned().expect("the job exists, or has just been written");
     if !is_template(&registered) {
         let priority = command.eval_priority.filter(|priority| *priority > 0).unwrap_or(spec.priority);
-        work.make_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
+        work.create_eval(&key, spec.kind, priority, EvalTrigger::JobRegister, |_| {})?;
     }
     Ok(Done { object_index: job_modify_index(work.state(), &key), ..Done::default() })
 }
 
-/// Refuses what the job cannot live in (N-17.17).
-fn check_surroundings(work: &Work<'_>, spec: &JobSpec) -> Result<(), Refusal> {
+/// Refuses a job whose namespace or node pool does not exist (N-17.17).
+fn check_references(work: &Work<'_>, spec: &JobSpec) -> Result<(), Refusal> {
     let JobSpec { id, namespace, node_pool, .. } = spec;
     let missing = if work.state().namespace(namespace).is_none() {
         format!("job \"{id}\" is in nonexistent namespace \"{namespace}\"")
@@ -54,7 +54,7 @@ fn check_surroundings(work: &Work<'_>, spec: &JobSpec) -> Result<(), Refusal> {
     Err(refusal(RefusalKind::Invalid, missing))
 }
 
-/// Refuses a registration for another state of the job than it is in (N-17.11).
+/// Refuses a registration whose enforced index is not the job's modify index (N-17.11).
 fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Refusal> {
     let Some(enforced) = enforced else { return Ok(()) };
     let conflict = match current {
@@ -69,7 +69,7 @@ fn check_index(enforced: Option<Index>, current: Option<&Job>) -> Result<(), Ref
     Err(refusal(RefusalKind::Conflict, format!("Enforcing job modify index {enforced}: {conflict}")))
 }
 
-/// Refuses what a registration may not make of a job (N-17.12), and kinds of jobs that are not built.
+/// Refuses changes that a registration may not make to a job (N-17.12), and kinds of jobs that are not implemented.
 fn check_kind(spec: &JobSpec, current: Option<&Job>) -> Result<(), Refusal> {
     let invalid = |message: String| Err(refusal(RefusalKind::Invalid, message));
     match current {
@@ -99,7 +99,7 @@ fn check_kind(spec: &JobSpec, current: Option<&Job>) -> Result<(), Refusal> {
             }
         }
     }
-    // Their launches would never come (N-23, N-24); a stopped one waits for none.
+    // Their jobs would never be launched (N-23, N-24). A stopped job launches none.
     if !spec.stop && spec.periodic.is_some() {
         return invalid("periodic jobs are not built yet".to_owned());
     }
@@ -109,7 +109,7 @@ fn check_kind(spec: &JobSpec, current: Option<&Job>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The specification with what of the stored one is to stay (N-17.15).
+/// The specification, with counts and resources of the stored one if the command preserves them (N-17.15).
 fn preserve(command: &RegisterJob, stored: &JobSpec) -> Arc<JobSpec> {
     let mut spec = Arc::clone(&command.spec);
     if !command.preserve_counts && !command.preserve_resources {

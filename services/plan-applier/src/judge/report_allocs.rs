@@ -1,6 +1,6 @@
-//! Nodes report how their allocations fare (N-7).
+//! Applies nodes' reports about the status of their allocations (N-7).
 //!
-//! Loss, doubling and reordering of reports cost only time: what is older than what is known is passed over (design §6).
+//! Lost, repeated and reordered reports cost only time: a report that is older than the known state is ignored (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,133 +19,136 @@ use wire::node::AllocReport;
 
 use super::work::Work;
 
-/// What reports must agree in to become one change.
+/// The properties that reports must have in common to become one change.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Alike {
+struct ChangeKey {
     status: ClientStatus,
     description: Text,
-    /// Whether the allocation was away and need not be looked at later any more (N-7.11).
+    /// Whether the allocation was unknown and its follow-up evaluation is no longer needed (N-7.11).
     is_back: bool,
-    /// Whether there is news of its tasks.
-    of_tasks: bool,
+    /// Whether the states of its tasks have changed.
+    has_task_states: bool,
 }
 
-/// What reports entail beside the allocations themselves.
+/// Consequences of reports, besides the changes of the allocations themselves.
 #[derive(Default)]
-struct Entailed {
+struct Consequences {
     /// One evaluation for each job: its trigger, and type and priority of the job (N-7.5, N-7.6).
     evals: BTreeMap<JobKey, (EvalTrigger, JobType, u16)>,
-    /// Evaluations that allocations waited for while they were away, each with its job.
+    /// Follow-up evaluations of allocations that were unknown, each with its job.
     followups: BTreeSet<(JobKey, EvalId)>,
-    /// Nodes on which some allocation ended (N-7.13).
+    /// Nodes on which an allocation ended (N-7.13).
     nodes: BTreeSet<NodeId>,
 }
 
 pub(super) fn report_allocs(work: &mut Work<'_>, command: ReportAllocs) -> Result<Done, Refusal> {
     work.check_epoch(Singleton::NodeTracker, command.epoch)?;
     let mut refused_nodes = Vec::new();
-    let mut reported_all = Vec::new();
+    let mut complete_nodes = Vec::new();
     let mut reports = Vec::new();
     for report in command.reports {
         match admit(work.state(), &report) {
-            Admitted::Refused => refused_nodes.push(report.node),
-            Admitted::OfAnotherBoot => {}
-            Admitted::Taken { says_all } => {
-                if says_all {
-                    reported_all.push(report.node);
+            Admission::Refused => refused_nodes.push(report.node),
+            Admission::OtherBoot => {}
+            Admission::Accepted { is_complete } => {
+                if is_complete {
+                    complete_nodes.push(report.node);
                 }
                 reports.extend(report.allocs.into_iter().map(|alloc| ((report.node, report.boot), alloc)));
             }
         }
     }
-    // Nodes speak in any order; allocations of one plan are found together. Those of one allocation stay in theirs.
+    // Nodes report in any order; ordered by id, the allocations of one plan are looked up next to each other. The sort is
+    // stable, so reports of one allocation keep their order.
     reports.sort_by_key(|(_, alloc)| alloc.id.plan_order());
-    let mut round = Round::default();
-    let mut entailed = Entailed::default();
+    let mut batch = ReportBatch::default();
+    let mut consequences = Consequences::default();
     for (from, alloc) in reports {
-        if round.has(alloc.id) {
-            // The later of two reports is judged on what the earlier one made.
-            std::mem::take(&mut round).write(work)?;
+        if batch.has(alloc.id) {
+            // The later of two reports on an allocation is judged on the state after the earlier one.
+            std::mem::take(&mut batch).write(work)?;
         }
-        round.take(work.state(), from, alloc, &mut entailed);
+        batch.add(work.state(), from, alloc, &mut consequences);
     }
-    round.write(work)?;
-    if !reported_all.is_empty() {
+    batch.write(work)?;
+    if !complete_nodes.is_empty() {
         let last_alloc_update_index = Some(work.index());
-        let change = NodesChanged { ids: reported_all, last_alloc_update_index, ..NodesChanged::default() };
+        let change = NodesChanged { ids: complete_nodes, last_alloc_update_index, ..NodesChanged::default() };
         work.apply(Change::NodesChanged(Box::new(change)))?;
     }
-    entailed.write(work)?;
+    consequences.write(work)?;
     Ok(Done { refused_nodes, ..Done::default() })
 }
 
-/// Whether a node's report is looked at.
-enum Admitted {
-    /// It must register, or be heard of, first (N-7.3).
+/// Whether a node's report is accepted.
+enum Admission {
+    /// The node must register, or send a heartbeat, first (N-7.3).
     Refused,
-    /// It was made by a process of the agent that is gone.
-    OfAnotherBoot,
-    /// Yes; and whether it says how all allocations fare, as the node was asked to.
-    Taken { says_all: bool },
+    /// It was sent by an earlier boot of the agent.
+    OtherBoot,
+    /// It is accepted. `is_complete` means that it reports all allocations, as the node was asked to.
+    Accepted { is_complete: bool },
 }
 
-fn admit(state: &State, report: &NodeReport) -> Admitted {
-    let Some(node) = state.node(report.node) else { return Admitted::Refused };
+fn admit(state: &State, report: &NodeReport) -> Admission {
+    let Some(node) = state.node(report.node) else { return Admission::Refused };
     let (boot, server) = (node.spec().boot, node.server());
     if server.status.is_unresponsive() || report.boot > boot {
-        return Admitted::Refused;
+        return Admission::Refused;
     }
     if report.boot < boot {
-        return Admitted::OfAnotherBoot;
+        return Admission::OtherBoot;
     }
     let missed = server.last_missed_heartbeat_index;
     let is_asked = server.status == NodeStatus::Initializing && server.last_alloc_update_index <= missed;
-    Admitted::Taken { says_all: is_asked && report.all_since == Some(missed) }
+    Admission::Accepted { is_complete: is_asked && report.all_since == Some(missed) }
 }
 
 /// Reports that are written together, at most one for each allocation.
 #[derive(Default)]
-struct Round {
-    /// The last allocation that was taken; reports of one come one after the other.
+struct ReportBatch {
+    /// The allocation of the last report. Reports of one allocation are adjacent.
     last: Option<AllocId>,
-    changes: BTreeMap<Alike, AllocsChanged>,
+    changes: BTreeMap<ChangeKey, AllocsChanged>,
 }
 
-impl Round {
+impl ReportBatch {
     fn has(&self, id: AllocId) -> bool {
         self.last == Some(id)
     }
 
-    /// Takes one report, unless it is older than what is known, or of no concern to the node.
-    fn take(
+    /// Adds a report, unless it is older than the known state or about an allocation of another node.
+    fn add(
         &mut self,
         state: &State,
         (node, boot): (NodeId, u32),
         report: AllocReport,
-        entailed: &mut Entailed,
+        consequences: &mut Consequences,
     ) {
         let number = ReportNumber::new(boot, report.count);
-        let Some(alloc) = state.alloc(report.id).filter(|alloc| is_new(*alloc, node, number, &report)) else {
+        let Some(alloc) = state.alloc(report.id).filter(|alloc| is_applicable(*alloc, node, number, &report))
+        else {
             return;
         };
-        entailed.add(state, alloc, &report);
+        consequences.add(state, alloc, &report);
         self.last = Some(report.id);
         let is_back = is_back(alloc, report.status);
-        let of_tasks = *alloc.task_states() != report.task_states;
-        let alike = Alike { status: report.status, description: report.description, is_back, of_tasks };
-        let change = self.changes.entry(alike).or_default();
-        let had = alloc.health().and_then(|health| Some((health.healthy?, health.timestamp)));
+        let has_task_states = *alloc.task_states() != report.task_states;
+        let key =
+            ChangeKey { status: report.status, description: report.description, is_back, has_task_states };
+        let change = self.changes.entry(key).or_default();
+        let known_verdict = alloc.health().and_then(|health| Some((health.healthy?, health.timestamp)));
         change.ids.0.push(report.id);
         change.reports.push(number);
-        if of_tasks {
+        if has_task_states {
             change.task_states.push(report.task_states);
         }
-        change.verdicts.push(report.health.filter(|verdict| had != Some(*verdict)));
+        change.verdicts.push(report.health.filter(|verdict| known_verdict != Some(*verdict)));
         change.network.push(report.network.or_else(|| alloc.extra().network.clone()));
     }
 
     fn write(self, work: &mut Work<'_>) -> Result<(), Refusal> {
-        for (Alike { status, description, is_back, .. }, mut change) in self.changes {
+        for (ChangeKey { status, description, is_back, .. }, mut change) in self.changes {
             change.client = Some((status, description));
             change.followup_eval = is_back.then_some(None);
             if change.verdicts.iter().all(Option::is_none) {
@@ -160,9 +163,9 @@ impl Round {
     }
 }
 
-/// Whether a report says something of an allocation of its node that may be so. Nothing that has ended begins again, and
-/// what is lost or unknown only the servers can say.
-fn is_new(alloc: AllocRef<'_>, node: NodeId, number: ReportNumber, report: &AllocReport) -> bool {
+/// Whether a report may change an allocation of its node. An ended allocation does not start again, and only the servers
+/// can say that an allocation is lost or unknown.
+fn is_applicable(alloc: AllocRef<'_>, node: NodeId, number: ReportNumber, report: &AllocReport) -> bool {
     if is_planted(Bug::HeedsOldReports) {
         return alloc.node_id() == node;
     }
@@ -174,7 +177,7 @@ fn is_new(alloc: AllocRef<'_>, node: NodeId, number: ReportNumber, report: &Allo
     from_agent && alloc.node_id() == node && number > alloc.report()
 }
 
-/// Whether an allocation that was away, and is to be looked at later for that, is there again.
+/// Whether an allocation with a follow-up evaluation for its time as unknown is back.
 fn is_back(alloc: AllocRef<'_>, status: ClientStatus) -> bool {
     let is_unknown = |state: &AllocState| state.client_status == Some(ClientStatus::Unknown);
     alloc.extra().followup_eval.is_some()
@@ -182,8 +185,8 @@ fn is_back(alloc: AllocRef<'_>, status: ClientStatus) -> bool {
         && matches!(status, ClientStatus::Running | ClientStatus::Complete | ClientStatus::Failed)
 }
 
-impl Entailed {
-    /// Takes note of what one report entails, before it is written.
+impl Consequences {
+    /// Records the consequences of one report, before it is written.
     fn add(&mut self, state: &State, alloc: AllocRef<'_>, report: &AllocReport) {
         if report.status.is_terminal() {
             self.nodes.insert(alloc.node_id());
@@ -202,33 +205,33 @@ impl Entailed {
     }
 
     fn write(self, work: &mut Work<'_>) -> Result<(), Refusal> {
-        self.nodes.into_iter().for_each(|node| work.gain_room(node));
-        let mut needless = Vec::new();
+        self.nodes.into_iter().for_each(|node| work.unblock_node(node));
+        let mut unneeded = Vec::new();
         for (job, eval) in self.followups {
-            if is_needless(work.state(), &job, eval) {
+            if is_unneeded(work.state(), &job, eval) {
                 work.touch_job(&job);
-                needless.push(eval);
+                unneeded.push(eval);
             }
         }
-        if !needless.is_empty() {
+        if !unneeded.is_empty() {
             let status = Some((EvalStatus::Canceled, "allocations reconnected".into()));
-            work.apply(Change::EvalsChanged(EvalsChanged { ids: needless, status, next_eval: None }))?;
+            work.apply(Change::EvalsChanged(EvalsChanged { ids: unneeded, status, next_eval: None }))?;
         }
         for (job, (trigger, kind, priority)) in self.evals {
-            work.make_eval(&job, kind, priority, trigger, |_| {})?;
+            work.create_eval(&job, kind, priority, trigger, |_| {})?;
         }
         Ok(())
     }
 }
 
-/// Whether nobody waits any more for an evaluation that has not been done yet.
-fn is_needless(state: &State, job: &JobKey, id: EvalId) -> bool {
+/// Whether an evaluation is not terminal and no allocation waits for it any more.
+fn is_unneeded(state: &State, job: &JobKey, id: EvalId) -> bool {
     let waits = |alloc: AllocRef<'_>| !alloc.is_terminal() && alloc.extra().followup_eval == Some(id);
     state.eval(id).is_some_and(|eval| !eval.status.is_terminal()) && !state.allocs_of_job(job).any(waits)
 }
 
-/// The evaluation that a report calls for (N-7.5): its trigger, and type and priority of the job. What had ended before
-/// has had its evaluation.
+/// The evaluation that a report requires (N-7.5): its trigger, and type and priority of the job. An allocation that had
+/// ended before already had its evaluation.
 fn eval_for(state: &State, alloc: AllocRef<'_>, report: &AllocReport) -> Option<(EvalTrigger, JobType, u16)> {
     let was_unknown = alloc.client_status() == ClientStatus::Unknown;
     let has_ended = report.status.is_terminal() && !alloc.client_status().is_terminal();
@@ -253,12 +256,12 @@ fn eval_for(state: &State, alloc: AllocRef<'_>, report: &AllocReport) -> Option<
     trigger.map(|trigger| (trigger, job.spec.kind, job.spec.priority))
 }
 
-/// Whether attempts are left; when, the scheduler works out.
+/// Whether attempts are left. The scheduler computes when the next one may begin.
 fn may_reschedule(alloc: AllocRef<'_>, policy: &ReschedulePolicy, failed_at: Timestamp) -> bool {
     policy.has_attempts_left(alloc.extra().reschedule.as_deref(), failed_at)
 }
 
-/// When the last task ended; `now` where none says so.
+/// When the last task ended; `now` if no task has an end.
 fn failed_at(report: &AllocReport, now: Timestamp) -> Timestamp {
     let states = report.task_states.unpack().unwrap_or_default();
     let ended = states.iter().map(|state| state.finished_at).max().filter(|ended| ended.is_set());

@@ -1,4 +1,4 @@
-//! A key to sign with.
+//! Adds a key that the cluster signs with.
 
 use model::change::Change;
 use model::keyring::RootKey;
@@ -7,7 +7,7 @@ use wire::command::{AddRootKey, Done};
 
 use super::work::Work;
 
-/// Takes a key unless there is one; two appliers may have made one each.
+/// Adds the key, unless there is one: two appliers may have created one each.
 pub(super) fn add_root_key(work: &mut Work<'_>, AddRootKey { key }: AddRootKey) -> Result<Done, Refusal> {
     if work.state().root_keys().next().is_some() {
         return Ok(Done::default());

@@ -1,4 +1,4 @@
-//! The scheduler's settings are replaced.
+//! Replaces the scheduler configuration.
 
 use model::Index;
 use model::change::Change;

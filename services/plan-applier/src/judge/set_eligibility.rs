@@ -1,11 +1,11 @@
-//! A node may get new work, or may not any more (N-9.9).
+//! Sets whether a node is eligible for new allocations (N-9.9).
 
 use model::change::{Change, NodesChanged};
 use model::node::{Eligibility, NodeServerSide};
 use wire::command::{Done, SetEligibility};
 use wire::{Refusal, RefusalKind};
 
-use super::nodes::{CLUSTER, jobs_concerned};
+use super::nodes::{CLUSTER, affected_jobs};
 use super::work::{Work, refusal};
 
 pub(super) fn set_eligibility(work: &mut Work<'_>, command: &SetEligibility) -> Result<Done, Refusal> {
@@ -32,9 +32,9 @@ pub(super) fn set_eligibility(work: &mut Work<'_>, command: &SetEligibility) -> 
         ..NodesChanged::default()
     })))?;
     if is_eligible {
-        work.gain_room(id);
-        let concerned = jobs_concerned(work.state(), &[id]);
-        work.evaluate_concerned(concerned)?;
+        work.unblock_node(id);
+        let affected = affected_jobs(work.state(), &[id]);
+        work.evaluate_affected(affected)?;
     }
     Ok(Done { object_index: work.index(), ..Done::default() })
 }

@@ -1,5 +1,5 @@
-//! What versions of a job were registered from: kept with the version that it came with, and taken over by those that
-//! come without (N-27).
+//! The sources that versions of jobs were registered from. A source is stored with its version; a version without one gets
+//! a copy of the previous version's source (N-27).
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::versions::VERSIONS_KEPT;
 use super::work::Work;
 
 impl Work<'_> {
-    /// Keeps the source of a version. What is kept of it already stays; one without takes over that of the version before
-    /// it.
-    pub(super) fn keep_source(
+    /// Stores the source of a version. An existing source is kept. A version without a source gets a copy of the source of
+    /// the version before it.
+    pub(super) fn store_source(
         &mut self,
         version: &JobVersionKey,
         job_modify_index: Index,
@@ -39,12 +39,12 @@ impl Work<'_> {
             }
             (None, None) => return Ok(()),
         }
-        let forgotten = surplus(self.state(), &version.job);
-        if forgotten.is_empty() { Ok(()) } else { self.apply(Change::JobSubmissionsDeleted(forgotten)) }
+        let surplus = surplus(self.state(), &version.job);
+        if surplus.is_empty() { Ok(()) } else { self.apply(Change::JobSubmissionsDeleted(surplus)) }
     }
 }
 
-/// The versions whose sources are too many, the oldest first (N-27.2); later versions have higher indexes.
+/// The versions whose sources exceed the limit, the oldest first (N-27.2). Later versions have higher indexes.
 fn surplus(state: &State, job: &JobKey) -> Vec<JobVersionKey> {
     let surplus = state.job_submissions(job).count().saturating_sub(VERSIONS_KEPT);
     state.job_submissions(job).take(surplus).map(|submission| submission.version.clone()).collect()

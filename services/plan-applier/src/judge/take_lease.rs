@@ -1,4 +1,4 @@
-//! A process wants to be the active one of a singleton (design §5).
+//! Grants a singleton's lease to a process (design §5).
 
 use model::Epoch;
 use model::change::Change;
@@ -8,8 +8,8 @@ use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-/// Whoever holds it has it already; another gets it, with the next epoch, once the holder is not heard of any more, or
-/// nobody listens in its place.
+/// The current holder keeps its lease. Another process gets it, with the next epoch, once the holder is no longer alive, or
+/// once the sender reports that nobody listens in the holder's place.
 pub(super) fn take_lease(work: &mut Work<'_>, command: &TakeLease) -> Result<Done, Refusal> {
     let TakeLease { service, process, gone } = *command;
     let mut epoch = Epoch(1);
@@ -21,7 +21,7 @@ pub(super) fn take_lease(work: &mut Work<'_>, command: &TakeLease) -> Result<Don
                 ..Done::default()
             });
         }
-        if gone != Some(lease.epoch) && (work.given().live)(lease) {
+        if gone != Some(lease.epoch) && (work.inputs().is_live)(lease) {
             let message = format!("{} is active as the {service}", lease.holder);
             return Err(refusal(RefusalKind::Conflict, message));
         }

@@ -1,4 +1,4 @@
-//! Allocations are told what should happen to them next, and their jobs are looked at (N-22.3, R-1.11, R-1.12).
+//! Sets the desired transition of allocations, and evaluates their jobs (N-22.3, R-1.11, R-1.12).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-/// Allocations that are gone meanwhile are passed over, unless that is all of them.
+/// Allocations that do not exist any more are skipped, unless that is all of them.
 pub(super) fn transition(work: &mut Work<'_>, command: &Transition) -> Result<Done, Refusal> {
     let mut ids = Vec::new();
     let mut jobs = BTreeMap::new();
@@ -28,7 +28,7 @@ pub(super) fn transition(work: &mut Work<'_>, command: &Transition) -> Result<Do
         ..AllocsChanged::default()
     })?;
     for (job, (kind, priority)) in jobs {
-        work.make_eval(&job, kind, priority, command.trigger.clone(), |_| {})?;
+        work.create_eval(&job, kind, priority, command.trigger.clone(), |_| {})?;
     }
     Ok(Done { object_index: work.index(), ..Done::default() })
 }

@@ -1,4 +1,4 @@
-//! What the deployment watcher found becomes true, as far as it still holds (N-14).
+//! Applies the deployment watcher's findings, if they are still true (N-14).
 
 use model::alloc::DesiredTransition;
 use model::change::AllocsChanged;
@@ -16,19 +16,19 @@ const DONE: &str = "Deployment completed successfully";
 const UNHEALTHY: &str = "Failed due to unhealthy allocations";
 const LATE: &str = "Failed due to progress deadline";
 
-/// Findings of deployments that are over or gone are passed over.
+/// Findings about terminal or deleted deployments are ignored.
 pub(super) fn update_deployments(work: &mut Work<'_>, command: &UpdateDeployments) -> Result<Done, Refusal> {
     work.check_epoch(Singleton::DeploymentWatcher, command.epoch)?;
     for DeploymentFinding { id, step } in &command.findings {
         let Some(deployment) = work.state().deployment(*id).cloned() else { continue };
         if !deployment.status.is_terminal() {
-            carry_out(work, &deployment, step)?;
+            apply_step(work, &deployment, step)?;
         }
     }
     Ok(Done::default())
 }
 
-fn carry_out(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep) -> Result<(), Refusal> {
+fn apply_step(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep) -> Result<(), Refusal> {
     match step {
         DeploymentStep::Advance => advance(work, deployment),
         DeploymentStep::Replace { allocs } => replace(work, deployment, allocs),
@@ -42,7 +42,7 @@ fn carry_out(work: &mut Work<'_>, deployment: &Deployment, step: &DeploymentStep
     }
 }
 
-/// A deployment that has all that it wants is done; of any other its job is looked at (N-14.6).
+/// Completes a deployment that has everything it needs; for any other, evaluates its job (N-14.6).
 fn advance(work: &mut Work<'_>, deployment: &Deployment) -> Result<(), Refusal> {
     if work.state().rollout(deployment) != Rollout::Done {
         return work.evaluate_deployment(deployment);
@@ -51,7 +51,7 @@ fn advance(work: &mut Work<'_>, deployment: &Deployment) -> Result<(), Refusal> 
     work.set_deployment_status(&DeploymentUpdate { id: deployment.id, status, description: DONE.into() })
 }
 
-/// Marks unhealthy allocations, which the scheduler then replaces (N-14.6).
+/// Marks unhealthy allocations for replacement by the scheduler (N-14.6).
 fn replace(work: &mut Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> Result<(), Refusal> {
     let mut ids = unhealthy(work, deployment, allocs);
     ids.retain(|id| {
@@ -70,7 +70,7 @@ fn replace(work: &mut Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> 
     work.evaluate_deployment(deployment)
 }
 
-/// Which of these allocations are unhealthy in the deployment.
+/// Those of `allocs` that are unhealthy in the deployment.
 fn unhealthy(work: &Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> Vec<AllocId> {
     let is_unhealthy = |alloc: &AllocRef<'_>| {
         alloc.deployment_id() == Some(deployment.id)
@@ -80,8 +80,8 @@ fn unhealthy(work: &Work<'_>, deployment: &Deployment, allocs: &[AllocId]) -> Ve
     allocs.filter(is_unhealthy).map(|alloc| alloc.id()).collect()
 }
 
-/// Whether some group still had to make progress by that moment. Each healthy allocation, and each pause, moves it on
-/// (N-12.10, N-13.2).
+/// Whether the progress deadline of a group was at or before `progress_by`. Each healthy allocation, and each pause,
+/// postpones the deadline (N-12.10, N-13.2).
 fn is_late(deployment: &Deployment, progress_by: Timestamp) -> bool {
     let is_late = |group: &DeploymentGroup| {
         group.require_progress_by.is_set() && group.require_progress_by <= progress_by

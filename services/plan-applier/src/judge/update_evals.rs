@@ -1,4 +1,4 @@
-//! What the broker decided about evaluations: given up, made needless, followed up.
+//! Applies the broker's decisions about evaluations: failed, superseded, and followed up.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,16 @@ use wire::command::{Done, EvalUpdate, UpdateEvals};
 
 use super::work::Work;
 
-/// Whatever has become terminal, changed or gone meanwhile is passed over, and with it what should follow it.
+/// Evaluations that have become terminal, changed or been deleted since the decision are skipped, together with their
+/// follow-ups.
 pub(super) fn update_evals(work: &mut Work<'_>, command: UpdateEvals) -> Result<Done, Refusal> {
     work.check_epoch(Singleton::EvalBroker, command.epoch)?;
-    let mut passed_over = BTreeSet::new();
+    let mut skipped = BTreeSet::new();
     for update in command.updates {
-        update_alike(work, update, &mut passed_over)?;
+        update_group(work, update, &mut skipped)?;
     }
     for eval in command.creates {
-        if is_wanted(work.state(), &eval, &passed_over) {
+        if is_valid_create(work.state(), &eval, &skipped) {
             work.insert_eval(eval)?;
         }
     }
@@ -32,10 +33,10 @@ pub(super) fn update_evals(work: &mut Work<'_>, command: UpdateEvals) -> Result<
     Ok(Done::default())
 }
 
-fn update_alike(
+fn update_group(
     work: &mut Work<'_>,
     update: EvalUpdate,
-    passed_over: &mut BTreeSet<EvalId>,
+    skipped: &mut BTreeSet<EvalId>,
 ) -> Result<(), Refusal> {
     let EvalUpdate { ids, status, description, next_eval, unless_changed_since } = update;
     let since = unless_changed_since.unwrap_or(Index(u64::MAX));
@@ -43,7 +44,7 @@ fn update_alike(
         let eval = work.state().eval(*id);
         eval.is_some_and(|eval| !eval.status.is_terminal() && eval.modify_index <= since)
     });
-    passed_over.extend(stale);
+    skipped.extend(stale);
     if ids.is_empty() {
         return Ok(());
     }
@@ -56,8 +57,8 @@ fn update_alike(
     work.apply(Change::EvalsChanged(EvalsChanged { ids, status, next_eval }))
 }
 
-/// Whether a new evaluation has a job, and follows what was carried out here.
-fn is_wanted(state: &State, eval: &Evaluation, passed_over: &BTreeSet<EvalId>) -> bool {
-    let follows = |previous| state.eval(previous).is_some() && !passed_over.contains(&previous);
+/// Whether a new evaluation has a job, and its predecessor was updated here.
+fn is_valid_create(state: &State, eval: &Evaluation, skipped: &BTreeSet<EvalId>) -> bool {
+    let follows = |previous| state.eval(previous).is_some() && !skipped.contains(&previous);
     state.job(&eval.job).is_some() && state.eval(eval.id).is_none() && eval.previous_eval.is_none_or(follows)
 }

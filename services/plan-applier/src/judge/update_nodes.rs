@@ -1,4 +1,4 @@
-//! Nodes were heard of, or missed: which status follows from that (N-3, N-4).
+//! Updates the status of nodes after a heartbeat or a missed heartbeat (N-3, N-4).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use state::{AllocRef, NodeRef};
 use wire::Refusal;
 use wire::command::{Done, NodeSign, UpdateNodes};
 
-use super::nodes::{CLUSTER, jobs_concerned};
+use super::nodes::{CLUSTER, affected_jobs};
 use super::work::Work;
 
-/// Nodes of the same status that come to the same one.
+/// The old and the new status of nodes.
 type Transition = (NodeStatus, NodeStatus);
 
 pub(super) fn update_nodes(work: &mut Work<'_>, command: &UpdateNodes) -> Result<Done, Refusal> {
@@ -30,25 +30,26 @@ pub(super) fn update_nodes(work: &mut Work<'_>, command: &UpdateNodes) -> Result
             continue;
         };
         let to = match command.sign {
-            NodeSign::Heard => after_heard(node),
-            NodeSign::Missed => after_missed(node, work.at()),
+            NodeSign::Heard => status_after_heartbeat(node),
+            NodeSign::Missed => status_after_miss(node, work.at()),
         };
         transitions.entry((node.server().status, to)).or_default().push(id);
     }
-    let mut concerning = Vec::new();
+    let mut with_affected_jobs = Vec::new();
     for (transition, ids) in transitions {
-        if concerns_jobs(command.sign, transition) {
-            concerning.extend(&ids);
+        if affects_jobs(command.sign, transition) {
+            with_affected_jobs.extend(&ids);
         }
-        move_on(work, command, transition, ids)?;
+        write_transition(work, command, transition, ids)?;
     }
-    let concerned = jobs_concerned(work.state(), &concerning);
-    work.evaluate_concerned(concerned)?;
+    let affected = affected_jobs(work.state(), &with_affected_jobs);
+    work.evaluate_affected(affected)?;
     Ok(Done { refused_nodes, ..Done::default() })
 }
 
-/// A node that was away with live allocations is not ready before it has said how all of them fare (N-3.3 to N-3.7).
-fn after_heard(node: NodeRef<'_>) -> NodeStatus {
+/// A disconnected node with live allocations becomes ready only after it has reported the status of all of them (N-3.3 to
+/// N-3.7).
+fn status_after_heartbeat(node: NodeRef<'_>) -> NodeStatus {
     match node.server().status {
         NodeStatus::Initializing if must_report_first(node) => NodeStatus::Initializing,
         NodeStatus::Disconnected => NodeStatus::Initializing,
@@ -63,11 +64,12 @@ fn must_report_first(node: NodeRef<'_>) -> bool {
     server.last_alloc_update_index <= server.last_missed_heartbeat_index && !node.allocs().all(is_over)
 }
 
-/// A node is given time where some allocation may stay away for a while; one that was not there yet is not (N-4.7, N-4.10).
-fn after_missed(node: NodeRef<'_>, now: Timestamp) -> NodeStatus {
+/// A node becomes disconnected if one of its allocations may stay disconnected for a while, unless it was still
+/// initializing (N-4.7, N-4.10).
+fn status_after_miss(node: NodeRef<'_>, now: Timestamp) -> NodeStatus {
     match node.server().status {
         NodeStatus::Ready | NodeStatus::Disconnected
-            if node.allocs().any(|alloc| may_stay_away(alloc, now)) =>
+            if node.allocs().any(|alloc| may_stay_disconnected(alloc, now)) =>
         {
             NodeStatus::Disconnected
         }
@@ -77,17 +79,17 @@ fn after_missed(node: NodeRef<'_>, now: Timestamp) -> NodeStatus {
     }
 }
 
-fn may_stay_away(alloc: AllocRef<'_>, now: Timestamp) -> bool {
+fn may_stay_disconnected(alloc: AllocRef<'_>, now: Timestamp) -> bool {
     let disconnect = alloc.group().and_then(|group| group.disconnect.as_ref());
     let lost_after = disconnect.map_or(Nanos::ZERO, |disconnect| disconnect.lost_after);
-    // One that has ended needs no time: it would hold its node disconnected for ever (departs from N-4.7).
+    // An allocation that has ended is excluded: it would keep its node disconnected forever (departs from N-4.7).
     alloc.desired_status() == DesiredStatus::Run
         && !alloc.client_status().is_terminal()
         && lost_after > Nanos::ZERO
         && unknown_since(alloc).is_none_or(|since| since + lost_after > now)
 }
 
-/// When an allocation that is unknown became so; `None` for any other (N-4.8).
+/// When an unknown allocation became unknown; `None` for other allocations (N-4.8).
 fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
     if alloc.client_status() != ClientStatus::Unknown {
         return None;
@@ -96,35 +98,35 @@ fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
     alloc.extra().states.iter().rev().take_while(is_unknown).last().map(|state| state.time)
 }
 
-/// Whether jobs are to be looked at (N-3.8).
-fn concerns_jobs(sign: NodeSign, transition: Transition) -> bool {
+/// Whether a transition requires evaluations of jobs (N-3.8).
+fn affects_jobs(sign: NodeSign, transition: Transition) -> bool {
     match transition {
-        // A node that is down is missed again only if its jobs should hear of it again.
+        // A repeated miss of a node that is down only serves to evaluate its jobs again.
         (NodeStatus::Down, NodeStatus::Down) => sign == NodeSign::Missed,
         (from, to) => from != to,
     }
 }
 
-/// Writes the nodes, unless nothing about them is new (N-3.9).
-fn move_on(
+/// Writes the nodes, unless nothing about them changes (N-3.9).
+fn write_transition(
     work: &mut Work<'_>,
     command: &UpdateNodes,
     (from, to): Transition,
     ids: Vec<NodeId>,
 ) -> Result<(), Refusal> {
-    let is_moving = from != to;
+    let changes_status = from != to;
     let event = match command.sign {
-        // What is missed again and again is worth one event.
-        NodeSign::Missed if !is_moving => return Ok(()),
+        // Repeated misses add no further event.
+        NodeSign::Missed if !changes_status => return Ok(()),
         NodeSign::Missed => Some(work.node_event(CLUSTER, "Node heartbeat missed")),
-        NodeSign::Heard if is_moving && from == NodeStatus::Down => {
+        NodeSign::Heard if changes_status && from == NodeStatus::Down => {
             Some(work.node_event(CLUSTER, "Node reregistered by heartbeat"))
         }
         NodeSign::Heard => None,
     };
-    let given = command.event.clone().map(|event| NodeEvent { create_index: work.index(), ..event });
-    let event = given.or(event);
-    if !is_moving && event.is_none() {
+    let command_event = command.event.clone().map(|event| NodeEvent { create_index: work.index(), ..event });
+    let event = command_event.or(event);
+    if !changes_status && event.is_none() {
         return Ok(());
     }
     let last_missed_heartbeat_index = if to.is_unresponsive() && !from.is_unresponsive() {
@@ -134,12 +136,12 @@ fn move_on(
     } else {
         None
     };
-    if is_moving && to == NodeStatus::Ready {
-        ids.iter().for_each(|id| work.gain_room(*id));
+    if changes_status && to == NodeStatus::Ready {
+        ids.iter().for_each(|id| work.unblock_node(*id));
     }
     work.apply(Change::NodesChanged(Box::new(NodesChanged {
         ids,
-        status: is_moving.then_some(to),
+        status: changes_status.then_some(to),
         event,
         last_missed_heartbeat_index,
         last_alloc_update_index: None,

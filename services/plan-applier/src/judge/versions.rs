@@ -1,4 +1,4 @@
-//! Versions of jobs: writing a new one, and forgetting old ones (N-20).
+//! Versions of jobs: writing new ones and deleting old ones (N-20).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::work::Work;
 pub(super) const VERSIONS_KEPT: usize = 6;
 
 impl Work<'_> {
-    /// Writes a job's first version, or its next one; one that comes without a source takes over what is kept.
+    /// Writes a job's first or next version. A version without a source gets a copy of the previous one's.
     pub(super) fn write_version(
         &mut self,
         spec: Arc<JobSpec>,
@@ -33,24 +33,24 @@ impl Work<'_> {
             job_modify_index: self.index(),
             ..Job::default()
         };
-        // What has come of it so far; what this command adds to that is looked at in the end.
+        // The status before this command. The effects of this command on the status are computed at the end.
         job.status = jobs::status(self.state(), &job);
         let groups: Vec<Text> = job.spec.task_groups.iter().map(|group| Text::clone(&group.name)).collect();
         let version = job.version_key();
         self.apply(Change::Job(Arc::new(job)))?;
-        self.keep_source(&version, self.index(), source)?;
+        self.store_source(&version, self.index(), source)?;
         if let Some(touched) = self.touch_job(&key) {
             for group in groups {
                 touched.summary.groups.entry(group).or_default();
             }
         }
-        let forgotten = surplus_versions(self.state(), &key);
-        if forgotten.is_empty() { Ok(()) } else { self.apply(Change::JobVersionsDeleted(forgotten)) }
+        let surplus = surplus_versions(self.state(), &key);
+        if surplus.is_empty() { Ok(()) } else { self.apply(Change::JobVersionsDeleted(surplus)) }
     }
 }
 
-/// The versions of a job that are one too many: the oldest without a tag, but neither the newest stable one (N-20.2) nor
-/// any that an allocation runs.
+/// The versions of a job that exceed the limit: the oldest ones without a tag, except the newest stable one, and except
+/// those that an allocation runs (N-20.2).
 fn surplus_versions(state: &State, key: &JobKey) -> Vec<JobVersionKey> {
     let untagged = || state.job_versions(key).filter(|version| version.version_tag.is_none());
     let surplus = untagged().count().saturating_sub(VERSIONS_KEPT);
@@ -61,7 +61,7 @@ fn surplus_versions(state: &State, key: &JobKey) -> Vec<JobVersionKey> {
     oldest.filter(|version| !state.is_version_in_use(version)).collect()
 }
 
-/// The index at which a job's specification changed last, for answers; 0 where there is no such job.
+/// The index at which a job's specification changed last, for answers; 0 if the job does not exist.
 pub(super) fn job_modify_index(state: &State, key: &JobKey) -> Index {
     state.job(key).map_or(Index::ZERO, |job| job.job_modify_index)
 }

@@ -1,8 +1,9 @@
-//! A command while it is judged: the state with what it has changed so far, and what must still follow from that.
+//! [`Work`]: a command while it is judged, as a unit of work: the state with its changes so far, and the consequences that
+//! still have to be written.
 //!
-//! Each change is applied as it is made, so that whoever works out a consequence sees all that led to it. What many
-//! changes add up to (summaries, job statuses, deployment counters, room gained) is gathered and written once, at the
-//! end. Nothing here knows any command.
+//! Each change is applied immediately, so that the code that computes a consequence sees everything that led to it. Totals
+//! over many changes (summaries, job statuses, deployment counters, freed capacity) are collected and written once, at the
+//! end. This file does not depend on any particular command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,79 +18,83 @@ use state::{NodeRef, Stamp, State};
 use wire::command::Done;
 use wire::{Refusal, RefusalKind};
 
-use super::Given;
+use super::Inputs;
 use super::deployments::TouchedDeployment;
 use super::jobs::TouchedJob;
 
-/// A refusal, with the sentence that people get.
+/// A refusal with a message for people.
 pub(super) fn refusal(kind: RefusalKind, message: impl Into<Text>) -> Refusal {
     Refusal { kind, message: message.into() }
 }
 
 /// A command while it is judged.
 pub(super) struct Work<'a> {
-    given: &'a Given<'a>,
+    inputs: &'a Inputs<'a>,
     state: &'a mut State,
     changes: Vec<Change>,
-    /// Evaluations made so far, in the order of their numbers.
+    /// The evaluations created so far, in order.
     evals: Vec<EvalId>,
     pub(super) jobs: BTreeMap<JobKey, TouchedJob>,
     pub(super) deployments: BTreeMap<DeploymentId, TouchedDeployment>,
-    classes_with_room: BTreeSet<Text>,
-    nodes_with_room: BTreeSet<NodeId>,
+    unblocked_classes: BTreeSet<Text>,
+    unblocked_nodes: BTreeSet<NodeId>,
 }
 
 impl<'a> Work<'a> {
-    /// Begins on a state, which is to be thrown away if the command is refused after all and has changed something.
-    pub(super) fn new(state: &'a mut State, given: &'a Given<'a>) -> Self {
-        debug_assert_eq!(given.index, state.index().next(), "a command gets the index after the overlay's");
+    /// Begins on a state. If the command is refused after it has changed something, the state has to be discarded.
+    pub(super) fn new(state: &'a mut State, inputs: &'a Inputs<'a>) -> Self {
+        debug_assert_eq!(
+            inputs.index,
+            state.index().next(),
+            "the index of a command is the one after the overlay's"
+        );
         Self {
-            given,
+            inputs,
             state,
             changes: Vec::new(),
             evals: Vec::new(),
             jobs: BTreeMap::new(),
             deployments: BTreeMap::new(),
-            classes_with_room: BTreeSet::new(),
-            nodes_with_room: BTreeSet::new(),
+            unblocked_classes: BTreeSet::new(),
+            unblocked_nodes: BTreeSet::new(),
         }
     }
 
-    /// The state with all changes so far; its own index is still the one before.
+    /// The state with all changes so far. Its own index is still the previous one.
     pub(super) fn state(&self) -> &State {
         self.state
     }
 
-    pub(super) fn given(&self) -> &'a Given<'a> {
-        self.given
+    pub(super) fn inputs(&self) -> &'a Inputs<'a> {
+        self.inputs
     }
 
     pub(super) fn index(&self) -> Index {
-        self.given.index
+        self.inputs.index
     }
 
     pub(super) fn at(&self) -> Timestamp {
-        self.given.at
+        self.inputs.at
     }
 
     /// The trace that the command belongs to.
     pub(super) fn trace(&self) -> Option<TraceContext> {
-        self.given.trace
+        self.inputs.trace
     }
 
-    /// Makes a change.
+    /// Applies a change.
     ///
     /// # Errors
-    /// If it does not fit the state, which only a command that contradicts itself can bring about.
+    /// If the change does not fit the state, which is possible only for a command that contradicts itself.
     pub(super) fn apply(&mut self, change: Change) -> Result<(), Refusal> {
-        let stamp = Stamp { index: self.given.index, at: self.given.at };
+        let stamp = Stamp { index: self.inputs.index, at: self.inputs.at };
         let applied = self.state.apply_change(&change, stamp);
-        // Also where it failed: the state may be changed in part.
+        // Recorded even if it failed, because the state may have been changed in part.
         self.changes.push(change);
         applied.map_err(|error| refusal(RefusalKind::Invalid, error.to_string()))
     }
 
-    /// Refuses a command of a process that is not the active one of its service any more (design §5).
+    /// Refuses a command from a process that is no longer the active one of its service (design §5).
     pub(super) fn check_epoch(&self, service: Singleton, epoch: Epoch) -> Result<(), Refusal> {
         let current = self.state.lease(service).map(|lease| lease.epoch);
         if current == Some(epoch) || is_planted(Bug::HeedsOldEpochs) {
@@ -99,8 +104,8 @@ impl<'a> Work<'a> {
         Err(refusal(RefusalKind::Deposed, message))
     }
 
-    /// Makes a pending evaluation of a job, and says which; `detail` adds what not every one has.
-    pub(super) fn make_eval(
+    /// Creates a pending evaluation of a job and returns its id. `detail` sets fields that not every evaluation has.
+    pub(super) fn create_eval(
         &mut self,
         job: &JobKey,
         kind: JobType,
@@ -109,7 +114,7 @@ impl<'a> Work<'a> {
         detail: impl FnOnce(&mut Evaluation),
     ) -> Result<EvalId, Refusal> {
         let number = u32::try_from(self.evals.len()).expect("a command makes fewer than 2³² evaluations");
-        let id = EvalId::derived(self.given.request_id, number);
+        let id = EvalId::derived(self.inputs.request_id, number);
         let mut eval = Evaluation::new(id, job.clone(), kind, priority, trigger);
         eval.job_modify_index = self.state.job(job).map_or(Index::ZERO, |job| job.job_modify_index);
         detail(&mut eval);
@@ -118,39 +123,39 @@ impl<'a> Work<'a> {
         Ok(id)
     }
 
-    /// Adds an evaluation that somebody else made up.
+    /// Adds an evaluation that another service has made.
     pub(super) fn insert_eval(&mut self, mut eval: Evaluation) -> Result<(), Refusal> {
         (eval.create_index, eval.create_time) = (self.index(), self.at());
         (eval.modify_index, eval.modify_time) = (self.index(), self.at());
-        eval.trace = eval.trace.or(self.given.trace);
+        eval.trace = eval.trace.or(self.inputs.trace);
         self.touch_job(&eval.job);
         self.apply(Change::Eval(Arc::new(eval)))
     }
 
-    /// A node can take more than before, for which evaluations may have waited.
-    pub(super) fn gain_room(&mut self, node: NodeId) {
+    /// Records that a node has more capacity, for which evaluations may be blocked.
+    pub(super) fn unblock_node(&mut self, node: NodeId) {
         let Some(class) = self.state.node(node).map(class_of) else { return };
         if is_planted(Bug::ForgetsRoomGained) {
             return;
         }
-        self.nodes_with_room.insert(node);
-        self.gain_room_in_class(class);
+        self.unblocked_nodes.insert(node);
+        self.unblock_class(class);
     }
 
-    /// Nodes of a class can take more than before, whichever they are.
-    pub(super) fn gain_room_in_class(&mut self, class: Text) {
+    /// Records that nodes of a class have more capacity, whichever nodes they are.
+    pub(super) fn unblock_class(&mut self, class: Text) {
         if !class.is_empty() {
-            self.classes_with_room.insert(class);
+            self.unblocked_classes.insert(class);
         }
     }
 
-    /// Writes what all changes together add up to. Answers with `done` and the evaluations made.
+    /// Writes the totals over all changes. Returns `done` with the evaluations created.
     pub(super) fn finish(&mut self, done: Done) -> Result<Done, Refusal> {
         if !self.changes.is_empty() {
             self.write_deployments()?;
             self.write_jobs()?;
-            self.write_room()?;
-            self.state.advance(Stamp { index: self.given.index, at: self.given.at });
+            self.write_unblocked()?;
+            self.state.advance(Stamp { index: self.inputs.index, at: self.inputs.at });
         }
         Ok(Done { evals: std::mem::take(&mut self.evals), ..done })
     }
@@ -160,9 +165,9 @@ impl<'a> Work<'a> {
         self.changes
     }
 
-    fn write_room(&mut self) -> Result<(), Refusal> {
-        let classes = std::mem::take(&mut self.classes_with_room).into_iter().collect();
-        let nodes = std::mem::take(&mut self.nodes_with_room).into_iter().collect();
+    fn write_unblocked(&mut self) -> Result<(), Refusal> {
+        let classes = std::mem::take(&mut self.unblocked_classes).into_iter().collect();
+        let nodes = std::mem::take(&mut self.unblocked_nodes).into_iter().collect();
         let unblocked = Unblocked { classes, nodes, ..Unblocked::default() };
         if unblocked == Unblocked::default() { Ok(()) } else { self.apply(Change::Unblocked(unblocked)) }
     }

@@ -1,4 +1,4 @@
-//! Compares a database with the table of rights, and says every difference.
+//! Compares a database with the table of rights and reports every difference.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,11 @@ use crate::server::{Limits, Server};
 
 const CHECKING: Limits = Limits { name: "drover check of rights", ..schema::MIGRATING };
 
-/// Every way in which the database differs from what it should be, as sentences; none if it is as it should be. It looks
-/// at the roles, at what each and everybody may do with the database, its schema, and all tables, columns and functions in it.
+/// Compares a database with the table of rights. Returns each difference as a sentence; an empty list means that the rights
+/// are correct. The check covers the roles themselves, and what each role and `public` may do with the database, its
+/// schema, and all tables, columns and functions in it.
 ///
-/// Any role may ask, for PostgreSQL shows rights to all.
+/// Any role can run the check, because PostgreSQL shows rights to all roles.
 ///
 /// # Errors
 /// If the database fails.
@@ -42,7 +43,7 @@ async fn differences(connection: &mut PgConnection) -> Result<Vec<String>, Error
             all.push(format!("{} belongs to {} instead of {owner}", relation.name, relation.owner));
         }
         if rights::relation(&relation.name).is_none() && !rights::is_log_partition(&relation.name) {
-            all.push(format!("{} is no table that this program knows", relation.name));
+            all.push(format!("{} is not a table that this program knows", relation.name));
         }
     }
     let is_missing = |name: &str| relations.iter().all(|found| found.name != name);
@@ -58,25 +59,29 @@ async fn differences(connection: &mut PgConnection) -> Result<Vec<String>, Error
     let names: Vec<&str> = roles.iter().map(|role| role.name()).chain([PUBLIC]).collect();
     let mut found = BTreeSet::from_iter(grants::of_relations(connection, &names).await?);
     found.extend(grants::of_functions(connection, &names).await?);
-    found.extend(of_surroundings(connection, &names).await?);
+    found.extend(database_rights(connection, &names).await?);
     let mut wanted = BTreeSet::from_iter(grants::wanted(&relations, &roles));
-    wanted.extend(wanted_of_surroundings(&roles));
-    // The owner may do everything with what is its own, as was looked at already.
+    wanted.extend(wanted_database_rights(&roles));
+    // The owner has all rights on its own objects; that it owns them was checked above.
     let is_owners =
         |right: &Right| right.role == owner && !matches!(right.on, Object::Database | Object::Schema);
     let differs = |right: &&Right| !is_owners(right);
-    all.extend(found.difference(&wanted).filter(differs).map(|right| told(right, "may", "and should not")));
-    all.extend(wanted.difference(&found).filter(differs).map(|right| told(right, "may not", "and should")));
+    all.extend(found.difference(&wanted).filter(differs).map(excessive));
+    all.extend(wanted.difference(&found).filter(differs).map(lacking));
     all.extend(system_functions(connection, &roles).await?);
     Ok(all)
 }
 
-fn told(Right { role, on, privilege }: &Right, may: &str, should: &str) -> String {
-    let role = if role == PUBLIC { "everybody (public)" } else { role };
-    format!("{role} {may} {privilege} on {on}, {should}")
+fn excessive(Right { role, on, privilege }: &Right) -> String {
+    let role = if role == PUBLIC { "public (all roles)" } else { role };
+    format!("{role} has {privilege} on {on}, but should not")
 }
 
-/// What is wrong with the roles themselves.
+fn lacking(Right { role, on, privilege }: &Right) -> String {
+    format!("{role} lacks {privilege} on {on}")
+}
+
+/// Wrong attributes and memberships of the roles themselves.
 async fn attributes(connection: &mut PgConnection, roles: &[Role]) -> Result<Vec<String>, Error> {
     let names: Vec<String> = roles.iter().map(|role| role.name().to_owned()).collect();
     let found = sqlx::query!(
@@ -92,26 +97,25 @@ async fn attributes(connection: &mut PgConnection, roles: &[Role]) -> Result<Vec
     let found = found.fetch_all(connection).await.map_err(database("read the roles"))?;
     let mut faults = Vec::new();
     for role in found {
-        let too_much = [
-            (role.is_super, "is a superuser"),
-            (role.creates_roles, "may create roles"),
-            (role.creates_databases, "may create databases"),
-            (role.replicates, "may replicate"),
-            (role.bypasses, "is above row security"),
+        let attributes = [
+            (role.is_super, "be a superuser"),
+            (role.creates_roles, "be allowed to create roles"),
+            (role.creates_databases, "be allowed to create databases"),
+            (role.replicates, "be allowed to replicate"),
+            (role.bypasses, "be allowed to bypass row security"),
         ];
-        let too_much = too_much.into_iter().filter(|(is_so, _)| *is_so);
-        faults.extend(too_much.map(|(_, what)| format!("{} {what}, and should not", role.name)));
+        let attributes = attributes.into_iter().filter(|(has_it, _)| *has_it);
+        faults.extend(attributes.map(|(_, what)| format!("{} should not {what}", role.name)));
         if !role.logs_in {
-            faults.push(format!("{} may not log in, and should", role.name));
+            faults.push(format!("{} should be allowed to log in", role.name));
         }
-        faults.extend(
-            role.member_of.iter().map(|of| format!("{} is a member of {of}, and should not", role.name)),
-        );
+        faults
+            .extend(role.member_of.iter().map(|of| format!("{} should not be a member of {of}", role.name)));
     }
     Ok(faults)
 }
 
-/// Columns of which the table of rights says neither that people may read them nor that they may not.
+/// Columns that the table of rights lists neither as readable by people nor as hidden.
 async fn columns(connection: &mut PgConnection) -> Result<Vec<String>, Error> {
     let found = sqlx::query!(
         r#"select relname::text as "relation!", attname::text as "column!"
@@ -128,12 +132,12 @@ async fn columns(connection: &mut PgConnection) -> Result<Vec<String>, Error> {
     };
     let unknown = found.into_iter().filter(|row| is_unknown(&row.relation, &row.column));
     Ok(unknown
-        .map(|row| format!("{}.{} is no column that this program knows", row.relation, row.column))
+        .map(|row| format!("{}.{} is not a column that this program knows", row.relation, row.column))
         .collect())
 }
 
 /// The rights of roles on the database and the schema.
-async fn of_surroundings(connection: &mut PgConnection, roles: &[&str]) -> Result<Vec<Right>, Error> {
+async fn database_rights(connection: &mut PgConnection, roles: &[&str]) -> Result<Vec<Right>, Error> {
     let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
     let found = sqlx::query!(
         r#"select role as "role!", true as "is_database!", name as "privilege!"
@@ -154,7 +158,7 @@ async fn of_surroundings(connection: &mut PgConnection, roles: &[&str]) -> Resul
     Ok(rights.collect())
 }
 
-fn wanted_of_surroundings(roles: &[Role]) -> Vec<Right> {
+fn wanted_database_rights(roles: &[Role]) -> Vec<Right> {
     let mut wanted = Vec::new();
     for role in roles {
         let mut add = |on, privilege: &str| {
@@ -171,32 +175,28 @@ fn wanted_of_surroundings(roles: &[Role]) -> Vec<Right> {
     wanted
 }
 
-/// What is wrong with who may call functions of PostgreSQL itself.
+/// Wrong rights on functions of PostgreSQL itself.
 async fn system_functions(connection: &mut PgConnection, roles: &[Role]) -> Result<Vec<String>, Error> {
     let mut faults = Vec::new();
     for role in roles {
-        let called = SYSTEM_FUNCTIONS.iter().filter(|function| function.callers.contains(role));
-        let called = called.map(|function| (function.signature, true));
-        let others = LARGE_OBJECT_FUNCTIONS.iter().map(|signature| (*signature, false));
-        for (signature, should) in called.chain(others) {
+        let allowed = SYSTEM_FUNCTIONS.iter().filter(|function| function.callers.contains(role));
+        let allowed = allowed.map(|function| (function.signature, true));
+        let forbidden = LARGE_OBJECT_FUNCTIONS.iter().map(|signature| (*signature, false));
+        for (signature, should) in allowed.chain(forbidden) {
             let may = sqlx::query_scalar!(
                 r#"select has_function_privilege($1::text::name, $2, 'EXECUTE') as "may!""#,
                 role.name(),
                 signature,
             );
             let may = may.fetch_one(&mut *connection).await.map_err(database("read rights on functions"))?;
-            // The owner of the database may make large objects if somebody lets it: they are in its own database.
+            // The owner of the database may have the right to create large objects: they are in its own database.
             if may != should && (should || rights::access("", *role) != Access::Own) {
                 let right = Right {
                     role: role.name().to_owned(),
                     on: Object::Function(signature.to_owned()),
                     privilege: "EXECUTE".to_owned(),
                 };
-                faults.push(if may {
-                    told(&right, "may", "and should not")
-                } else {
-                    told(&right, "may not", "and should")
-                });
+                faults.push(if may { excessive(&right) } else { lacking(&right) });
             }
         }
     }

@@ -1,6 +1,7 @@
-//! The rights that roles have in a database, beside those that they should have: read, compared, and given.
+//! The rights that roles have in a database and those that they should have: reading, comparing and granting them.
 //!
-//! Rights are read as they take effect ([`has_table_privilege`] and its like), through memberships and `public` too.
+//! Rights are read as they take effect ([`has_table_privilege`] and similar functions), which includes rights through
+//! memberships and `public`.
 //!
 //! [`has_table_privilege`]: https://www.postgresql.org/docs/current/functions-info.html
 
@@ -14,10 +15,10 @@ use super::Role;
 use super::rights::{self, Access, FUNCTIONS};
 use crate::error::{Error, database};
 
-/// What PostgreSQL calls everybody.
+/// PostgreSQL's name for all roles together.
 pub(super) const PUBLIC: &str = "public";
 
-/// A privilege that a role has on something.
+/// A privilege of a role on an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Right {
     pub(super) role: String,
@@ -26,24 +27,24 @@ pub(super) struct Right {
     pub(super) privilege: String,
 }
 
-/// What rights are given on.
+/// An object on which rights are granted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Object {
     Database,
     Schema,
     Relation(String),
-    /// A column of a relation on which there is not the same right.
+    /// A column of a relation, if the role does not have the right on the whole relation.
     Column(String, String),
-    /// With its arguments.
+    /// A function, with the types of its arguments.
     Function(String),
 }
 
-/// A table, or what is like one, in the schema.
+/// A relation in the schema: a table, view, sequence or similar.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct FoundRelation {
     pub(super) name: String,
     pub(super) owner: String,
-    /// Whether rights on it are ours to give.
+    /// Whether this connection's role may grant rights on it.
     pub(super) is_own: bool,
 }
 
@@ -59,8 +60,8 @@ impl fmt::Display for Object {
     }
 }
 
-/// Gives the roles that there are their rights on the tables and functions of the schema, as far as they lack them, and takes
-/// away what they should not have. Without any of the roles it does nothing.
+/// Grants the existing roles the rights that they lack on the schema's tables and functions, and revokes those that they
+/// should not have. Does nothing if none of the roles exists.
 pub(crate) async fn apply(transaction: &mut PgConnection) -> Result<(), Error> {
     let roles = existing(transaction).await?;
     if roles.is_empty() {
@@ -69,7 +70,7 @@ pub(crate) async fn apply(transaction: &mut PgConnection) -> Result<(), Error> {
     let relations = relations(transaction).await?;
     let is_own = |name: &str| relations.iter().any(|relation| relation.is_own && relation.name == name);
     let is_ours = |right: &Right| match &right.on {
-        // The owner has its rights without being given any.
+        // The owner has its rights without grants.
         _ if right.role == Role::PlanApplier.name() => false,
         Object::Relation(name) | Object::Column(name, _) => is_own(name),
         Object::Function(signature) => FUNCTIONS.iter().any(|function| function.signature == signature),
@@ -84,13 +85,13 @@ pub(crate) async fn apply(transaction: &mut PgConnection) -> Result<(), Error> {
     if statements.is_empty() {
         return Ok(());
     }
-    tracing::info!(statements = statements.len(), "bringing the rights of roles up to date");
-    // Not checked when built: names are no parameters.
+    tracing::info!(statements = statements.len(), "updating the rights of roles");
+    // Not checked at compile time: names cannot be parameters.
     let given = transaction.execute(sqlx::raw_sql(AssertSqlSafe(statements.join(";\n")))).await;
-    given.map(drop).map_err(database("give roles their rights"))
+    given.map(drop).map_err(database("grant roles their rights"))
 }
 
-/// The roles that the server has.
+/// The roles that exist on the server.
 pub(super) async fn existing(connection: &mut PgConnection) -> Result<Vec<Role>, Error> {
     let names: Vec<String> = Role::ALL.iter().map(|role| role.name().to_owned()).collect();
     let found = sqlx::query_scalar!(
@@ -101,10 +102,10 @@ pub(super) async fn existing(connection: &mut PgConnection) -> Result<Vec<Role>,
     Ok(Role::ALL.into_iter().filter(|role| found.iter().any(|name| name == role.name())).collect())
 }
 
-/// Everything in the schema that is like a table.
-pub(super) async fn relations(connection: &mut PgConnection) -> Result<Vec<Found>, Error> {
+/// All relations in the schema.
+pub(super) async fn relations(connection: &mut PgConnection) -> Result<Vec<FoundRelation>, Error> {
     let found = sqlx::query_as!(
-        Found,
+        FoundRelation,
         r#"select relname::text as "name!", pg_get_userbyid(relowner)::text as "owner!",
             pg_has_role(relowner, 'usage') as "is_own!"
         from pg_class
@@ -114,7 +115,7 @@ pub(super) async fn relations(connection: &mut PgConnection) -> Result<Vec<Found
     found.fetch_all(connection).await.map_err(database("list the tables"))
 }
 
-/// The rights of roles on everything in the schema that is like a table, and on columns where they go further.
+/// The rights of roles on all relations in the schema, and on single columns where those go further.
 pub(super) async fn of_relations(connection: &mut PgConnection, roles: &[&str]) -> Result<Vec<Right>, Error> {
     let roles: Vec<String> = roles.iter().map(|role| (*role).to_owned()).collect();
     let found = sqlx::query!(
@@ -167,7 +168,7 @@ pub(super) async fn of_functions(connection: &mut PgConnection, roles: &[&str]) 
     );
     let found = found.fetch_all(connection).await.map_err(database("read rights on functions"))?;
     let right = |function: String| {
-        // The table has the types of arguments, without their names.
+        // The table of rights lists the types of arguments without their names.
         let known = FUNCTIONS.iter().find(|known| is_signature(&function, known.signature));
         Object::Function(known.map_or(function, |known| known.signature.to_owned()))
     };
@@ -179,8 +180,8 @@ pub(super) async fn of_functions(connection: &mut PgConnection, roles: &[&str]) 
     Ok(rights.collect())
 }
 
-/// What `roles` should be able to do with the tables and functions of the schema; everybody else nothing.
-pub(super) fn wanted(relations: &[Found], roles: &[Role]) -> Vec<Right> {
+/// The rights that `roles` should have on the tables and functions of the schema. All other roles should have none.
+pub(super) fn wanted(relations: &[FoundRelation], roles: &[Role]) -> Vec<Right> {
     let mut wanted = Vec::new();
     for &role in roles {
         let mut add = |on: Object, privilege: &str| {
@@ -204,7 +205,7 @@ pub(super) fn wanted(relations: &[Found], roles: &[Role]) -> Vec<Right> {
     wanted
 }
 
-/// The statements that make `wanted` out of `found`; all about one role and one table in one.
+/// The statements that turn `found` into `wanted`. Each statement covers all privileges of one role on one table.
 pub(super) fn statements(found: &BTreeSet<Right>, wanted: &BTreeSet<Right>) -> Vec<String> {
     let revoke = grouped(found.difference(wanted));
     let grant = grouped(wanted.difference(found));
@@ -213,7 +214,7 @@ pub(super) fn statements(found: &BTreeSet<Right>, wanted: &BTreeSet<Right>) -> V
     revoke.chain(grant).collect()
 }
 
-/// By role and object, the privileges as a statement lists them.
+/// Groups privileges by role and object, in the form in which a statement lists them.
 fn grouped<'a>(rights: impl Iterator<Item = &'a Right>) -> BTreeMap<(&'a str, String), String> {
     let mut columns: BTreeMap<(&str, &str, &str), Vec<String>> = BTreeMap::new();
     let mut groups: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
@@ -225,7 +226,7 @@ fn grouped<'a>(rights: impl Iterator<Item = &'a Right>) -> BTreeMap<(&'a str, St
             }
             Object::Relation(relation) => add(quoted(relation)),
             Object::Function(signature) => add(format!("function {signature}")),
-            // They are the administrator's.
+            // The administrator's script grants these.
             Object::Database | Object::Schema => {}
         }
     }
@@ -236,12 +237,12 @@ fn grouped<'a>(rights: impl Iterator<Item = &'a Right>) -> BTreeMap<(&'a str, St
     groups.into_iter().map(|(key, privileges)| (key, privileges.join(", "))).collect()
 }
 
-/// A name as a statement takes it.
+/// A name, quoted for a statement.
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Whether a function with the names of its arguments, as `moment(ns bigint)`, is the one of that signature.
+/// Whether a function such as `moment(ns bigint)`, with names of arguments, has the given signature.
 fn is_signature(function: &str, signature: &str) -> bool {
     let Some((name, arguments)) = function.split_once('(') else { return false };
     let types = arguments.trim_end_matches(')').split(", ").map(|argument| argument.rsplit(' ').next());

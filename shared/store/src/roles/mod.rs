@@ -1,8 +1,8 @@
-//! The database's login roles: which there are, what each may do, and the SQL that brings a database there.
+//! The database's login roles: their names, what each may do, and the SQL that creates them in a database.
 //!
-//! [`rights`] is the one table of who may do what. Three things are made from it: the script that an administrator runs
-//! once ([`script`]), the grants that the plan applier gives in the transaction of a migration ([`grants`]), and the
-//! comparison of a database with the table ([`check`]).
+//! [`rights`] is the single table of rights. It is the source of the script that an administrator runs once ([`script`]),
+//! of the grants that the plan applier issues in the transaction of a migration ([`grants`]), and of the comparison of a
+//! database with the table ([`check`]).
 
 mod check;
 mod grants;
@@ -33,7 +33,7 @@ pub enum Role {
     NodeTracker,
     /// Reads what the deployment watcher needs.
     DeploymentWatcher,
-    /// For people: reads what is no secret.
+    /// For people: reads everything that is not secret.
     Reader,
 }
 
@@ -49,7 +49,7 @@ impl Role {
         Self::Reader,
     ];
 
-    /// The name of the service that logs in with the role, as the binary calls it; `reader` for people's.
+    /// The name of the service that logs in with the role, as on the command line; `reader` for people.
     pub fn service(self) -> &'static str {
         match self {
             Self::PlanApplier => "plan-applier",
@@ -75,13 +75,13 @@ impl Role {
         }
     }
 
-    /// The role of a service by the name that the binary calls it.
+    /// The role of a service, by the service's name on the command line.
     pub fn of_service(service: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.service() == service)
     }
 
-    /// The tables of the state that the role reads, as the service's replica keeps them. Nothing for people: what they
-    /// may read is said column by column.
+    /// The tables of the state that the role reads: those that the service's replica keeps. Empty for people, whose rights
+    /// are listed by column.
     pub fn scope(self) -> Scope {
         match self {
             Self::PlanApplier | Self::Api => Scope::ALL,
@@ -114,8 +114,8 @@ impl Role {
         }
     }
 
-    /// The most connections that the role may have at once, over all processes that use it. A process keeps up to four, a
-    /// plan applier up to 14; those of a process that died stay until the server notices.
+    /// The maximum number of connections of the role, over all processes that use it. A process keeps up to 4 open, a plan
+    /// applier up to 14. Connections of a dead process remain until the server notices.
     pub(crate) fn connections_max(self) -> u16 {
         match self {
             Self::PlanApplier => 60,
@@ -126,7 +126,7 @@ impl Role {
         }
     }
 
-    /// What the role is for, as the database shows it.
+    /// The comment on the role in the database.
     pub(crate) fn comment(self) -> &'static str {
         match self {
             Self::PlanApplier => "Drover's plan applier: owns the database, migrates it and writes the state",

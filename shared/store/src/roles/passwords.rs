@@ -1,4 +1,4 @@
-//! Passwords of the roles: made by chance, or read from the files that services read them from.
+//! Passwords of the roles: generated at random, or read from the files that services read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,31 +10,31 @@ use super::Role;
 use crate::args;
 use crate::error::Error;
 
-/// Bytes of chance in a password.
+/// Random bytes in a password.
 const PASSWORD_BYTES: usize = 24;
 /// The file of a role's password in its service's directory.
 pub const PASSWORD_FILE: &str = "postgres-password";
 
-/// A password for some roles, or for all. Shows for which only.
+/// The passwords of all roles or of some. `Debug` shows only the roles.
 #[derive(Clone, Default)]
 pub struct Passwords(BTreeMap<Role, String>);
 
 impl Passwords {
-    /// New ones for all roles.
+    /// Generates passwords for all roles.
     pub fn random() -> Self {
         Self(Role::ALL.into_iter().map(|role| (role, Self::random_one())).collect())
     }
 
-    /// A new password, in hexadecimal digits: they need no escaping in URLs, files and SQL.
+    /// Generates a password of hexadecimal digits, which need no escaping in URLs, files and SQL.
     pub fn random_one() -> String {
         random::<PASSWORD_BYTES>().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Those that are in the files `<dir>/<service>/postgres-password`, as `drover operator init` lays them out. A role
-    /// without a file has none.
+    /// Reads passwords from the files `<dir>/<service>/postgres-password`, the layout of `drover operator init`. A role
+    /// without a file has no password.
     ///
     /// # Errors
-    /// If a file cannot be read, or holds no password.
+    /// If a file cannot be read, or does not contain a password.
     pub fn read(dir: &Path) -> Result<Self, Error> {
         let mut passwords = BTreeMap::new();
         for role in Role::ALL {
@@ -58,10 +58,10 @@ impl fmt::Debug for Passwords {
     }
 }
 
-/// So many bytes of chance.
+/// Random bytes.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    rand::fill(&mut bytes).expect("the system has chance to give");
+    rand::fill(&mut bytes).expect("the operating system provides random bytes");
     bytes
 }
 

@@ -1,13 +1,13 @@
-//! The table of rights: for every relation and function of the schema, who may do what with it.
+//! The table of rights: for every relation and function of the schema, which roles may do what with it.
 //!
-//! The owner, [`Role::PlanApplier`], may do everything with all of them. A migration that adds a relation or a column adds
+//! The owner, [`Role::PlanApplier`], has all rights on all of them. A migration that adds a relation or a column has to add
 //! it here; a test compares this table with a migrated database.
 
 use state::Table;
 
 use super::Role;
 
-/// A table of the schema.
+/// A relation of the schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Relation {
     pub(super) name: &'static str,
@@ -15,24 +15,24 @@ pub(super) struct Relation {
     people: People,
 }
 
-/// The services that read a relation, the owner apart. None of them writes any.
+/// The services that read a relation, besides the owner. None of them writes any.
 #[derive(Debug, Clone, Copy)]
 enum Services {
     /// Every service.
     All,
-    /// Those whose replica keeps that table of the state.
+    /// Services whose replica keeps that table of the state.
     Scope(Table),
-    /// None.
+    /// No service.
     Nobody,
 }
 
-/// What of a relation people may read.
+/// What people may read of a relation.
 #[derive(Debug, Clone, Copy)]
 enum People {
     /// All of it.
     All,
-    /// The columns of `shown`. `hidden` are the others: objects in MessagePack, which may hold secrets and which psql
-    /// cannot show in any case, and the text of job files.
+    /// The columns in `shown`. The others are in `hidden`: objects in MessagePack, which may contain secrets and which psql
+    /// cannot show anyway, and the text of job files.
     Columns { shown: &'static [&'static str], hidden: &'static [&'static str] },
     /// None of it.
     Nothing,
@@ -68,7 +68,7 @@ impl Relation {
         if is_read { Access::Read } else { Access::Nothing }
     }
 
-    /// The columns that people may not read, where they may read others.
+    /// The columns that people may not read, in a relation of which they may read others.
     pub(super) fn hidden(&self) -> &'static [&'static str] {
         match self.people {
             People::Columns { hidden, .. } => hidden,
@@ -77,7 +77,8 @@ impl Relation {
     }
 }
 
-/// The entry of a relation. Partitions of the log have none: who may read the log reads them through it.
+/// The entry of a relation. Partitions of the log have none: roles with access to the log read them through the parent
+/// table.
 pub(super) fn relation(name: &str) -> Option<&'static Relation> {
     RELATIONS.iter().find(|relation| relation.name == name)
 }
@@ -88,7 +89,8 @@ pub(super) fn is_log_partition(name: &str) -> bool {
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What a role may do with a relation of that name. With one that this program does not know, nothing is granted.
+/// What a role may do with a relation, by its name. No role but the owner has rights on a relation that this program does
+/// not know.
 pub(super) fn access(name: &str, role: Role) -> Access {
     match relation(name) {
         Some(relation) => relation.access(role),
@@ -97,18 +99,18 @@ pub(super) fn access(name: &str, role: Role) -> Access {
     }
 }
 
-/// A function, as PostgreSQL spells it with its arguments, and the roles that may call it beside the owner.
+/// A function with its argument types, as PostgreSQL spells it, and the roles that may call it.
 pub(super) struct Function {
     pub(super) signature: &'static str,
     pub(super) callers: &'static [Role],
 }
 
-/// The functions of the schema. Nobody else may call them.
+/// The functions of the schema. No other roles may call them.
 pub(super) const FUNCTIONS: &[Function] =
     &[Function { signature: "moment(bigint)", callers: &[Role::PlanApplier, Role::Reader] }];
 
-/// Functions of PostgreSQL itself that the services call. PostgreSQL lets everybody call them unless an administrator took
-/// that away.
+/// Functions of PostgreSQL itself that the services call. By default all roles may call them; an administrator can revoke
+/// that.
 pub(super) const SYSTEM_FUNCTIONS: &[Function] = &[Function {
     signature: "pg_catalog.pg_control_system()",
     callers: &[
@@ -121,20 +123,20 @@ pub(super) const SYSTEM_FUNCTIONS: &[Function] = &[Function {
     ],
 }];
 
-/// Functions of PostgreSQL that make large objects, which belong to no table: PostgreSQL lets everybody call them.
+/// Functions of PostgreSQL that create large objects, which do not belong to any table. By default all roles may call them.
 pub(super) const LARGE_OBJECT_FUNCTIONS: &[&str] =
     &["pg_catalog.lo_creat(integer)", "pg_catalog.lo_create(oid)", "pg_catalog.lo_from_bytea(oid, bytea)"];
 
-/// All relations of the schema but the partitions of the log.
+/// All relations of the schema except the partitions of the log.
 pub(super) const RELATIONS: &[Relation] = &[
-    // The log of changes holds everything that was ever registered, secrets in the environment of tasks among it. Services
-    // read it: their replicas follow it. People do not.
+    // The log contains everything that was ever registered, including secrets in the environment of tasks. Services read
+    // it, because their replicas follow it. People may not.
     Relation { name: "changes", services: Services::All, people: People::Nothing },
     Relation { name: "head", services: Services::All, people: People::All },
     Relation { name: "projection", services: Services::All, people: People::All },
     Relation { name: "_sqlx_migrations", services: Services::All, people: People::All },
     Relation { name: "migration_lock", services: Services::Nobody, people: People::Nothing },
-    // What the cluster signs with. The plan applier writes it, and no service reads it from here.
+    // The private keys that the cluster signs with. Only the plan applier writes them, and no service reads them from here.
     Relation { name: "root_key_secrets", services: Services::Nobody, people: People::Nothing },
     Relation {
         name: "root_keys",
@@ -309,7 +311,7 @@ pub(super) const RELATIONS: &[Relation] = &[
                 "create_index",
                 "modify_index",
             ],
-            // `spec` has the secret that the agent registered with.
+            // `spec` contains the secret that the agent registered with.
             hidden: &["spec", "body"],
         },
     },

@@ -1,4 +1,4 @@
-//! SCRAM verifiers: what PostgreSQL keeps in the place of a password, and takes in the place of one.
+//! SCRAM verifiers, which PostgreSQL stores in place of passwords and accepts in `alter role … password`.
 
 use std::num::NonZeroU32;
 
@@ -6,14 +6,14 @@ use aws_lc_rs::{digest, hmac, pbkdf2};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// PostgreSQL's own number, at which it checks a password in a few milliseconds. Passwords that are made here are random,
-/// and gain nothing by more.
-const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("it is not zero");
-/// Bytes of a salt, as many as PostgreSQL takes.
+/// PostgreSQL's default, with which it checks a password in a few milliseconds. Generated passwords are random, so more
+/// iterations would not make them safer.
+const ITERATIONS: NonZeroU32 = NonZeroU32::new(4_096).expect("the number of iterations is not zero");
+/// Length of a salt; the same as PostgreSQL's.
 pub(super) const SALT_BYTES: usize = 16;
 const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
-/// The verifier of a password (RFC 5803). Passwords are printable ASCII, which no normalisation changes.
+/// The verifier of a password (RFC 5803). Passwords are printable ASCII, which SASLprep does not change.
 pub(super) fn verifier(password: &str, salt: [u8; SALT_BYTES]) -> String {
     let mut salted = [0; KEY_BYTES];
     pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ITERATIONS, &salt, password.as_bytes(), &mut salted);
@@ -29,8 +29,8 @@ pub(super) fn verifier(password: &str, salt: [u8; SALT_BYTES]) -> String {
     )
 }
 
-/// Whether a verifier is that of the password.
-pub(super) fn is_of(given: &str, password: &str) -> bool {
+/// Whether a verifier belongs to the password.
+pub(super) fn is_verifier_of(given: &str, password: &str) -> bool {
     let salt = given.split([':', '$']).nth(2).and_then(|salt| STANDARD.decode(salt).ok());
     let salt = salt.and_then(|salt| salt.try_into().ok());
     salt.is_some_and(|salt| verifier(password, salt) == given)
@@ -40,7 +40,7 @@ pub(super) fn is_of(given: &str, password: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The example of RFC 7677, whose exchange gives both keys away.
+    /// The example of RFC 7677, whose exchange reveals both keys.
     #[test]
     fn a_verifier_is_that_of_the_standards_example() {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap().try_into().unwrap();
@@ -54,10 +54,10 @@ mod tests {
     #[test]
     fn a_verifier_is_of_one_password() {
         let given = verifier("secret", [7; SALT_BYTES]);
-        assert!(is_of(&given, "secret"));
-        assert!(!is_of(&given, "Secret"));
+        assert!(is_verifier_of(&given, "secret"));
+        assert!(!is_verifier_of(&given, "Secret"));
         for damaged in ["", "secret", "SCRAM-SHA-256$4096:AAAA$x:y", &given[1..]] {
-            assert!(!is_of(damaged, "secret"), "{damaged}");
+            assert!(!is_verifier_of(damaged, "secret"), "{damaged}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The script that an administrator runs with psql: it makes the roles and the database, and takes from everybody else what
-//! PostgreSQL gives to all.
+//! The script that an administrator runs with psql. It creates the roles and the database, and revokes what PostgreSQL
+//! grants to all roles by default.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use super::passwords::random;
 use super::rights::{self, Access, FUNCTIONS, LARGE_OBJECT_FUNCTIONS, RELATIONS, SYSTEM_FUNCTIONS};
 use super::{Passwords, Role, scram};
 
-/// Settings of the sessions of people. They are defaults, which a session may change: they are against what is forgotten,
-/// not against malice.
+/// Session settings of the role for people. They are defaults that a session may change: they guard against mistakes, not
+/// against malice.
 const READER_SETTINGS: &[(&str, &str, &str)] = &[
-    ("statement_timeout", "30s", "a query that never ends"),
-    ("idle_in_transaction_session_timeout", "60s", "an open transaction keeps the log from being trimmed"),
-    ("lock_timeout", "5s", "waiting behind a migration"),
+    ("statement_timeout", "30s", "ends queries that run for too long"),
+    ("idle_in_transaction_session_timeout", "60s", "an open transaction delays trimming of the log"),
+    ("lock_timeout", "5s", "does not wait behind a migration"),
 ];
 
-/// The script for a database of that name, which need not exist, with verifiers for the roles that have a password. May be
-/// run any number of times, as a superuser or as a role that may create roles and databases.
+/// The script for a database, which need not exist yet, with verifiers for the roles that have a password. It may be run
+/// repeatedly, by a superuser or by a role that may create roles and databases.
 ///
 /// # Panics
-/// If the name is none that [`is_plain_name`] takes.
+/// If [`is_plain_name`] does not accept the name.
 pub fn script(database: &str, passwords: &Passwords) -> String {
-    assert!(is_plain_name(database), "a database is called {database:?}");
+    assert!(is_plain_name(database), "{database:?} is not a plain database name");
     let mut script = String::new();
     for part in [
-        head(database),
+        preamble(database),
         roles(passwords),
         make_database(database),
         database_rights(database),
@@ -37,7 +37,7 @@ pub fn script(database: &str, passwords: &Passwords) -> String {
     script
 }
 
-/// Whether a database may be called that: lower-case letters, digits and `_`, as no statement needs to escape.
+/// Whether a database may have this name: lower-case letters, digits and `_`, which no statement has to escape.
 pub fn is_plain_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     name.bytes().all(is_plain) && (1..=63).contains(&name.len()) && !name.as_bytes()[0].is_ascii_digit()
@@ -46,28 +46,28 @@ pub fn is_plain_name(name: &str) -> bool {
 /// Whether a script gives each role the password that it has in `passwords`.
 pub fn has_passwords(script: &str, passwords: &Passwords) -> bool {
     Role::ALL.into_iter().all(|role| {
-        let verifier = script.lines().find_map(|line| line.strip_prefix(&before_verifier(role)));
+        let verifier = script.lines().find_map(|line| line.strip_prefix(&verifier_prefix(role)));
         let verifier = verifier.and_then(|rest| rest.strip_suffix("';"));
         match (verifier, passwords.of(role)) {
-            (Some(verifier), Some(password)) => scram::is_of(verifier, password),
+            (Some(verifier), Some(password)) => scram::is_verifier_of(verifier, password),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         }
     })
 }
 
-/// What stands before a role's verifier in its line.
-fn before_verifier(role: Role) -> String {
+/// The text before the verifier in the line of a role.
+fn verifier_prefix(role: Role) -> String {
     format!("alter role {} password '", role.name())
 }
 
-fn head(database: &str) -> String {
+fn preamble(database: &str) -> String {
     format!(
         "-- Roles and rights of Drover in PostgreSQL (14 or newer), for the database {database}.
 --
 -- Printed by `drover operator postgres grants`. Run it with psql, as a superuser or as a role that may create roles and
--- databases; any number of times. Passwords are in it as SCRAM verifiers only; a role that has none here keeps what it
--- has. The plan applier gives the rights on tables itself whenever it starts, so that an upgrade needs no administrator.
+-- databases. It may be run repeatedly. Passwords appear only as SCRAM verifiers; a role without one here keeps its
+-- password. The plan applier grants rights on tables whenever it starts, so an upgrade needs no administrator.
 
 \\set ON_ERROR_STOP on
 \\set QUIET on
@@ -77,7 +77,7 @@ set client_min_messages = warning;
     )
 }
 
-/// The roles: each logs in, none has any attribute beyond that.
+/// The roles, each of which may log in and has no other attribute.
 fn roles(passwords: &Passwords) -> String {
     let mut text = "-- Roles.\n".to_owned();
     for role in Role::ALL {
@@ -96,7 +96,7 @@ comment on role {name} is '{comment}';
         );
         if let Some(password) = passwords.of(role) {
             let verifier = scram::verifier(password, random());
-            let _ = writeln!(text, "{}{verifier}';", before_verifier(role));
+            let _ = writeln!(text, "{}{verifier}';", verifier_prefix(role));
         }
         if role != Role::PlanApplier {
             let _ = writeln!(text, "alter role {name} set default_transaction_read_only = on;");
@@ -114,7 +114,7 @@ fn make_database(database: &str) -> String {
     let owner = Role::PlanApplier.name();
     format!(
         "
--- The database. Who is no superuser must be a member of the role that is to own it.
+-- The database. To create it for its owner, a role that is not a superuser must be a member of the owner's role.
 select format('grant {owner} to %I', current_user)
 where not pg_has_role(current_user, '{owner}', 'usage') \\gexec
 select 'create database \"{database}\" owner {owner} template template0 encoding ''UTF8'''
@@ -135,38 +135,39 @@ fn database_rights(database: &str) -> String {
     let others = names(&Role::ALL[1..]);
     let mut text = format!(
         "
--- Nobody else connects, makes temporary tables, or uses the schema.
+-- No other role connects, creates temporary tables, or uses the schema.
 revoke all on database \"{database}\" from public, {others};
 grant connect on database \"{database}\" to {all};
 revoke all on schema public from public, {others};
 grant usage on schema public to {all};
 grant create on schema public to {owner};
 
--- PostgreSQL lets everybody call new functions.
+-- By default, all roles may call new functions.
 alter default privileges for role {owner} revoke execute on functions from public;
 
--- What services call of PostgreSQL itself, should it have been taken from everybody.
+-- Functions of PostgreSQL itself that services call, in case they were revoked from public.
 "
     );
     for function in SYSTEM_FUNCTIONS {
         let callers = names(function.callers);
         let _ = writeln!(text, "grant execute on function {} to {callers};", function.signature);
     }
-    text.push_str("\n-- Large objects belong to no table, and everybody may make them.\n");
+    text.push_str("\n-- Large objects belong to no table, and by default all roles may create them.\n");
     for function in LARGE_OBJECT_FUNCTIONS {
         let _ = writeln!(text, "revoke execute on function {function} from public, {others};");
     }
     text
 }
 
-/// Hands what another role made over to the owner: a database that was used with a single role before.
+/// Transfers tables and functions that another role created to the owner, for a database that was used with a single role
+/// before.
 fn ownership() -> String {
     let owner = Role::PlanApplier.name();
     let relations: Vec<String> = RELATIONS.iter().map(|relation| format!("'{}'", relation.name)).collect();
     let relations = relations.join(", ");
     let mut text = format!(
         "
--- Tables that another role made, before there were these roles.
+-- Tables and functions that another role created before these roles existed.
 select format('alter table public.%I owner to {owner}', relname) from pg_class
 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and relowner <> '{owner}'::regrole
     and (relname ~ '^changes_\\d+$' or relname in ({relations}))
@@ -183,10 +184,10 @@ order by relispartition \\gexec
     text
 }
 
-/// The rights on what is there already. The plan applier does the same for what migrations make.
+/// The rights on existing tables and functions. The plan applier grants the same rights on what migrations create.
 fn relation_rights() -> String {
     let others = names(&Role::ALL[1..]);
-    let mut text = "\n-- Rights on tables and functions that are there already.\n".to_owned();
+    let mut text = "\n-- Rights on existing tables and functions.\n".to_owned();
     for relation in RELATIONS {
         let name = relation.name;
         let exists = format!("where to_regclass('public.{name}') is not null \\gexec");
@@ -222,7 +223,7 @@ fn relation_rights() -> String {
     text
 }
 
-/// The names of roles as a statement lists them.
+/// The names of roles as a list for a statement.
 fn names(roles: &[Role]) -> String {
     roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ")
 }

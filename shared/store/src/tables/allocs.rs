@@ -18,17 +18,17 @@ use uuid::Uuid;
 
 use super::copy::{Rows, copy};
 use super::shares::{self, ShareIds};
-use super::{Spread, chunks, column, decode, encode, int, sort_out};
+use super::{Pacer, chunks, column, decode, encode, int, split_present};
 use crate::error::{Error, database, unreadable};
 use crate::head;
 use crate::load::Loading;
 use crate::touched::Touched;
 
-/// What neither the columns nor the common share say of an allocation. Most have little of it; with names of a letter
-/// or two, for there are millions.
+/// The fields of an allocation that are neither in columns nor in the common share. Most allocations set few of them. The
+/// serialized names have one or two letters, because there are millions of rows.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Rest<'a> {
+struct AllocBody<'a> {
     #[serde(rename = "n", skip_serializing_if = "is_default")]
     name_index: Option<u32>,
     #[serde(rename = "a", skip_serializing_if = "is_default")]
@@ -55,7 +55,7 @@ struct Rest<'a> {
     modify_time: Timestamp,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> AllocBody<'a> {
     fn of(alloc: AllocRef<'a>) -> Self {
         Self {
             name_index: alloc.name_index(),
@@ -79,25 +79,25 @@ pub(super) async fn project(
     touched: &Touched,
     before: Index,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
-    // A row that is more than a little changed is taken away, and is new then.
-    let left = delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
-    let (present, _) = sort_out(&touched.allocs, |id: &AllocId| after.alloc(*id));
+    // A row whose common share may have changed is deleted and inserted again.
+    let unused_shares = delete(transaction, &column(&touched.allocs_replaced, |id| id.0)).await?;
+    let (present, _) = split_present(&touched.allocs, |id: &AllocId| after.alloc(*id));
     let is_new = |alloc: &AllocRef<'_>| {
         alloc.create_index() > before || touched.allocs_replaced.binary_search(&alloc.id()).is_ok()
     };
     let (new, changed): (Vec<_>, Vec<_>) = present.into_iter().partition(is_new);
     let shares = shares::write(transaction, &new).await?;
-    insert(transaction, &new, &shares, spread).await?;
-    for (allocs, bodies) in chunks(&changed, |alloc| encode(&Rest::of(*alloc))) {
+    insert(transaction, &new, &shares, pacer).await?;
+    for (allocs, bodies) in chunks(&changed, |alloc| encode(&AllocBody::of(*alloc))) {
         update(transaction, allocs, &bodies).await?;
-        spread.wrote(allocs.len()).await;
+        pacer.add_written(allocs.len()).await;
     }
-    shares::delete_unused(transaction, &left).await
+    shares::delete_unused(transaction, &unused_shares).await
 }
 
-/// Deletes allocations. Returns the shares that they had and that no other has.
+/// Deletes allocations. Returns the shares that have no allocations left.
 async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<Uuid>, Error> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -118,7 +118,7 @@ async fn insert(
     transaction: &mut PgConnection,
     allocs: &[AllocRef<'_>],
     shares: &ShareIds,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
     let statement = "copy allocs (id, namespace, job_id, job_version, task_group, name, eval_id, deployment_id, node_id,
         node_name, desired_status, client_status, create_index, modify_index, create_time, modify_time, share_id, body)
@@ -127,19 +127,19 @@ async fn insert(
         let (common, job) = (alloc.common(), alloc.job_key());
         rows.uuid(alloc.id().0).text(&job.namespace).text(&job.id).int(common.job.version);
         rows.text(alloc.group_name()).text(&alloc.name()).uuid(alloc.eval_id().0);
-        rows.uuid_if_any(alloc.deployment_id().map(|id| id.0))
+        rows.optional_uuid(alloc.deployment_id().map(|id| id.0))
             .uuid(alloc.node_id().0)
             .text(alloc.node_name());
         rows.text(alloc.desired_status().as_str()).text(alloc.client_status().as_str());
         rows.int(alloc.create_index().0).int(alloc.modify_index().0);
         rows.moment(alloc.create_time().0).moment(alloc.modify_time().0);
-        rows.uuid(shares.of(*alloc)).encoded(&Rest::of(*alloc));
+        rows.uuid(shares.of(*alloc)).encoded(&AllocBody::of(*alloc));
     };
-    let copied = copy(transaction, statement, 18, allocs, fill, spread).await;
-    copied.map_err(database("write new allocations"))
+    let copied = copy(transaction, statement, 18, allocs, fill, pacer).await;
+    copied.map_err(database("insert allocations"))
 }
 
-/// Writes what changes of an allocation whose common share stays the same.
+/// Updates allocations whose common share stays the same.
 async fn update(
     transaction: &mut PgConnection,
     allocs: &[AllocRef<'_>],
@@ -161,7 +161,7 @@ async fn update(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write changes of allocations"))
+    .map_err(database("update allocations"))
 }
 
 pub(super) async fn load(
@@ -175,35 +175,35 @@ pub(super) async fn load(
     );
     let mut rows = rows.fetch(transaction);
     while let Some(row) = rows.try_next().await.map_err(database("read allocations"))? {
-        let rest: Rest<'_> = decode("allocation", &row.body)?;
-        let common = shares.get(&row.share_id).ok_or(NoShare).map_err(unreadable("allocation"))?;
+        let body: AllocBody<'_> = decode("allocation", &row.body)?;
+        let common = shares.get(&row.share_id).ok_or(MissingShare).map_err(unreadable("allocation"))?;
         into.push(Change::Alloc(Box::new(Allocation {
             id: AllocId(row.id),
             common: Arc::clone(common),
-            name_index: rest.name_index,
+            name_index: body.name_index,
             node_id: NodeId(row.node_id),
             node_name: row.node_name.into(),
-            assigned: rest.assigned,
+            assigned: body.assigned,
             desired_status: row.desired_status.parse().map_err(unreadable("allocation"))?,
-            desired_description: Text::from(rest.desired_description),
-            desired_transition: rest.desired_transition,
+            desired_description: Text::from(body.desired_description),
+            desired_transition: body.desired_transition,
             client_status: row.client_status.parse().map_err(unreadable("allocation"))?,
-            client_description: Text::from(rest.client_description),
-            task_states: rest.task_states,
-            health: rest.health,
-            extra: rest.extra.into_owned(),
-            report: rest.report,
+            client_description: Text::from(body.client_description),
+            task_states: body.task_states,
+            health: body.health,
+            extra: body.extra.into_owned(),
+            report: body.report,
             create_index: head::index(row.create_index),
             modify_index: head::index(row.modify_index),
-            alloc_modify_index: rest.alloc_modify_index,
-            create_time: rest.create_time,
-            modify_time: rest.modify_time,
+            alloc_modify_index: body.alloc_modify_index,
+            create_time: body.create_time,
+            modify_time: body.modify_time,
         })))?;
     }
     Ok(())
 }
 
-/// An allocation refers to a share that is not there.
+/// An allocation refers to a share that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("its common share is missing")]
-struct NoShare;
+struct MissingShare;

@@ -1,55 +1,56 @@
-//! New rows in the binary form of COPY, which PostgreSQL writes in half the time that arrays take: it needs to take no array
-//! apart, and fills whole pages at once.
+//! Inserting rows with COPY in binary form. It takes PostgreSQL half the time of a statement with arrays: no arrays have to
+//! be unpacked, and whole pages are filled at once.
 
 use serde::Serialize;
 use sqlx::postgres::PgConnection;
 use uuid::Uuid;
 
-use super::{CHUNK_ROWS, Spread, text};
+use super::{CHUNK_ROWS, Pacer, text};
 
-/// What every COPY in binary form begins with: a signature, no flags, nothing further.
+/// The header of a binary COPY: a signature, no flags, no header extension.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// Where the fields of a row would be counted, at the end of all rows.
+/// The field count that marks the end of the rows.
 const TRAILER: i16 = -1;
-/// Where the length of a field would be, if there is none.
+/// The field length that marks a null.
 const NULL: i32 = -1;
-/// Bytes that are sent at once: rows are made while the server reads those before.
-const PIECE_BYTES: usize = 128 << 10;
+/// Bytes that are sent at once. Further rows are encoded while the server reads them.
+const SEND_BYTES: usize = 128 << 10;
 /// Bytes after which a statement ends.
-const COPIED_BYTES: usize = 1 << 20;
+const STATEMENT_BYTES: usize = 1 << 20;
 /// Seconds between the epochs of Unix and of PostgreSQL, 2000-01-01.
 const EPOCH_SECS: f64 = 946_684_800.0;
 
-/// Rows on their way, field by field in the order of the statement's columns.
+/// Encoded rows that have not been sent yet, field by field in the order of the statement's columns.
 pub(super) struct Rows {
     bytes: Vec<u8>,
 }
 
-/// Writes all of `items` with a statement of the form `copy table (…) from stdin (format binary)`, which has so many columns;
-/// `fill` adds the fields of one row. A statement takes so many as fit into a [`CHUNK_ROWS`], so that its time is limited.
+/// Writes all of `items` with a statement of the form `copy table (…) from stdin (format binary)`, which has `columns`
+/// columns. `fill` encodes the fields of one row. A statement takes at most [`CHUNK_ROWS`] rows, so that its duration is
+/// limited.
 pub(super) async fn copy<T>(
     transaction: &mut PgConnection,
     statement: &str,
     columns: i16,
     items: &[T],
     fill: impl Fn(&mut Rows, &T),
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), sqlx::Error> {
     let mut items = items.iter().peekable();
     while items.peek().is_some() {
         let mut copying = transaction.copy_in_raw(statement).await?;
         let mut rows = Rows { bytes: HEADER.to_vec() };
-        let (mut sent, mut waiting) = (0, 0);
+        let (mut sent, mut unsent_rows) = (0, 0);
         for item in items.by_ref().take(CHUNK_ROWS) {
             rows.bytes.extend(columns.to_be_bytes());
             fill(&mut rows, item);
-            waiting += 1;
-            if rows.bytes.len() >= PIECE_BYTES {
+            unsent_rows += 1;
+            if rows.bytes.len() >= SEND_BYTES {
                 sent += rows.bytes.len();
                 copying.send(&*rows.bytes).await?;
                 rows.bytes.clear();
-                spread.wrote(std::mem::take(&mut waiting)).await;
-                if sent >= COPIED_BYTES {
+                pacer.add_written(std::mem::take(&mut unsent_rows)).await;
+                if sent >= STATEMENT_BYTES {
                     break;
                 }
             }
@@ -57,7 +58,7 @@ pub(super) async fn copy<T>(
         rows.bytes.extend(TRAILER.to_be_bytes());
         copying.send(&*rows.bytes).await?;
         copying.finish().await?;
-        spread.wrote(waiting).await;
+        pacer.add_written(unsent_rows).await;
     }
     Ok(())
 }
@@ -67,14 +68,14 @@ impl Rows {
         self.field(id.as_bytes())
     }
 
-    pub(super) fn uuid_if_any(&mut self, id: Option<Uuid>) -> &mut Self {
+    pub(super) fn optional_uuid(&mut self, id: Option<Uuid>) -> &mut Self {
         match id {
             Some(id) => self.uuid(id),
             None => self.null(),
         }
     }
 
-    /// A text, as a column can hold it.
+    /// A text, in the form that a column can hold.
     pub(super) fn text(&mut self, value: &str) -> &mut Self {
         self.field(text(value).as_bytes())
     }
@@ -83,8 +84,8 @@ impl Rows {
         self.field(&value.cast_signed().to_be_bytes())
     }
 
-    /// A moment in nanoseconds of Unix time, 0 for none: to the microsecond what the function `moment` of the schema makes of
-    /// it, for changes of the row are written with that.
+    /// A time in nanoseconds of Unix time; 0 is written as null. The result equals that of the schema's function `moment`
+    /// to the microsecond, because updates of the same row use that function.
     pub(super) fn moment(&mut self, ns: i64) -> &mut Self {
         if ns == 0 {
             return self.null();
@@ -93,13 +94,13 @@ impl Rows {
         self.field(&us.to_be_bytes())
     }
 
-    /// An object as bytes.
+    /// An object, encoded in MessagePack.
     pub(super) fn encoded(&mut self, object: &impl Serialize) -> &mut Self {
         let start = self.bytes.len();
         self.bytes.extend([0; size_of::<i32>()]);
         let body = start + size_of::<i32>();
         rmp_serde::encode::write_named(&mut self.bytes, object)
-            .expect("plain data in memory always has a MessagePack form");
+            .expect("data in memory can always be encoded as MessagePack");
         let length = length(self.bytes.len() - body);
         self.bytes[start..body].copy_from_slice(&length.to_be_bytes());
         self
@@ -118,5 +119,5 @@ impl Rows {
 }
 
 fn length(bytes: usize) -> i32 {
-    i32::try_from(bytes).expect("what fits a message fits a field")
+    i32::try_from(bytes).expect("a field is smaller than 2 GiB")
 }

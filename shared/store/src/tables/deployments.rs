@@ -7,7 +7,7 @@ use model::deployment::Deployment;
 use sqlx::postgres::PgConnection;
 use state::State;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -17,7 +17,7 @@ pub(super) async fn project(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.deployments, |id| after.deployment(*id));
+    let (present, gone) = split_present(&touched.deployments, |id| after.deployment(*id));
     let present: Vec<&Deployment> = present.into_iter().map(AsRef::as_ref).collect();
     for (deployments, bodies) in chunks(&present, encode) {
         upsert(transaction, deployments, &bodies).await?;

@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnection;
 use state::State;
 use uuid::Uuid;
 
-use super::{Spread, chunks, column, decode, encode, int, sort_out, text};
+use super::{Pacer, chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -17,13 +17,13 @@ pub(super) async fn project(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.evals, |id| after.eval(*id));
+    let (present, gone) = split_present(&touched.evals, |id| after.eval(*id));
     let present: Vec<&Evaluation> = present.into_iter().map(AsRef::as_ref).collect();
     for (evals, bodies) in chunks(&present, encode) {
         upsert(transaction, evals, &bodies).await?;
-        spread.wrote(evals.len()).await;
+        pacer.add_written(evals.len()).await;
     }
     if gone.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The tables `jobs`, `job_summaries` and `plan_indexes`: what is known of a job beside its allocations, evaluations and
-//! deployments.
+//! The tables `jobs`, `job_summaries` and `plan_indexes`: versions of jobs, their summaries, and the indexes of their last
+//! plans.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use model::{EvalId, Index, JobKey, JobVersionKey};
 use sqlx::postgres::PgConnection;
 use state::{State, Table};
 
-use super::{Spread, chunks, column, decode, encode, int, sort_out, text};
+use super::{Pacer, chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::head;
 use crate::load::Loading;
@@ -21,10 +21,10 @@ pub(super) async fn project(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
-    project_versions(transaction, touched, after, spread).await?;
-    project_summaries(transaction, &touched.summaries, after, spread).await?;
+    project_versions(transaction, touched, after, pacer).await?;
+    project_summaries(transaction, &touched.summaries, after, pacer).await?;
     project_plans(transaction, &touched.plans, after).await
 }
 
@@ -40,16 +40,16 @@ async fn project_versions(
     transaction: &mut PgConnection,
     touched: &Touched,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
-    // A deletion takes versions that it does not name; what is there again is written below.
+    // A deletion removes versions without naming them. Versions of a job that is registered again are written below.
     delete_jobs(transaction, &touched.jobs_deleted.iter().collect::<Vec<_>>()).await?;
-    let (present, gone) = sort_out(&touched.job_versions, |key| after.job_version(key));
+    let (present, gone) = split_present(&touched.job_versions, |key| after.job_version(key));
     delete_versions(transaction, &gone).await?;
     let present: Vec<&Job> = present.into_iter().map(AsRef::as_ref).collect();
     for (jobs, bodies) in chunks(&present, encode) {
         upsert_versions(transaction, jobs, &bodies).await?;
-        spread.wrote(jobs.len()).await;
+        pacer.add_written(jobs.len()).await;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn delete_versions(transaction: &mut PgConnection, gone: &[&JobVersionKey]
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("delete versions of jobs"))
+    .map_err(database("delete job versions"))
 }
 
 async fn upsert_versions(
@@ -133,13 +133,13 @@ async fn upsert_versions(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write versions of jobs"))
+    .map_err(database("write job versions"))
 }
 
 async fn load_versions(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from jobs").fetch(transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read versions of jobs"))? {
-        into.push(Change::Job(decode("version of a job", &body)?))?;
+    while let Some(body) = bodies.try_next().await.map_err(database("read job versions"))? {
+        into.push(Change::Job(decode("job version", &body)?))?;
     }
     Ok(())
 }
@@ -148,13 +148,13 @@ async fn project_summaries(
     transaction: &mut PgConnection,
     touched: &BTreeSet<JobKey>,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(touched, |key| after.job_summary(key));
+    let (present, gone) = split_present(touched, |key| after.job_summary(key));
     let present: Vec<&JobSummary> = present.into_iter().map(AsRef::as_ref).collect();
     for (summaries, bodies) in chunks(&present, encode) {
         upsert_summaries(transaction, summaries, &bodies).await?;
-        spread.wrote(summaries.len()).await;
+        pacer.add_written(summaries.len()).await;
     }
     if gone.is_empty() {
         return Ok(());
@@ -168,7 +168,7 @@ async fn project_summaries(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("delete summaries of jobs"))
+    .map_err(database("delete job summaries"))
 }
 
 async fn upsert_summaries(
@@ -204,13 +204,13 @@ async fn upsert_summaries(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write summaries of jobs"))
+    .map_err(database("write job summaries"))
 }
 
 async fn load_summaries(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from job_summaries").fetch(transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read summaries of jobs"))? {
-        into.push(Change::JobSummary(decode("summary of a job", &body)?))?;
+    while let Some(body) = bodies.try_next().await.map_err(database("read job summaries"))? {
+        into.push(Change::JobSummary(decode("job summary", &body)?))?;
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ async fn project_plans(
         return Ok(());
     }
     let index = |key: &JobKey| Some(after.plan_index(key)).filter(|index| index.is_set());
-    let (present, gone) = sort_out(touched, |key| index(key).map(|index| (key.clone(), index)));
+    let (present, gone) = split_present(touched, |key| index(key).map(|index| (key.clone(), index)));
     sqlx::query!(
         "insert into plan_indexes (namespace, job_id, index)
         select * from unnest($1::text[], $2::text[], $3::bigint[])
@@ -235,7 +235,7 @@ async fn project_plans(
     )
     .execute(&mut *transaction)
     .await
-    .map_err(database("write the indexes of plans"))?;
+    .map_err(database("write plan indexes"))?;
     if gone.is_empty() {
         return Ok(());
     }
@@ -248,16 +248,16 @@ async fn project_plans(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("delete the indexes of plans"))
+    .map_err(database("delete plan indexes"))
 }
 
 async fn load_plans(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
-    /// No evaluation has it: those have their indexes already.
+    /// No evaluation has this id: a plan must not touch evaluations here, which are loaded with their own indexes.
     const NO_EVAL: EvalId = EvalId::from_bytes([0; 16]);
     let rows = sqlx::query!("select namespace, job_id, index from plan_indexes order by index");
     let mut rows = rows.fetch(transaction);
     let (mut index, mut changes) = (Index::ZERO, Vec::new());
-    while let Some(row) = rows.try_next().await.map_err(database("read the indexes of plans"))? {
+    while let Some(row) = rows.try_next().await.map_err(database("read plan indexes"))? {
         if head::index(row.index) != index {
             into.push_at(index, std::mem::take(&mut changes))?;
             index = head::index(row.index);

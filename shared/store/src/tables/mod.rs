@@ -1,7 +1,8 @@
-//! The object tables, a file a table: writing the newest state of what change sets touched, and reading all of it back.
+//! The object tables, one file per table: writing the newest state of what change sets touched, and reading the tables
+//! back.
 //!
-//! Rows travel as arrays, a column each, so that a statement takes thousands of them. Times in columns are rounded to
-//! what the database can hold; the exact ones are in the bodies.
+//! Rows are sent as one array per column, so that a statement takes thousands of them. Columns with times are rounded to
+//! the precision of the database; the bodies contain the exact times.
 
 mod allocs;
 mod copy;
@@ -9,9 +10,9 @@ mod deployments;
 mod evals;
 mod jobs;
 mod nodes;
+mod pacer;
 mod settings;
 mod shares;
-mod spread;
 mod submissions;
 mod unblocked;
 mod volumes;
@@ -26,34 +27,34 @@ use crate::error::{Error, unreadable};
 use crate::load::Loading;
 use crate::touched::Touched;
 
-pub(crate) use spread::Spread;
+pub(crate) use pacer::Pacer;
 
-/// The most rows, and about the most bytes of bodies, that one statement writes. With more of them it is no faster, and both
-/// sides go to the system for the memory that they take; a buffer that grows does so each time that it doubles.
+/// Maximum number of rows, and approximate maximum size of their bodies, in one statement. Larger statements are not
+/// faster, and make both sides allocate memory from the system, again each time that a growing buffer doubles.
 const CHUNK_ROWS: usize = 2_048;
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Writes what `touched` names as it is in `after`; the tables were at `before`.
+/// Writes the objects that `touched` names, as they are in `after`. The tables were at index `before`.
 pub(crate) async fn project(
     transaction: &mut PgConnection,
     touched: &Touched,
     before: Index,
     after: &State,
-    spread: &mut Spread,
+    pacer: &mut Pacer,
 ) -> Result<(), Error> {
     settings::project(transaction, touched, after).await?;
-    jobs::project(transaction, touched, after, spread).await?;
+    jobs::project(transaction, touched, after, pacer).await?;
     submissions::project(transaction, touched, after).await?;
     nodes::project(transaction, touched, after).await?;
-    evals::project(transaction, touched, after, spread).await?;
+    evals::project(transaction, touched, after, pacer).await?;
     deployments::project(transaction, touched, after).await?;
-    allocs::project(transaction, touched, before, after, spread).await?;
+    allocs::project(transaction, touched, before, after, pacer).await?;
     volumes::project(transaction, touched, after).await?;
     unblocked::project(transaction, touched, after).await
 }
 
-/// Reads the tables of the scope, and no others, for which the role may lack the right; in an order in which nothing refers
-/// to what comes later.
+/// Reads the tables in scope. It does not read others, because the role may lack the right. The order ensures that no
+/// object refers to one that is read later.
 pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     settings::load(transaction, into).await?;
     if into.wants(Table::Jobs) {
@@ -82,7 +83,7 @@ pub(crate) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     Ok(())
 }
 
-/// Cuts rows into pieces that one statement can take, each with its bodies.
+/// Splits rows into chunks for one statement each, with their encoded bodies.
 fn chunks<T>(mut rows: &[T], body: impl Fn(&T) -> Vec<u8>) -> impl Iterator<Item = (&[T], Vec<Vec<u8>>)> {
     std::iter::from_fn(move || {
         let (mut bodies, mut bytes) = (Vec::new(), 0);
@@ -105,8 +106,8 @@ fn column<'a, T, C>(rows: &'a [T], cell: impl Fn(&'a T) -> C) -> Vec<C> {
     rows.iter().map(cell).collect()
 }
 
-/// Those of `keys` that are there now, as they are, and those that are gone.
-fn sort_out<'a, K, T>(
+/// Splits `keys` into the objects that exist and the keys of those that do not.
+fn split_present<'a, K, T>(
     keys: impl IntoIterator<Item = &'a K>,
     find: impl Fn(&K) -> Option<T>,
 ) -> (Vec<T>, Vec<&'a K>) {
@@ -120,18 +121,18 @@ fn sort_out<'a, K, T>(
     (present, gone)
 }
 
-/// An index, version or epoch as the database takes it.
+/// An index, version or epoch in the database's integer type.
 fn int(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// Text as a column can hold it: PostgreSQL's ends where a zero byte is.
+/// Text in a form that a column can hold: PostgreSQL does not accept zero bytes, so the text is cut at the first one.
 fn text(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }
 
 fn encode<T: Serialize>(object: &T) -> Vec<u8> {
-    rmp_serde::to_vec_named(object).expect("plain data in memory always has a MessagePack form")
+    rmp_serde::to_vec_named(object).expect("data in memory can always be encoded as MessagePack")
 }
 
 fn decode<T: DeserializeOwned>(what: &'static str, body: &[u8]) -> Result<T, Error> {

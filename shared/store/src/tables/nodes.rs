@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnection;
 use state::State;
 use uuid::Uuid;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -19,13 +19,13 @@ pub(super) async fn project(
     after: &State,
 ) -> Result<(), Error> {
     let node = |id: &NodeId| after.node(*id).map(|node| &**node.node());
-    let (registered, gone) = sort_out(&touched.nodes_registered, node);
+    let (registered, gone) = split_present(&touched.nodes_registered, node);
     rename(transaction, &registered).await?;
     for (nodes, specs) in chunks(&registered, |node| encode(&node.spec)) {
         upsert(transaction, nodes, &specs).await?;
     }
     delete(transaction, &column(&gone, |id| id.0)).await?;
-    let (changed, _) = sort_out(touched.nodes.difference(&touched.nodes_registered), node);
+    let (changed, _) = split_present(touched.nodes.difference(&touched.nodes_registered), node);
     for (nodes, bodies) in chunks(&changed, |node| encode(&node.server)) {
         update(transaction, nodes, &bodies).await?;
     }
@@ -40,8 +40,8 @@ async fn delete(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Erro
     deleted.map(drop).map_err(database("delete nodes"))
 }
 
-/// Gives allocations the new names of their nodes, which they show also when those are gone. Before the nodes are
-/// written: what is there tells which of them have another name.
+/// Updates the node names in allocations, which show the name even after the node is deleted. Runs before the nodes are
+/// written, because it compares their new names with the stored ones.
 async fn rename(transaction: &mut PgConnection, nodes: &[&Node]) -> Result<(), Error> {
     if nodes.is_empty() {
         return Ok(());
@@ -56,7 +56,7 @@ async fn rename(transaction: &mut PgConnection, nodes: &[&Node]) -> Result<(), E
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write new names of nodes"))
+    .map_err(database("update the node names of allocations"))
 }
 
 async fn upsert(transaction: &mut PgConnection, nodes: &[&Node], specs: &[Vec<u8>]) -> Result<(), Error> {
@@ -97,7 +97,7 @@ async fn upsert(transaction: &mut PgConnection, nodes: &[&Node], specs: &[Vec<u8
     .map_err(database("write nodes"))
 }
 
-/// What the servers know of nodes, which leaves what the agents said where it is.
+/// Updates the server side of nodes, and leaves the agents' specifications unchanged.
 async fn update(transaction: &mut PgConnection, nodes: &[&Node], bodies: &[Vec<u8>]) -> Result<(), Error> {
     sqlx::query!(
         "update nodes set (status, status_description, scheduling_eligibility, draining, status_updated_at,
@@ -122,14 +122,14 @@ async fn update(transaction: &mut PgConnection, nodes: &[&Node], bodies: &[Vec<u
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write changes of nodes"))
+    .map_err(database("update nodes"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut rows = sqlx::query!("select id, spec, body from nodes").fetch(transaction);
     while let Some(row) = rows.try_next().await.map_err(database("read nodes"))? {
-        let spec: NodeSpec = decode("what a node's agent registered", &row.spec)?;
-        let server: NodeServerSide = decode("what is known of a node", &row.body)?;
+        let spec: NodeSpec = decode("node specification", &row.spec)?;
+        let server: NodeServerSide = decode("server side of a node", &row.body)?;
         into.push(Change::Node(Box::new(Node { id: NodeId(row.id), spec: spec.into(), server })))?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use model::{Epoch, ProcessId};
 use sqlx::postgres::PgConnection;
 use state::{State, Table};
 
-use super::{column, decode, encode, int, sort_out, text};
+use super::{column, decode, encode, int, split_present, text};
 use crate::error::{Error, database, unreadable};
 use crate::head;
 use crate::load::Loading;
@@ -51,7 +51,7 @@ async fn project_scheduler_config(transaction: &mut PgConnection, after: &State)
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write the scheduler's settings"))
+    .map_err(database("write the scheduler configuration"))
 }
 
 async fn project_node_pools(
@@ -59,7 +59,7 @@ async fn project_node_pools(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.node_pools, |name| after.node_pool(name));
+    let (present, gone) = split_present(&touched.node_pools, |name| after.node_pool(name));
     let pools: Vec<&NodePool> = present.into_iter().map(AsRef::as_ref).collect();
     sqlx::query!(
         "insert into node_pools (name, description, create_index, modify_index, body)
@@ -85,7 +85,7 @@ async fn project_namespaces(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.namespaces, |name| after.namespace(name));
+    let (present, gone) = split_present(&touched.namespaces, |name| after.namespace(name));
     let namespaces: Vec<&Namespace> = present.into_iter().map(AsRef::as_ref).collect();
     sqlx::query!(
         "insert into namespaces (name, description, create_index, modify_index, body)
@@ -111,8 +111,8 @@ async fn project_root_keys(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    // None ever goes.
-    let (keys, _) = sort_out(&touched.root_keys, |id| after.root_key(*id));
+    // Root keys are never deleted.
+    let (keys, _) = split_present(&touched.root_keys, |id| after.root_key(*id));
     let keys: Vec<&RootKey> = keys.into_iter().map(AsRef::as_ref).collect();
     sqlx::query!(
         "insert into root_keys (id, create_time, create_index, modify_index, body)
@@ -138,8 +138,8 @@ async fn project_leases(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    // A lease changes hands, but never goes.
-    let (leases, _) = sort_out(&touched.leases, |service| after.lease(*service));
+    // Leases change their holder, but are never deleted.
+    let (leases, _) = split_present(&touched.leases, |service| after.lease(*service));
     sqlx::query!(
         "insert into leases (service, holder, epoch, modify_index)
         select * from unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[])
@@ -160,8 +160,8 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     if into.wants(Table::SchedulerConfig) {
         let config = sqlx::query_scalar!("select body from scheduler_config");
         let config = config.fetch_optional(&mut *transaction).await;
-        if let Some(body) = config.map_err(database("read the scheduler's settings"))? {
-            into.push(Change::SchedulerConfig(decode("settings of the scheduler", &body)?))?;
+        if let Some(body) = config.map_err(database("read the scheduler configuration"))? {
+            into.push(Change::SchedulerConfig(decode("scheduler configuration", &body)?))?;
         }
     }
     if into.wants(Table::NodePools) {

@@ -1,7 +1,7 @@
-//! The table `alloc_shares`: what the allocations of one placement share, once.
+//! The table `alloc_shares`: the common part of the allocations of one placement, stored once.
 //!
-//! A share's id follows from its bytes, so that nobody has to remember under which one it was written. Its row counts its
-//! allocations, and goes with the last one.
+//! The id of a share is a hash of its body, so that equal shares have equal ids and no map of ids has to be kept. A share's
+//! row counts its allocations, and is deleted with the last one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,20 +17,21 @@ use uuid::Uuid;
 use super::{chunks, column, decode, encode, int, text};
 use crate::error::{Error, database};
 
-/// The ids of shares, by their place in memory: each is encoded once, however many allocations have it.
+/// The ids of shares, by the address of the common part in memory. Each common part is encoded once, whatever its number of
+/// allocations.
 #[derive(Default)]
 pub(super) struct ShareIds(HashMap<usize, Uuid>);
 
 struct Share<'a> {
     id: Uuid,
     common: &'a AllocCommon,
-    /// How many new allocations have it.
+    /// The number of new allocations that have it.
     allocs: u64,
     body: Vec<u8>,
 }
 
 impl ShareIds {
-    /// The id of an allocation's share, which must have been written here.
+    /// The id of an allocation's share, which [`write`] must have written.
     pub(super) fn of(&self, alloc: AllocRef<'_>) -> Uuid {
         self.0[&address(alloc)]
     }
@@ -40,7 +41,7 @@ fn address(alloc: AllocRef<'_>) -> usize {
     Arc::as_ptr(alloc.common()).addr()
 }
 
-/// Writes the shares of new allocations, and counts those.
+/// Writes the shares of new allocations, and adds those to the counts.
 pub(super) async fn write(transaction: &mut PgConnection, new: &[AllocRef<'_>]) -> Result<ShareIds, Error> {
     let mut ids = ShareIds::default();
     let mut shares: BTreeMap<Uuid, Share<'_>> = BTreeMap::new();
@@ -65,7 +66,7 @@ pub(super) async fn write(transaction: &mut PgConnection, new: &[AllocRef<'_>]) 
 
 fn id(body: &[u8]) -> Uuid {
     let hash = Sha256::digest(body);
-    let half = hash.first_chunk().expect("a hash of 32 bytes begins with 16");
+    let half = hash.first_chunk().expect("a SHA-256 hash has 32 bytes");
     Uuid::from_bytes(*half)
 }
 
@@ -95,23 +96,23 @@ async fn insert(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write common shares"))
+    .map_err(database("write allocation shares"))
 }
 
-/// Deletes those of some shares that have no allocations any more.
+/// Deletes the shares in `ids` that have no allocations left.
 pub(super) async fn delete_unused(transaction: &mut PgConnection, ids: &[Uuid]) -> Result<(), Error> {
     if ids.is_empty() {
         return Ok(());
     }
     let deleted = sqlx::query!("delete from alloc_shares where id = any($1) and allocs = 0", ids);
-    deleted.execute(transaction).await.map(drop).map_err(database("delete common shares"))
+    deleted.execute(transaction).await.map(drop).map_err(database("delete allocation shares"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection) -> Result<HashMap<Uuid, Arc<AllocCommon>>, Error> {
     let mut rows = sqlx::query!("select id, body from alloc_shares").fetch(transaction);
     let mut shares = HashMap::new();
-    while let Some(row) = rows.try_next().await.map_err(database("read common shares"))? {
-        shares.insert(row.id, decode("common share of allocations", &row.body)?);
+    while let Some(row) = rows.try_next().await.map_err(database("read allocation shares"))? {
+        shares.insert(row.id, decode("allocation share", &row.body)?);
     }
     Ok(shares)
 }

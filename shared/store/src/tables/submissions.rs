@@ -1,4 +1,4 @@
-//! The table `job_submissions`: what versions of jobs were registered from.
+//! The table `job_submissions`: the sources that versions of jobs were registered from.
 
 use futures::TryStreamExt;
 use model::JobVersionKey;
@@ -7,7 +7,7 @@ use model::job::JobSubmission;
 use sqlx::postgres::PgConnection;
 use state::State;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -20,7 +20,7 @@ pub(super) async fn project(
     if !touched.jobs_deleted.is_empty() {
         delete_of_jobs(transaction, touched).await?;
     }
-    let (present, gone) = sort_out(&touched.submissions, |version| after.job_submission(version));
+    let (present, gone) = split_present(&touched.submissions, |version| after.job_submission(version));
     if !gone.is_empty() {
         delete(transaction, &gone).await?;
     }
@@ -31,7 +31,7 @@ pub(super) async fn project(
     Ok(())
 }
 
-/// A purge takes sources that it does not name; what is there again is written after it.
+/// A purge deletes sources without naming them. Sources of a job that is registered again are written after this.
 async fn delete_of_jobs(transaction: &mut PgConnection, touched: &Touched) -> Result<(), Error> {
     let gone: Vec<_> = touched.jobs_deleted.iter().collect();
     sqlx::query!(
@@ -60,7 +60,7 @@ async fn delete(transaction: &mut PgConnection, gone: &[&JobVersionKey]) -> Resu
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("delete sources of versions"))
+    .map_err(database("delete sources of job versions"))
 }
 
 async fn upsert(
@@ -86,13 +86,13 @@ async fn upsert(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write sources of versions"))
+    .map_err(database("write sources of job versions"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let mut bodies = sqlx::query_scalar!("select body from job_submissions").fetch(transaction);
-    while let Some(body) = bodies.try_next().await.map_err(database("read sources of versions"))? {
-        into.push(Change::JobSubmission(decode("source of a version", &body)?))?;
+    while let Some(body) = bodies.try_next().await.map_err(database("read sources of job versions"))? {
+        into.push(Change::JobSubmission(decode("source of a job version", &body)?))?;
     }
     Ok(())
 }

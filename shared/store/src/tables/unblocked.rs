@@ -1,4 +1,4 @@
-//! The table `unblocked`: when something last gained room.
+//! The table `unblocked`: the last index at which a class, quota or resource gained capacity.
 
 use model::change::{Change, Unblocked};
 use sqlx::postgres::PgConnection;
@@ -25,8 +25,8 @@ pub(super) async fn project(
     let forgotten = int(touched.unblocked_forgotten.0);
     let deleted =
         sqlx::query!("delete from unblocked where index < $1", forgotten).execute(&mut *transaction).await;
-    deleted.map_err(database("forget what gained room"))?;
-    // What gained room again after that is there.
+    deleted.map_err(database("delete unblock records"))?;
+    // What gained capacity again after that index exists in the state.
     let present: Vec<_> = after.unblocked().filter(|(key, _)| touched.unblocked.contains(key)).collect();
     let parts = column(&present, |(key, _)| match key {
         UnblockKey::Class(name) => (CLASS, name),
@@ -43,12 +43,12 @@ pub(super) async fn project(
     .execute(transaction)
     .await
     .map(drop)
-    .map_err(database("write what gained room"))
+    .map_err(database("write unblock records"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
     let rows = sqlx::query!("select kind, name, index from unblocked").fetch_all(transaction).await;
-    for row in rows.map_err(database("read what gained room"))? {
+    for row in rows.map_err(database("read unblock records"))? {
         let (index, names) = (head::index(row.index), vec![row.name.into()]);
         let unblocked = match &*row.kind {
             CLASS => Unblocked { classes: names, ..Unblocked::default() },

@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnection;
 use state::{State, Table};
 use uuid::Uuid;
 
-use super::{chunks, column, decode, encode, int, sort_out, text};
+use super::{chunks, column, decode, encode, int, split_present, text};
 use crate::error::{Error, database};
 use crate::load::Loading;
 use crate::touched::Touched;
@@ -34,7 +34,7 @@ async fn project_host_volumes(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.host_volumes, |id| after.host_volume(*id));
+    let (present, gone) = split_present(&touched.host_volumes, |id| after.host_volume(*id));
     let present: Vec<&HostVolume> = present.into_iter().map(AsRef::as_ref).collect();
     for (volumes, bodies) in chunks(&present, encode) {
         upsert_host_volumes(transaction, volumes, &bodies).await?;
@@ -89,7 +89,7 @@ async fn project_csi_volumes(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.csi_volumes, |key| after.csi_volume(key));
+    let (present, gone) = split_present(&touched.csi_volumes, |key| after.csi_volume(key));
     let present: Vec<&CsiVolume> = present.into_iter().map(AsRef::as_ref).collect();
     for (volumes, bodies) in chunks(&present, encode) {
         sqlx::query!(
@@ -124,7 +124,7 @@ async fn project_claims(
     touched: &Touched,
     after: &State,
 ) -> Result<(), Error> {
-    let (present, gone) = sort_out(&touched.volume_claims, |id| after.volume_claim(*id));
+    let (present, gone) = split_present(&touched.volume_claims, |id| after.volume_claim(*id));
     let present: Vec<&VolumeClaim> = present.into_iter().map(AsRef::as_ref).collect();
     for (claims, bodies) in chunks(&present, encode) {
         sqlx::query!(
@@ -149,12 +149,12 @@ async fn project_claims(
         )
         .execute(&mut *transaction)
         .await
-        .map_err(database("write claims of volumes"))?;
+        .map_err(database("write volume claims"))?;
     }
     let gone = column(&gone, |id| id.0);
     let deleted =
         sqlx::query!("delete from volume_claims where id = any($1)", &gone).execute(transaction).await;
-    deleted.map(drop).map_err(database("delete claims of volumes"))
+    deleted.map(drop).map_err(database("delete volume claims"))
 }
 
 pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> Result<(), Error> {
@@ -172,8 +172,8 @@ pub(super) async fn load(transaction: &mut PgConnection, into: &mut Loading) -> 
     }
     if into.wants(Table::VolumeClaims) {
         let mut bodies = sqlx::query_scalar!("select body from volume_claims").fetch(transaction);
-        while let Some(body) = bodies.try_next().await.map_err(database("read claims of volumes"))? {
-            into.push(Change::VolumeClaim(decode("claim of a volume", &body)?))?;
+        while let Some(body) = bodies.try_next().await.map_err(database("read volume claims"))? {
+            into.push(Change::VolumeClaim(decode("volume claim", &body)?))?;
         }
     }
     Ok(())

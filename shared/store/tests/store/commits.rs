@@ -1,4 +1,4 @@
-//! Commits: all or nothing, for the active applier only, and what became of one whose answer was lost.
+//! Commits: all or nothing, only by the active applier, and the outcome of one whose answer was lost.
 
 use std::sync::Arc;
 
@@ -55,16 +55,16 @@ async fn a_commit_that_does_not_follow_the_head_writes_nothing() {
 async fn a_deposed_applier_writes_nothing() {
     let scene = Scene::new().await;
     let second = scene.another().await;
-    assert_eq!(taken(second.take(SECOND, true).await.unwrap()).epoch, Epoch(2));
+    assert_eq!(taken(second.take_lease(SECOND, true).await.unwrap()).epoch, Epoch(2));
 
     let deposed = |error: Error| assert!(matches!(error, Error::Deposed { epoch: Epoch(1) }), "{error}");
     deposed(scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err());
     deposed(scene.writer.renew().await.unwrap_err());
     deposed(scene.writer.confirm().await.unwrap_err());
-    deposed(scene.writer.find_out(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err());
+    deposed(scene.writer.resolve_commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap_err());
     assert_eq!(logged(&scene).await, []);
 
-    // The object tables are claimed for themselves, when the new applier gets to them.
+    // The new applier claims the object tables separately, when it begins to project.
     assert_eq!(second.projector().projected().await.unwrap(), Index::ZERO);
     deposed(scene.projector.projected().await.unwrap_err());
     second.commit(Index::ZERO, rows(&empty_sets(1..=1))).await.unwrap();
@@ -77,15 +77,16 @@ async fn who_never_was_the_applier_writes_nothing() {
     assert!(matches!(error, Error::Deposed { epoch: Epoch(0) }), "{error}");
 }
 
-/// The measured case of design §5: the update waits, and looks again at what the other transaction left behind.
+/// The case that design §5 measured: the update waits, and evaluates its conditions again on the row that the other
+/// transaction left.
 #[tokio::test]
 async fn a_commit_that_waits_while_its_applier_is_deposed_does_not_get_through() {
     let scene = Scene::new().await;
-    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    let (mut other, mut superuser) = (scene.superuser().await, scene.superuser().await);
     other.run("begin; update head set applier_epoch = 2").await;
     let writer = scene.writer.clone();
     let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await });
-    hands.waiting("drover applier", "transactionid").await;
+    superuser.wait_for_session("drover applier", "transactionid").await;
     other.run("commit").await;
     let error = commit.await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Deposed { .. }), "{error}");
@@ -95,59 +96,60 @@ async fn a_commit_that_waits_while_its_applier_is_deposed_does_not_get_through()
 #[tokio::test]
 async fn a_commit_goes_on_without_its_caller() {
     let scene = Scene::new().await;
-    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    let (mut other, mut superuser) = (scene.superuser().await, scene.superuser().await);
     other.run("begin; select from head for update").await;
     let writer = scene.writer.clone();
     let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=1))).await });
-    hands.waiting("drover applier", "transactionid").await;
+    superuser.wait_for_session("drover applier", "transactionid").await;
     commit.abort();
     assert!(commit.await.unwrap_err().is_cancelled());
     other.run("commit").await;
-    hands.wait_for("select 1::bigint from head where index = 1").await;
+    superuser.wait_for("select 1::bigint from head where index = 1").await;
     assert_eq!(logged(&scene).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_commit_whose_session_was_ended_before_it_did_not_happen() {
     let scene = Scene::new().await;
-    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    let (mut other, mut superuser) = (scene.superuser().await, scene.superuser().await);
     other.run("begin; select from head for update").await;
     let writer = scene.writer.clone();
     let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
-    let pid = hands.waiting("drover applier", "transactionid").await;
-    hands.end_session(pid).await;
+    let pid = superuser.wait_for_session("drover applier", "transactionid").await;
+    superuser.end_session(pid).await;
     let error = commit.await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
     other.run("commit").await;
-    let outcome = scene.writer.find_out(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
+    let outcome = scene.writer.resolve_commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
     assert_eq!(outcome, Outcome::NotCommitted);
     scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
 }
 
-/// A commit that waits for a synchronous standby is there, but nobody may be told before the standby has it.
+/// A commit that waits for a synchronous standby has been written, but must not be reported before the standby has it.
 #[tokio::test]
 async fn a_commit_whose_session_was_ended_after_it_is_found_once_it_is_safe() {
     let mut server = Postgres::temporary().await.unwrap();
     let scene = Scene::at(server.new_database().await.unwrap()).await;
-    scene.hands().await.run("alter system set synchronous_standby_names = 'far'").await;
+    scene.superuser().await.run("alter system set synchronous_standby_names = 'far'").await;
     server.restart().await.unwrap();
-    let mut hands = scene.hands().await;
-    // What is in hand broke.
+    let mut superuser = scene.superuser().await;
+    // The idle connection was closed by the restart.
     scene.writer.confirm().await.unwrap_err();
 
     let writer = scene.writer.clone();
     let commit = tokio::spawn(async move { writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
-    let pid = hands.waiting("drover applier", "SyncRep").await;
-    hands.end_session(pid).await;
+    let pid = superuser.wait_for_session("drover applier", "SyncRep").await;
+    superuser.end_session(pid).await;
     let error = commit.await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
 
     let writer = scene.writer.clone();
-    let found = tokio::spawn(async move { writer.find_out(Index::ZERO, rows(&empty_sets(1..=2))).await });
-    hands.waiting("drover applier", "SyncRep").await;
+    let found =
+        tokio::spawn(async move { writer.resolve_commit(Index::ZERO, rows(&empty_sets(1..=2))).await });
+    superuser.wait_for_session("drover applier", "SyncRep").await;
     assert!(!found.is_finished());
-    hands.run("alter system reset synchronous_standby_names").await;
-    hands.run("select pg_reload_conf()").await;
+    superuser.run("alter system reset synchronous_standby_names").await;
+    superuser.run("select pg_reload_conf()").await;
     assert_eq!(found.await.unwrap().unwrap(), Outcome::Committed);
     assert_eq!(logged(&scene).await.len(), 2);
     server.stop().await.unwrap();
@@ -157,11 +159,11 @@ async fn a_commit_whose_session_was_ended_after_it_is_found_once_it_is_safe() {
 async fn only_own_change_sets_count_as_committed() {
     let scene = Scene::new().await;
     scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=2))).await.unwrap();
-    let outcome = async |from, rows| scene.writer.find_out(Index(from), rows).await.unwrap();
+    let outcome = async |from, rows| scene.writer.resolve_commit(Index(from), rows).await.unwrap();
     assert_eq!(outcome(0, rows(&empty_sets(1..=2))).await, Outcome::Committed);
     assert_eq!(outcome(1, rows(&empty_sets(2..=2))).await, Outcome::Committed);
     assert_eq!(outcome(1, rows(&empty_sets(2..=3))).await, Outcome::NotCommitted);
-    // The same place in the log, another command.
+    // The same index, but another command.
     let other = LogRow { index: Index(2), ..LogRow::new(&empty(9)) };
     assert_eq!(outcome(1, vec![other]).await, Outcome::NotCommitted);
 }
@@ -171,17 +173,17 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
     let scene = Scene::new().await;
     scene.writer.commit(Index::ZERO, rows(&empty_sets(1..=3))).await.unwrap();
     scene.database.head().await.unwrap();
-    let mut hands = scene.hands().await;
-    hands.run("delete from changes where index > 1; update head set index = 1").await;
-    hands.end_all_sessions().await;
+    let mut superuser = scene.superuser().await;
+    superuser.run("delete from changes where index > 1; update head set index = 1").await;
+    superuser.end_all_sessions().await;
 
-    // What is in hand breaks first, and the next connection looks.
+    // The idle connection fails first, and the next connection checks the database.
     scene.writer.confirm().await.unwrap_err();
     let refused = |error: Error| {
         assert!(matches!(error, Error::WentBack { seen: Index(3), found: Index(1) }), "{error}");
     };
     refused(scene.writer.commit(Index(3), rows(&empty_sets(4..=4))).await.unwrap_err());
-    refused(scene.writer.take(SECOND, true).await.unwrap_err());
+    refused(scene.writer.take_lease(SECOND, true).await.unwrap_err());
     scene.database.head().await.unwrap_err();
     refused(scene.database.load(Scope::ALL).await.unwrap_err());
 
@@ -189,7 +191,7 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
     scene.writer.accept(history).await.unwrap();
     let error = scene.writer.commit(Index(1), rows(&empty_sets(2..=2))).await.unwrap_err();
     assert!(matches!(error, Error::Deposed { .. }), "{error}");
-    let head = taken(scene.writer.take(SECOND, false).await.unwrap());
+    let head = taken(scene.writer.take_lease(SECOND, false).await.unwrap());
     assert_eq!((head.index, head.history), (Index(1), history));
     scene.writer.commit(Index(1), rows(&empty_sets(2..=2))).await.unwrap();
     assert_eq!(scene.database.head().await.unwrap().history, history);
@@ -198,37 +200,37 @@ async fn a_database_that_went_back_is_refused_until_an_operator_accepts_it() {
 #[tokio::test]
 async fn a_database_that_was_moved_is_refused_until_an_operator_accepts_it() {
     let scene = Scene::new().await;
-    let mut hands = scene.hands().await;
-    hands.run("update head set system_identifier = 5").await;
-    hands.end_all_sessions().await;
+    let mut superuser = scene.superuser().await;
+    superuser.run("update head set system_identifier = 5").await;
+    superuser.end_all_sessions().await;
     scene.writer.renew().await.unwrap_err();
     let error = scene.writer.renew().await.unwrap_err();
     assert!(matches!(error, Error::OtherSystem { remembered: 5, .. }), "{error}");
     scene.writer.accept(HistoryId::from_bytes([7; 16])).await.unwrap();
-    taken(scene.writer.take(SECOND, false).await.unwrap());
+    taken(scene.writer.take_lease(SECOND, false).await.unwrap());
 }
 
-/// The head is looked for where it was last, and then everywhere.
+/// The head's row is looked for at its last position first, and then everywhere.
 #[tokio::test]
 async fn the_head_is_found_wherever_it_is() {
     let scene = Scene::new().await;
-    let mut hands = scene.hands().await;
-    let mut dump = scene.hands().await;
+    let mut superuser = scene.superuser().await;
+    let mut dump = scene.superuser().await;
     dump.run("begin isolation level repeatable read; select count(*) from head").await;
     let pages = "select pg_relation_size('head') / current_setting('block_size')::int";
     for index in 1.. {
         scene.writer.commit(Index(index - 1), rows(&empty_sets(index..=index))).await.unwrap();
         assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
-        // Somebody else moves it.
-        hands.run("update head set lease_until = lease_until").await;
+        // Another session moves the row.
+        superuser.run("update head set lease_until = lease_until").await;
         assert_eq!(scene.writer.confirm().await.unwrap().index, Index(index));
-        if hands.ask(pages).await > 2 {
+        if superuser.query(pages).await > 2 {
             break;
         }
     }
 }
 
-/// What a new connection finds was true a moment ago, and the log may have grown since.
+/// The head that a new connection finds was correct a moment ago, and the log may have grown since.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_made_during_commits_do_not_find_a_database_that_went_back() {
     let scene = Scene::new().await;
@@ -239,7 +241,7 @@ async fn connections_that_are_made_during_commits_do_not_find_a_database_that_we
         }
     });
     while !commits.is_finished() {
-        // Each begins with a connection of its own.
+        // Each projector begins with a connection of its own.
         scene.writer.projector().projected().await.unwrap();
     }
     commits.await.unwrap();

@@ -1,4 +1,4 @@
-//! A history in which everything happens that can happen to an object, some of it twice.
+//! A history in which every kind of change happens to every kind of object, some of them twice.
 
 mod random;
 
@@ -31,11 +31,11 @@ use model::{
 
 pub(crate) use random::random_history;
 
-/// 2026-01-01T00:00:00Z; what follows has odd nanoseconds.
+/// 2026-01-01T00:00:00Z. The times after it have odd nanoseconds.
 const BEGIN: Timestamp = Timestamp::from_secs(1_767_225_600);
 
 fn bytes(kind: u8, number: u64) -> [u8; 16] {
-    // Spread like real ids.
+    // Distributed like random ids.
     let spread = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut bytes = [kind; 16];
     bytes[..8].copy_from_slice(&spread.to_be_bytes());
@@ -98,7 +98,7 @@ fn change_set(index: u64, changes: Vec<Change>) -> Arc<ChangeSet> {
     })
 }
 
-/// A change set that changes nothing.
+/// A change set without changes.
 pub(crate) fn empty(index: u64) -> Arc<ChangeSet> {
     change_set(index, Vec::new())
 }
@@ -132,7 +132,7 @@ fn version(id: &str, create_index: u64, version: u64) -> JobVersionKey {
     job(id, create_index, version).version_key()
 }
 
-/// What a version was registered from; with a zero, as JSON may have one.
+/// The source of a version. It contains a zero byte, as JSON may.
 fn submission(version: JobVersionKey, text: &str) -> Change {
     let source = JobSource {
         text: text.into(),
@@ -221,7 +221,7 @@ fn port(value: u16) -> PackedAssigned {
     PackedAssigned::pack(&Assigned { ports: vec![port], ..Assigned::default() })
 }
 
-/// A placement that says nothing but where.
+/// A placement with nothing but a node.
 fn placement(number: u64, node: u32) -> Placement {
     Placement {
         id: alloc_id(number),
@@ -234,7 +234,7 @@ fn placement(number: u64, node: u32) -> Placement {
     }
 }
 
-/// Allocations on nodes 0 to 2, which `edit` makes something special of.
+/// Allocations on nodes 0 to 2, which `edit` may change.
 fn placed(
     common: Arc<AllocCommon>,
     numbers: impl IntoIterator<Item = u64>,
@@ -374,13 +374,13 @@ pub(crate) fn placements_of(index: u64) -> Arc<ChangeSet> {
     change_set(index, [plainly(common, numbers)].into_iter().chain(report).collect())
 }
 
-/// The history, from index 1 on.
+/// The history, from index 1.
 pub(crate) fn history() -> Vec<Arc<ChangeSet>> {
     let sets = [beginning(), rollout(), nodes_and_ends(), volumes_and_rest()].concat();
     sets.into_iter().zip(1..).map(|(changes, index)| change_set(index, changes)).collect()
 }
 
-/// Indexes 1 to 9: settings, nodes, jobs, placements, reports, trouble.
+/// Indexes 1 to 9: settings, nodes, jobs, placements, reports, failures.
 fn beginning() -> Vec<Vec<Change>> {
     let web = || version("web", 3, 0);
     let namespace = |name: &str, index| Namespace {
@@ -518,7 +518,7 @@ fn rollout() -> Vec<Vec<Change>> {
                 ..AllocsChanged::default()
             }),
         ],
-        // In place, some of one placement; then all the rest of it.
+        // In-place updates of some allocations of a placement, then of all others.
         vec![changed(AllocsChanged {
             ids: ids([1, 2]),
             by_servers: true,
@@ -573,11 +573,11 @@ fn rollout() -> Vec<Vec<Change>> {
     ]
 }
 
-/// Indexes 16 to 22: nodes get other names, go and come back; objects end.
+/// Indexes 16 to 22: nodes are renamed, deleted and registered again; objects end.
 fn nodes_and_ends() -> Vec<Vec<Change>> {
     vec![
         vec![node(0, "renamed-0")],
-        // With allocations and without.
+        // One node with allocations and one without.
         vec![Change::NodesDeleted(vec![node_id(2), node_id(3)])],
         vec![Change::AllocsDeleted(ids([4, 11])), Change::EvalsDeleted(vec![eval_id(3)])],
         vec![
@@ -593,7 +593,7 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
             Change::JobVersionsDeleted(vec![version("cron", 19, 0)]),
             Change::JobSubmissionsDeleted(vec![version("cron", 19, 0)]),
         ],
-        // Purged, and registered again.
+        // Purged; registered again in the next change set.
         vec![
             Change::AllocsDeleted(ids((10..=16).filter(|number| *number != 11))),
             Change::EvalsDeleted(vec![eval_id(2)]),
@@ -607,7 +607,7 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
                 common(version("batch", 22, 0), 8, None),
                 [12, 40, 43].into_iter().filter(|n| n % 3 != 2),
             ),
-            // The same, within one change set.
+            // Purged and registered again within one change set.
             Change::JobDeleted(key("cron")),
             Change::Job(Arc::new(job("cron", 22, 0))),
             submission(version("cron", 22, 0), "again"),
@@ -615,7 +615,7 @@ fn nodes_and_ends() -> Vec<Vec<Change>> {
     ]
 }
 
-/// Indexes from 23 on: volumes, leases, and what is forgotten.
+/// Indexes from 23: volumes, leases, and deletions.
 fn volumes_and_rest() -> Vec<Vec<Change>> {
     vec![
         vec![
@@ -646,7 +646,7 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             room("v1:1", "large", "csi-volume:default:b"),
         ],
         vec![Change::UnblockedForgotten(Index(26))],
-        // Back under another name, with allocations that it had.
+        // A node registers again under another name, while allocations refer to it.
         vec![node(2, "returned-2")],
         vec![
             Change::NamespaceDeleted("doomed".into()),
@@ -657,14 +657,14 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
             }),
             running(5..=6),
         ],
-        // Gone and there again, at once.
+        // Deleted and created again at the same index.
         vec![
             Change::AllocsDeleted(ids([22])),
             plainly(common(version("web", 3, 1), 9, None), [24]),
             Change::AllocsDeleted(ids([24])),
             plainly(common(version("web", 3, 1), 9, None), [22, 25]),
         ],
-        // What the servers change of a version, with a name that comes and goes.
+        // Changes by the servers to a version, with a tag that is added and removed.
         vec![fields("", None, false)],
         vec![fields("named", Some("good"), false)],
         vec![fields("still", Some("good"), true)],
@@ -674,7 +674,7 @@ fn volumes_and_rest() -> Vec<Vec<Change>> {
     ]
 }
 
-/// What the servers say of a version of `batch`.
+/// Changes by the servers to a version of `batch`.
 fn fields(description: &str, tag_name: Option<&str>, stable: bool) -> Change {
     let tag =
         |name: &str| JobVersionTag { name: name.into(), description: "why".into(), tagged_time: at(30) };

@@ -1,4 +1,4 @@
-//! Loading while the log grows and the tables follow: always one moment, without a gap.
+//! Loading while the log grows and the tables follow: each load is one consistent snapshot without gaps.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use state::{Scope, State, Table};
 use store::{Error, LogRow};
 
 use crate::history::{history, placements_of};
-use crate::picture::Picture;
 use crate::scene::Scene;
+use crate::state_dump::StateDump;
 
 #[tokio::test]
 async fn a_load_during_commits_and_projections_is_the_state_of_one_moment() {
     const COMMITS: u64 = 120;
     let scene = Scene::new().await;
     let mut sets = history();
-    let begin = scene.has(&sets).await;
+    let begin = scene.commit_and_project(&sets).await;
     let first = sets.len() as u64 + 1;
     sets.extend((first..first + COMMITS).map(placements_of));
 
-    // The state after each commit, to compare with; and every third of them goes into the tables.
+    // The state after each commit, to compare with. Every third of them is projected.
     let mut states: Vec<State> = vec![begin];
     for set in &sets[first as usize - 1..] {
         let mut next = states[states.len() - 1].clone();
@@ -50,14 +50,14 @@ async fn a_load_during_commits_and_projections_is_the_state_of_one_moment() {
         let loaded = scene.database.load(Scope::ALL).await.unwrap();
         assert_eq!(loaded.state.index(), loaded.head.index);
         let expected = &states[(loaded.head.index.0 - (first - 1)) as usize];
-        assert_eq!(Picture::of(&loaded.state), Picture::of(expected));
+        assert_eq!(StateDump::of(&loaded.state), StateDump::of(expected));
         loads += 1;
         if is_last {
             break;
         }
     }
     writes.await.unwrap();
-    assert!(loads > 1, "some loads met commits");
+    assert!(loads > 1, "some loads ran during commits");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_log_with_a_gap_behind_the_tables_is_not_loaded() {
     for set in &history()[..4] {
         scene.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
     }
-    scene.hands().await.run("delete from changes where index = 2").await;
+    scene.superuser().await.run("delete from changes where index = 2").await;
     let error = scene.database.load(Scope::ALL).await.unwrap_err();
     assert!(matches!(error, Error::TrimmedWhileLoading), "{error}");
 }
@@ -74,8 +74,8 @@ async fn a_log_with_a_gap_behind_the_tables_is_not_loaded() {
 #[tokio::test]
 async fn what_is_not_readable_is_named() {
     let scene = Scene::new().await;
-    scene.has(&history()).await;
-    scene.hands().await.run(r"update evals set body = '\x07'").await;
+    scene.commit_and_project(&history()).await;
+    scene.superuser().await.run(r"update evals set body = '\x07'").await;
     let error = scene.database.load(Scope::ALL).await.unwrap_err();
     assert_eq!(error.to_string(), "unreadable evaluation");
 }
@@ -83,7 +83,7 @@ async fn what_is_not_readable_is_named() {
 #[tokio::test]
 async fn a_process_loads_what_it_reads() {
     let scene = Scene::new().await;
-    let whole = scene.has(&history()).await;
+    let whole = scene.commit_and_project(&history()).await;
     let scope = Scope::of(&[Table::Jobs, Table::Evals, Table::Unblocked]);
     let loaded = scene.database.load(scope).await.unwrap().state;
     assert_eq!((loaded.scope(), loaded.index()), (scope, whole.index()));
@@ -95,7 +95,7 @@ async fn a_process_loads_what_it_reads() {
 #[tokio::test]
 async fn allocations_share_what_is_the_same() {
     let scene = Scene::new().await;
-    let state = scene.has(&history()).await;
+    let state = scene.commit_and_project(&history()).await;
     let loaded = scene.database.load(Scope::ALL).await.unwrap().state;
     let places: BTreeSet<usize> = loaded.allocs().map(|alloc| Arc::as_ptr(alloc.common()).addr()).collect();
     let contents: BTreeSet<String> = state.allocs().map(|alloc| format!("{:?}", alloc.common())).collect();

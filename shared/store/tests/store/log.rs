@@ -1,4 +1,4 @@
-//! The log: reading on from an index, what was trimmed, and the parts that it consists of.
+//! The log: reading after an index, trimming, and its partitions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use store::{Args, LogRow, LogSize, Tail};
 use crate::history::{empty, empty_sets};
 use crate::scene::Scene;
 
-/// The numbers of the parts, as the digits of a number.
+/// The numbers of the log's partitions, concatenated as digits.
 const PARTS: &str = "select string_agg(substring(relname from '\\d+$'), '' order by relname)::bigint
     from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = 'changes'::regclass";
-/// The same of those that are detached.
+/// The same for detached partitions.
 const DETACHED: &str =
     "select coalesce(string_agg(substring(relname from '\\d+$'), '' order by relname), '0')::bigint
     from pg_class where relkind = 'r' and relname ~ '^changes_\\d+$'
@@ -36,17 +36,17 @@ async fn is_trimmed(scene: &Scene, after: u64) -> bool {
     matches!(scene.database.changes_after(Index(after), usize::MAX).await.unwrap(), Tail::Trimmed)
 }
 
-/// So long after the change set at an index.
+/// A time that many minutes after the change set at an index.
 fn after(index: u64, minutes: i64) -> Timestamp {
     empty(index).at + Nanos::from_mins(minutes)
 }
 
-/// Looks after the log so long after the change set at an index.
-async fn look_after(scene: &Scene, index: u64, minutes: i64) -> LogSize {
-    scene.writer.look_after_log(after(index, minutes)).await.unwrap()
+/// Maintains the log at a time that many minutes after the change set at an index.
+async fn maintain(scene: &Scene, index: u64, minutes: i64) -> LogSize {
+    scene.writer.maintain_log(after(index, minutes)).await.unwrap()
 }
 
-/// Parts 0 and 1 with two change sets each, part 2 with one; all projected.
+/// Partitions 0 and 1 with two change sets each, partition 2 with one; all are projected.
 async fn three_parts() -> Scene {
     let scene = Scene::new().await;
     for (sets, part) in [(1..=2, 0), (3..=4, 1), (5..=5, 2)] {
@@ -58,10 +58,10 @@ async fn three_parts() -> Scene {
             .project(&sets, &crate::scene::applied(&empty_sets(1..=last)), Duration::ZERO)
             .await
             .unwrap();
-        let mut hands = scene.hands().await;
-        assert_eq!(hands.ask(&format!("select count(*) from changes_{part}")).await, sets.len() as i64);
+        let mut superuser = scene.superuser().await;
+        assert_eq!(superuser.query(&format!("select count(*) from changes_{part}")).await, sets.len() as i64);
         if part < 2 {
-            look_after(&scene, last, 4).await;
+            maintain(&scene, last, 4).await;
         }
     }
     scene
@@ -70,19 +70,19 @@ async fn three_parts() -> Scene {
 #[tokio::test]
 async fn a_part_ends_after_a_while_and_two_are_always_ahead() {
     let scene = Scene::new().await;
-    let mut hands = scene.hands().await;
-    assert_eq!(hands.ask(PARTS).await, 12, "that is 0, 1, 2");
-    look_after(&scene, 1, 60).await;
-    assert_eq!(hands.ask(PARTS).await, 12, "nothing is in the log yet");
+    let mut superuser = scene.superuser().await;
+    assert_eq!(superuser.query(PARTS).await, 12, "the numbers 0, 1 and 2");
+    maintain(&scene, 1, 60).await;
+    assert_eq!(superuser.query(PARTS).await, 12, "the log is empty");
 
     commit(&scene, &empty_sets(1..=2)).await;
-    look_after(&scene, 1, 3).await;
-    assert_eq!(hands.ask(PARTS).await, 12, "too early");
-    look_after(&scene, 1, 4).await;
-    assert_eq!(hands.ask(PARTS).await, 123);
+    maintain(&scene, 1, 3).await;
+    assert_eq!(superuser.query(PARTS).await, 12, "too early");
+    maintain(&scene, 1, 4).await;
+    assert_eq!(superuser.query(PARTS).await, 123);
     commit(&scene, &empty_sets(3..=3)).await;
-    assert_eq!(hands.ask("select count(*) from changes_0").await, 2);
-    assert_eq!(hands.ask("select count(*) from changes_1").await, 1);
+    assert_eq!(superuser.query("select count(*) from changes_0").await, 2);
+    assert_eq!(superuser.query("select count(*) from changes_1").await, 1);
     assert_eq!(page(&scene, 0, usize::MAX).await, [1, 2, 3]);
 }
 
@@ -91,21 +91,21 @@ async fn a_part_ends_when_it_is_big() {
     let scene = Scene::with(|args| Args { log_max_mb: 1, ..args }).await;
     let big = LogRow { bytes: vec![7; 100_000].into(), ..LogRow::new(&empty(1)) };
     scene.writer.commit(Index::ZERO, vec![big]).await.unwrap();
-    look_after(&scene, 1, 0).await;
-    assert_eq!(scene.hands().await.ask(PARTS).await, 123);
+    maintain(&scene, 1, 0).await;
+    assert_eq!(scene.superuser().await.query(PARTS).await, 123);
 }
 
 #[tokio::test]
 async fn old_parts_go_and_the_log_begins_later() {
     let scene = three_parts().await;
-    let mut hands = scene.hands().await;
+    let mut superuser = scene.superuser().await;
     assert_eq!(page(&scene, 0, usize::MAX).await, [1, 2, 3, 4, 5]);
-    let kept = look_after(&scene, 2, 59).await;
+    let kept = maintain(&scene, 2, 59).await;
     assert_eq!((kept.oldest, kept.held_up), (empty(1).at, 0));
 
-    look_after(&scene, 2, 60).await;
-    assert_eq!((hands.ask(PARTS).await, hands.ask(DETACHED).await), (12345, 0));
-    let kept = look_after(&scene, 2, 60).await;
+    maintain(&scene, 2, 60).await;
+    assert_eq!((superuser.query(PARTS).await, superuser.query(DETACHED).await), (12345, 0));
+    let kept = maintain(&scene, 2, 60).await;
     assert_eq!((kept.oldest, kept.parts, kept.is_full), (empty(3).at, 5, false));
     assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await);
     assert_eq!(page(&scene, 2, usize::MAX).await, [3, 4, 5]);
@@ -119,51 +119,51 @@ async fn a_log_that_is_too_large_goes_back_ten_minutes_and_then_is_full() {
     for index in 1..=3 {
         let big = LogRow { bytes: vec![7; 600_000].into(), ..LogRow::new(&empty(index)) };
         scene.writer.commit(Index(index - 1), vec![big]).await.unwrap();
-        let full = look_after(&scene, index, 0).await;
+        let full = maintain(&scene, index, 0).await;
         assert_eq!(full.is_full, index > 1, "{full:?}");
     }
-    // The tables do not have them yet.
-    assert!(look_after(&scene, 3, 10).await.is_full);
+    // The object tables do not contain them yet.
+    assert!(maintain(&scene, 3, 10).await.is_full);
     let sets = empty_sets(1..=3);
     scene.projector.project(&sets, &crate::scene::applied(&sets), Duration::ZERO).await.unwrap();
-    assert!(look_after(&scene, 1, 9).await.is_full);
-    assert!(!look_after(&scene, 3, 10).await.is_full);
+    assert!(maintain(&scene, 1, 9).await.is_full);
+    assert!(!maintain(&scene, 3, 10).await.is_full);
     assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await && !is_trimmed(&scene, 3).await);
 }
 
 #[tokio::test]
 async fn trimming_waits_for_nobody_and_goes_on_where_it_was_interrupted() {
     let scene = three_parts().await;
-    let (mut reader, mut hands) = (scene.hands().await, scene.hands().await);
+    let (mut reader, mut superuser) = (scene.superuser().await, scene.superuser().await);
     reader.run("begin isolation level repeatable read; select count(*) from changes").await;
 
-    // Detaching waits for whoever has read the log, and gives up.
-    let held = look_after(&scene, 4, 60).await;
+    // Detaching waits for transactions that have read the log, and gives up.
+    let held = maintain(&scene, 4, 60).await;
     assert_eq!((held.held_up, held.is_full), (2, false));
     let detaching = "select count(*) from pg_inherits where inhdetachpending";
-    assert_eq!(hands.ask(detaching).await, 1);
-    assert_eq!(look_after(&scene, 4, 60).await.held_up, 2);
-    assert_eq!(reader.ask("select count(*) from changes").await, 5, "the reader sees what it saw");
-    assert!(is_trimmed(&scene, 0).await, "others do not");
+    assert_eq!(superuser.query(detaching).await, 1);
+    assert_eq!(maintain(&scene, 4, 60).await.held_up, 2);
+    assert_eq!(reader.query("select count(*) from changes").await, 5, "the reader keeps its snapshot");
+    assert!(is_trimmed(&scene, 0).await, "other sessions do not see it");
     commit(&scene, &empty_sets(6..=6)).await;
 
     reader.run("commit").await;
-    assert_eq!(look_after(&scene, 4, 60).await.held_up, 0);
+    assert_eq!(maintain(&scene, 4, 60).await.held_up, 0);
     assert_eq!(
-        (hands.ask(PARTS).await, hands.ask(detaching).await, hands.ask(DETACHED).await),
+        (superuser.query(PARTS).await, superuser.query(detaching).await, superuser.query(DETACHED).await),
         (23456, 0, 0)
     );
 
-    // A reader of a table that is detached already only keeps it from being dropped.
-    hands.run("create table changes_1 (like changes including all)").await;
+    // A reader of a table that is already detached only delays dropping it.
+    superuser.run("create table changes_1 (like changes including all)").await;
     reader.run("begin; select count(*) from changes_1").await;
-    assert_eq!(look_after(&scene, 4, 60).await.held_up, 1);
+    assert_eq!(maintain(&scene, 4, 60).await.held_up, 1);
     reader.run("commit").await;
-    assert_eq!(look_after(&scene, 4, 60).await.held_up, 0);
-    assert_eq!(hands.ask(DETACHED).await, 0);
+    assert_eq!(maintain(&scene, 4, 60).await.held_up, 0);
+    assert_eq!(superuser.query(DETACHED).await, 0);
 }
 
-/// Detaching waits for whoever uses the log at that moment: somebody always does, but nobody for long.
+/// Detaching waits for transactions that use the log at the moment: there is always one, but none lasts long.
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_go_while_commits_and_reads_go_on() {
     let scene = Scene::new().await;
@@ -184,16 +184,16 @@ async fn parts_go_while_commits_and_reads_go_on() {
             database.changes_after(Index(head.0.saturating_sub(100)), usize::MAX).await.unwrap();
         }
     });
-    let mut hands = scene.hands().await;
+    let mut superuser = scene.superuser().await;
     let oldest = "select min(substring(relname from '\\d+$')::bigint)
         from pg_inherits join pg_class on pg_class.oid = inhrelid where inhparent = 'changes'::regclass";
-    while hands.ask(oldest).await < 8 {
-        if let Err(error) = scene.writer.look_after_log(after(1_000_000, 60)).await {
+    while superuser.query(oldest).await < 8 {
+        if let Err(error) = scene.writer.maintain_log(after(1_000_000, 60)).await {
             assert!(error.is_busy(), "{error}");
         }
     }
     for task in [commits, reads] {
-        assert!(!task.is_finished(), "it goes on");
+        assert!(!task.is_finished(), "the task still runs");
         task.abort();
     }
 }
@@ -201,33 +201,33 @@ async fn parts_go_while_commits_and_reads_go_on() {
 #[tokio::test]
 async fn making_parts_waits_for_nobody_and_nobody_for_it() {
     let scene = Scene::new().await;
-    let (mut forgotten, mut vacuum) = (scene.hands().await, scene.hands().await);
+    let (mut forgotten, mut vacuum) = (scene.superuser().await, scene.superuser().await);
     forgotten.run("begin isolation level repeatable read; select count(*) from changes").await;
-    let mut hands = scene.hands().await;
+    let mut superuser = scene.superuser().await;
     commit(&scene, &empty_sets(1..=1)).await;
-    look_after(&scene, 1, 4).await;
-    assert_eq!(hands.ask(PARTS).await, 123);
+    maintain(&scene, 1, 4).await;
+    assert_eq!(superuser.query(PARTS).await, 123);
 
     vacuum.run("begin; lock table changes in share update exclusive mode").await;
     commit(&scene, &empty_sets(2..=2)).await;
-    look_after(&scene, 2, 4).await;
-    assert_eq!(hands.ask(PARTS).await, 123);
+    maintain(&scene, 2, 4).await;
+    assert_eq!(superuser.query(PARTS).await, 123);
     commit(&scene, &empty_sets(3..=3)).await;
-    look_after(&scene, 3, 4).await;
-    assert_eq!(hands.ask("select part from head").await, 2, "no part ends while too few are ahead");
+    maintain(&scene, 3, 4).await;
+    assert_eq!(superuser.query("select part from head").await, 2, "no part ends while too few are ahead");
     vacuum.run("commit").await;
-    look_after(&scene, 3, 4).await;
-    assert_eq!(hands.ask(PARTS).await, 1234);
+    maintain(&scene, 3, 4).await;
+    assert_eq!(superuser.query(PARTS).await, 1234);
 }
 
 #[tokio::test]
 async fn a_deposed_applier_ends_no_part() {
     let scene = Scene::new().await;
     commit(&scene, &empty_sets(1..=1)).await;
-    scene.another().await.take(crate::scene::SECOND, true).await.unwrap();
-    let error = scene.writer.look_after_log(after(1, 4)).await.unwrap_err();
+    scene.another().await.take_lease(crate::scene::SECOND, true).await.unwrap();
+    let error = scene.writer.maintain_log(after(1, 4)).await.unwrap_err();
     assert!(matches!(error, store::Error::Deposed { .. }), "{error}");
-    assert_eq!(scene.hands().await.ask("select part from head").await, 0);
+    assert_eq!(scene.superuser().await.query("select part from head").await, 0);
 }
 
 #[tokio::test]
@@ -248,9 +248,9 @@ async fn what_was_trimmed_or_never_was_is_said_to_be() {
     let scene = Scene::new().await;
     commit(&scene, &empty_sets(1..=3)).await;
     assert!(is_trimmed(&scene, 4).await, "ahead of the head");
-    scene.hands().await.run("delete from changes where index <= 2").await;
+    scene.superuser().await.run("delete from changes where index <= 2").await;
     assert!(is_trimmed(&scene, 0).await && is_trimmed(&scene, 1).await && !is_trimmed(&scene, 2).await);
-    scene.hands().await.run("delete from changes").await;
+    scene.superuser().await.run("delete from changes").await;
     assert!(is_trimmed(&scene, 2).await && !is_trimmed(&scene, 3).await);
 }
 
@@ -259,7 +259,7 @@ async fn the_requests_since_a_moment_are_remembered() {
     let scene = Scene::new().await;
     let sets = empty_sets(1..=5);
     commit(&scene, &sets[..2]).await;
-    look_after(&scene, 1, 4).await;
+    maintain(&scene, 1, 4).await;
     commit(&scene, &sets[2..]).await;
     let found = scene.database.requests_since(sets[1].at).await.unwrap();
     let expected: Vec<_> = sets[1..].iter().map(|set| (set.request_id, set.index, set.at)).collect();

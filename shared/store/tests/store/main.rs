@@ -1,19 +1,19 @@
-//! The store against a real PostgreSQL: what a commit promises, who may make one, and that what is read back is what was
-//! written.
+//! The store against a real PostgreSQL: what a commit guarantees, who may commit, and that the state that is read back
+//! equals the state that was written.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests as well")]
+#![allow(clippy::unwrap_used, reason = "a failed unwrap in a helper fails the test")]
 
-mod bad_days;
 mod commits;
-mod forgotten;
+mod failures;
 mod history;
 mod leases;
 mod loading;
 mod log;
-mod picture;
+mod open_transactions;
 mod projection;
 mod proxy;
 mod rebuilt;
 mod roles;
 mod scene;
 mod schema;
+mod state_dump;

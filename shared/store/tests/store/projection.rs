@@ -1,4 +1,4 @@
-//! The projection: the object tables say what the log says, whenever it ran and however often.
+//! The projection: the object tables equal the log, whenever it runs and however often.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use state::Scope;
 use store::{Error, LogRow};
 
 use crate::history::history;
-use crate::picture::Picture;
 use crate::scene::{SECOND, Scene, applied, taken};
+use crate::state_dump::StateDump;
 
-/// Commits one change set after the other, projects now and then, and compares after each.
+/// Commits one change set after the other, projects at some of them, and compares after each.
 async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
     let scene = Scene::new().await;
     let sets = history();
@@ -27,7 +27,7 @@ async fn compare_all_along(projects_at: impl Fn(usize) -> bool) {
         }
         let loaded = scene.database.load(Scope::ALL).await.unwrap();
         assert_eq!(loaded.projected.0 as usize, place + 1 - pending.len());
-        assert_eq!(Picture::of(&loaded.state), Picture::of(&state), "after {:?}", set.changes);
+        assert_eq!(StateDump::of(&loaded.state), StateDump::of(&state), "after {:?}", set.changes);
     }
 }
 
@@ -47,8 +47,8 @@ async fn what_is_loaded_is_what_was_applied_wherever_the_tables_are() {
 async fn everything_at_once_is_projected_as_everything_in_turn() {
     let scene = Scene::new().await;
     let sets = history();
-    let state = scene.has(&sets).await;
-    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
+    let state = scene.commit_and_project(&sets).await;
+    assert_eq!(StateDump::of(&scene.database.load(Scope::ALL).await.unwrap().state), StateDump::of(&state));
 }
 
 #[tokio::test]
@@ -74,21 +74,21 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     }
     scene.projector.project(&sets[..9], &applied(&sets[..9]), Duration::ZERO).await.unwrap();
 
-    // Stopped in the middle: some rows are written already, but not the allocations.
-    let (mut other, mut hands) = (scene.hands().await, scene.hands().await);
+    // The projection is interrupted: some rows are written already, but not the allocations.
+    let (mut other, mut superuser) = (scene.superuser().await, scene.superuser().await);
     other.run("begin; lock table allocs in exclusive mode").await;
     let projection = tokio::spawn({
         let (projector, sets, state) = (scene.projector.clone(), sets.clone(), state.clone());
         async move { projector.project(&sets, &state, Duration::ZERO).await }
     });
-    let pid = hands.waiting("drover projection", "relation").await;
-    hands.end_session(pid).await;
+    let pid = superuser.wait_for_session("drover projection", "relation").await;
+    superuser.end_session(pid).await;
     projection.await.unwrap().unwrap_err();
     other.run("commit").await;
-    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
+    assert_eq!(StateDump::of(&scene.database.load(Scope::ALL).await.unwrap().state), StateDump::of(&state));
 
     let next = scene.another().await;
-    taken(next.take(SECOND, true).await.unwrap());
+    taken(next.take_lease(SECOND, true).await.unwrap());
     let projector = next.projector();
     assert_eq!(projector.projected().await.unwrap(), Index(9));
     projector.project(&sets[9..], &state, Duration::ZERO).await.unwrap();
@@ -96,64 +96,64 @@ async fn a_projection_that_was_ended_is_done_again_by_the_next_applier() {
     assert!(matches!(error, Error::Deposed { .. }), "{error}");
     let loaded = scene.database.load(Scope::ALL).await.unwrap();
     assert_eq!((loaded.projected, loaded.head.index), (state.index(), state.index()));
-    assert_eq!(Picture::of(&loaded.state), Picture::of(&state));
+    assert_eq!(StateDump::of(&loaded.state), StateDump::of(&state));
 }
 
-/// It is stopped between two statements, and never goes on.
+/// The projection is stopped between two statements and never continues.
 #[tokio::test]
 async fn a_projection_that_stands_still_does_not_hold_up_the_next_applier() {
     let scene = Scene::new().await;
     let sets = history();
-    let state = scene.has(&sets[..9]).await;
-    let mut stopped = scene.hands().await;
+    let state = scene.commit_and_project(&sets[..9]).await;
+    let mut stopped = scene.superuser().await;
     stopped.run("set application_name = 'drover projection'; begin; update projection set at_ns = 0").await;
     stopped.run("update jobs set priority = 1").await;
 
     let next = scene.another().await;
-    taken(next.take(SECOND, true).await.unwrap());
-    // Without an end put to it, the row would be waited for until the session is idle for too long: here, for ever.
+    taken(next.take_lease(SECOND, true).await.unwrap());
+    // Unless its session is terminated, the row stays locked until the idle timeout, which this session does not have.
     assert_eq!(next.projector().projected().await.unwrap(), state.index());
     stopped.try_run("commit").await.unwrap_err();
-    assert_eq!(Picture::of(&scene.database.load(Scope::ALL).await.unwrap().state), Picture::of(&state));
+    assert_eq!(StateDump::of(&scene.database.load(Scope::ALL).await.unwrap().state), StateDump::of(&state));
 
-    let mut newer = scene.hands().await;
+    let mut newer = scene.superuser().await;
     newer.run("set application_name = 'drover projection'").await;
     scene.projector.projected().await.unwrap_err();
-    assert_eq!(newer.ask("select 1::bigint").await, 1, "a deposed one ends nobody");
+    assert_eq!(newer.query("select 1::bigint").await, 1, "a deposed applier terminates no sessions");
 }
 
 #[tokio::test]
 async fn people_can_ask_without_a_decoder() {
     let scene = Scene::new().await;
-    let state = scene.has(&history()).await;
-    let mut hands = scene.hands().await;
+    let state = scene.commit_and_project(&history()).await;
+    let mut superuser = scene.superuser().await;
     let running = state.allocs().filter(|alloc| alloc.client_status().as_str() == "running").count() as i64;
     assert!(running > 0);
     let counted = "select count(*) from allocs where client_status = 'running' group by client_status";
-    assert_eq!(hands.ask(counted).await, running);
+    assert_eq!(superuser.query(counted).await, running);
     let named = "select count(*) from allocs join nodes on nodes.id = node_id where nodes.name <> node_name";
-    assert_eq!(hands.ask(named).await, 0);
+    assert_eq!(superuser.query(named).await, 0);
     let first = state.allocs().map(|alloc| alloc.create_time()).min().unwrap();
     let since = format!(
         "select count(*) from allocs where create_time >= to_timestamp({}) and name like 'web.app[%'",
         first.as_secs()
     );
-    assert!(hands.ask(&since).await > 0);
-    assert_eq!(hands.ask("select count(*) from jobs where submit_time is null").await, 0);
+    assert!(superuser.query(&since).await > 0);
+    assert_eq!(superuser.query("select count(*) from jobs where submit_time is null").await, 0);
 }
 
 #[tokio::test]
 async fn a_share_goes_with_its_last_allocation() {
     let scene = Scene::new().await;
     let sets = history();
-    let mut hands = scene.hands().await;
+    let mut superuser = scene.superuser().await;
     let miscounted = "select count(*) from alloc_shares
         where allocs = 0 or allocs <> (select count(*) from allocs where share_id = alloc_shares.id)";
     scene.projector.project(&sets[..10], &applied(&sets[..10]), Duration::ZERO).await.unwrap();
-    assert_eq!(hands.ask(miscounted).await, 0);
-    hands.run("create table before as select id from alloc_shares").await;
+    assert_eq!(superuser.query(miscounted).await, 0);
+    superuser.run("create table before as select id from alloc_shares").await;
     scene.projector.project(&sets[10..], &applied(&sets), Duration::ZERO).await.unwrap();
-    assert_eq!(hands.ask(miscounted).await, 0);
+    assert_eq!(superuser.query(miscounted).await, 0);
     let gone = "select count(*) from before where id not in (select id from alloc_shares)";
-    assert!(hands.ask(gone).await > 0, "some shares lose their allocations in this history");
+    assert!(superuser.query(gone).await > 0, "some shares lose their allocations in this history");
 }

@@ -1,4 +1,4 @@
-//! A way to the server that stops for a while, or breaks off on the client's side only.
+//! [`Proxy`]: a TCP proxy to the server that can hold data back, or break connections on the client's side only.
 
 use std::net::SocketAddr;
 
@@ -7,28 +7,28 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What becomes of what clients send on connections that were made while it was [`Flow::Open`]; later ones are always
-/// open.
+/// How data from clients is treated, on connections that were made while the flow was [`Flow::Open`]. Later connections
+/// stay open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Open,
-    /// It waits here.
+    /// Data is held back.
     Held,
-    /// It waits here, and the client has lost its connection.
+    /// Data is held back, and the client's connection is broken.
     Cut,
-    /// What waited goes to the server, although the client is gone.
+    /// Data that was held back is sent to the server, although the client is gone.
     Late,
 }
 
 pub(crate) struct Proxy {
     pub(crate) url: String,
     flow: watch::Sender<Flow>,
-    /// How many times something had to wait.
+    /// How many times data was held back.
     held: watch::Receiver<usize>,
 }
 
 impl Proxy {
-    /// A proxy before the server of a URL, with the URL of the same database behind it.
+    /// A proxy to the server of a URL. Its own URL names the same database through the proxy.
     pub(crate) async fn before(url: &str) -> Self {
         let address = |url: &str| url.split(['@', '/']).nth(3).unwrap().to_owned();
         let server = address(url);
@@ -40,22 +40,22 @@ impl Proxy {
         Self { url: url.replace(&server, &own.to_string()), flow, held }
     }
 
-    /// From now on, what is sent waits.
+    /// Holds back data from now on.
     pub(crate) fn hold(&self) {
         self.flow.send_replace(Flow::Held);
     }
 
-    /// Waits until something waits.
+    /// Waits until data is held back.
     pub(crate) async fn holds(&mut self) {
         self.held.wait_for(|held| *held > 0).await.unwrap();
     }
 
-    /// The clients' connections break.
+    /// Breaks the clients' connections.
     pub(crate) fn cut(&self) {
         self.flow.send_replace(Flow::Cut);
     }
 
-    /// What waited reaches the server.
+    /// Sends the held-back data to the server.
     pub(crate) fn deliver(&self) {
         self.flow.send_modify(|flow| *flow = if *flow == Flow::Cut { Flow::Late } else { Flow::Open });
     }
@@ -106,7 +106,7 @@ async fn down(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, mut flow: w
     }
 }
 
-/// Waits for a flow; for ever, once nobody changes it any more.
+/// Waits for a flow that matches; forever once the sender is gone.
 async fn is(flow: &mut watch::Receiver<Flow>, like: impl Fn(Flow) -> bool) -> Flow {
     let reached = flow.wait_for(|flow| like(*flow)).await.map(|flow| *flow);
     match reached {

@@ -1,4 +1,4 @@
-//! The object tables are what the log says, to the last row: built anew, they are the same.
+//! The object tables equal, row by row, tables that are built again from the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ async fn differences(scene: &Scene) -> Vec<String> {
     differences.iter().map(ToString::to_string).collect()
 }
 
-/// Commits all of them, and projects now so many, now so many at once.
-async fn project_by_chance(scene: &Scene, sets: &[Arc<ChangeSet>], seed: usize) {
+/// Commits all change sets, and projects them in batches of varying size.
+async fn project_in_batches(scene: &Scene, sets: &[Arc<ChangeSet>], seed: usize) {
     let rows = sets.iter().map(|set| LogRow::new(set)).collect();
     scene.writer.commit(Index::ZERO, rows).await.unwrap();
     let mut state = State::default();
@@ -37,21 +37,24 @@ async fn tables_that_are_built_anew_from_the_log_are_the_same() {
     for seed in 0..2 {
         let scene = Scene::new().await;
         let sets = random_history(seed, 250);
-        project_by_chance(&scene, &sets, seed as usize).await;
+        project_in_batches(&scene, &sets, seed as usize).await;
         assert_eq!(differences(&scene).await, [""; 0], "seed {seed}");
-        let mut hands = scene.hands().await;
-        assert_eq!(hands.ask("select count(*) from pg_namespace where nspname = 'drover_rebuilt'").await, 0);
+        let mut superuser = scene.superuser().await;
+        assert_eq!(
+            superuser.query("select count(*) from pg_namespace where nspname = 'drover_rebuilt'").await,
+            0
+        );
     }
 }
 
 #[tokio::test]
 async fn every_difference_is_told() {
     let scene = Scene::new().await;
-    scene.has(&history()).await;
-    let mut hands = scene.hands().await;
-    hands.run("update jobs set priority = 7 where job_id = 'cron'").await;
-    hands.run("delete from leases where service = 'node-tracker'").await;
-    hands.run("insert into plan_indexes values ('default', 'nothing', 5)").await;
+    scene.commit_and_project(&history()).await;
+    let mut superuser = scene.superuser().await;
+    superuser.run("update jobs set priority = 7 where job_id = 'cron'").await;
+    superuser.run("delete from leases where service = 'node-tracker'").await;
+    superuser.run("insert into plan_indexes values ('default', 'nothing', 5)").await;
     assert_eq!(
         differences(&scene).await,
         [
@@ -66,12 +69,12 @@ async fn every_difference_is_told() {
 async fn only_what_is_projected_is_compared() {
     let scene = Scene::new().await;
     let sets = history();
-    scene.has(&sets[..9]).await;
+    scene.commit_and_project(&sets[..9]).await;
     let rows = sets[9..].iter().map(|set| LogRow::new(set)).collect();
     scene.writer.commit(Index(9), rows).await.unwrap();
     assert_eq!(differences(&scene).await, [""; 0]);
     scene.projector.project(&sets[9..], &applied(&sets), Duration::ZERO).await.unwrap();
-    scene.hands().await.run("delete from changes where index < 3").await;
+    scene.superuser().await.run("delete from changes where index < 3").await;
     let error = store::compare_with_log(&scene.args).await.unwrap_err();
     assert!(matches!(error, Error::Gap { after: Index::ZERO }), "{error}");
 }

@@ -1,5 +1,5 @@
-//! The login roles against a real PostgreSQL: what each may do is what the table of rights says, whatever was there before,
-//! and nothing else works when it is tried.
+//! The login roles against a real PostgreSQL: the rights of each role equal the table of rights, whatever the database
+//! contained before, and attempts at anything else fail.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use store::{Args, Database, Error, LogRow, Writer, compare_with_log};
 use crate::history::empty_sets;
 use crate::scene::{FIRST, applied, args, taken};
 
-/// A server of its own, for roles belong to the whole server; with the roles, and the administrator's connection.
+/// A server of its own, because roles belong to the whole server, with the roles and the administrator's connection.
 struct Server {
     postgres: Postgres,
     passwords: Passwords,
@@ -25,7 +25,7 @@ struct Server {
 }
 
 impl Server {
-    /// One with roles and without tables.
+    /// A server with roles and without tables.
     async fn new() -> Self {
         let server = Self::without_roles().await;
         server.run_script().await;
@@ -38,11 +38,11 @@ impl Server {
         Self { postgres, passwords: Passwords::random(), admin }
     }
 
-    /// One with roles and tables, and a change set in the log.
+    /// A server with roles, tables and one change set in the log.
     async fn migrated() -> Self {
         let server = Self::new().await;
         let writer = server.migrate().await;
-        taken(writer.take(FIRST, false).await.unwrap());
+        taken(writer.take_lease(FIRST, false).await.unwrap());
         let rows = empty_sets(1..=1).iter().map(|set| LogRow::new(set)).collect();
         writer.commit(Index::ZERO, rows).await.unwrap();
         server
@@ -52,7 +52,7 @@ impl Server {
         self.postgres.run_script(script("postgres", &self.passwords)).await.unwrap();
     }
 
-    /// What a service is told that logs in with the role.
+    /// The settings of a service that logs in with the role.
     fn args(&self, role: Role) -> Args {
         let login = format!("{}:{}@", role.name(), self.passwords.of(role).unwrap());
         args(self.postgres.url_as(role.name()).replace(&format!("{}@", role.name()), &login))
@@ -64,14 +64,14 @@ impl Server {
         writer
     }
 
-    /// A session of the role that no setting keeps from writing.
+    /// A session of the role without the setting that makes it read-only.
     async fn session(&self, role: Role) -> PgConnection {
         let mut session = PgConnection::connect(&self.args(role).database_url).await.unwrap();
         session.execute("set default_transaction_read_only = off").await.unwrap();
         session
     }
 
-    /// What is not as it should be, as the least of all roles finds it.
+    /// The differences from the table of rights, as found by the role with the fewest rights.
     async fn faults(&self) -> Vec<String> {
         check(&self.args(Role::Reader)).await.unwrap()
     }
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// The state that the server gives for what it refuses; none if it does it.
+/// The SQLSTATE with which the server refuses a statement; `None` if it executes it.
 async fn refusal(session: &mut PgConnection, statement: &str) -> Option<String> {
     let mut transaction = session.begin().await.unwrap();
     let done = transaction.execute(sqlx::raw_sql(AssertSqlSafe(statement.to_owned()))).await;
@@ -97,7 +97,7 @@ async fn refusal(session: &mut PgConnection, statement: &str) -> Option<String> 
     Some(error.code().to_owned())
 }
 
-/// `insufficient_privilege`.
+/// The SQLSTATE `insufficient_privilege`.
 const FORBIDDEN: &str = "42501";
 
 async fn assert_forbidden(session: &mut PgConnection, role: Role, statement: &str) {
@@ -109,7 +109,7 @@ async fn assert_forbidden(session: &mut PgConnection, role: Role, statement: &st
 async fn every_role_has_the_rights_of_the_table_on_everything_there_is() {
     let mut server = Server::migrated().await;
     assert_eq!(server.faults().await, [""; 0]);
-    // Asked in another way, and of all schemas. Settings are a table that everybody may update, for the own session.
+    // An independent query over all schemas. `pg_settings` is excluded: every role may update it, for its own session.
     let writers = server
         .list(
             "select distinct format('%s %s %s', rolname, oid::regclass, privilege)
@@ -130,63 +130,63 @@ async fn every_difference_from_the_table_of_rights_is_found() {
         (
             "grant insert on jobs to drover_api",
             "revoke insert on jobs from drover_api",
-            "drover_api may INSERT on jobs, and should not",
+            "drover_api has INSERT on jobs, but should not",
         ),
         (
             "revoke select on evals from drover_scheduler",
             "grant select on evals to drover_scheduler",
-            "drover_scheduler may not SELECT on evals, and should",
+            "drover_scheduler lacks SELECT on evals",
         ),
         (
             "grant select on nodes to drover_eval_broker",
             "revoke select on nodes from drover_eval_broker",
-            "drover_eval_broker may SELECT on nodes, and should not",
+            "drover_eval_broker has SELECT on nodes, but should not",
         ),
         (
             "grant select (body) on jobs to drover_reader",
             "revoke select (body) on jobs from drover_reader",
-            "drover_reader may SELECT on jobs.body, and should not",
+            "drover_reader has SELECT on jobs.body, but should not",
         ),
         (
             "grant update (index) on head to drover_node_tracker",
             "revoke update (index) on head from drover_node_tracker",
-            "drover_node_tracker may UPDATE on head.index, and should not",
+            "drover_node_tracker has UPDATE on head.index, but should not",
         ),
         (
             "revoke select (job_id) on allocs from drover_reader",
             "grant select (job_id) on allocs to drover_reader",
-            "drover_reader may not SELECT on allocs.job_id, and should",
+            "drover_reader lacks SELECT on allocs.job_id",
         ),
         (
             "grant select on changes_0 to drover_api",
             "revoke select on changes_0 from drover_api",
-            "drover_api may SELECT on changes_0, and should not",
+            "drover_api has SELECT on changes_0, but should not",
         ),
         (
             "grant select on leases to public",
             "revoke select on leases from public",
-            "everybody (public) may SELECT on leases, and should not",
+            "public (all roles) has SELECT on leases, but should not",
         ),
         (
             "grant execute on function moment(bigint) to drover_api",
             "revoke execute on function moment(bigint) from drover_api",
-            "drover_api may EXECUTE on moment(bigint), and should not",
+            "drover_api has EXECUTE on moment(bigint), but should not",
         ),
-        ("create table more (id int)", "drop table more", "more is no table that this program knows"),
+        ("create table more (id int)", "drop table more", "more is not a table that this program knows"),
         (
             "alter table jobs add column more text",
             "alter table jobs drop column more",
-            "jobs.more is no column that this program knows",
+            "jobs.more is not a column that this program knows",
         ),
         (
             "create sequence more; grant usage on sequence more to drover_api",
             "drop sequence more",
-            "drover_api may USAGE on more, and should not",
+            "drover_api has USAGE on more, but should not",
         ),
         (
             "create function more() returns int language sql return 1",
             "drop function more()",
-            "everybody (public) may EXECUTE on more(), and should not",
+            "public (all roles) has EXECUTE on more(), but should not",
         ),
         (
             "alter table jobs owner to drover",
@@ -196,42 +196,42 @@ async fn every_difference_from_the_table_of_rights_is_found() {
         (
             "grant create on schema public to drover_api",
             "revoke create on schema public from drover_api",
-            "drover_api may CREATE on the schema, and should not",
+            "drover_api has CREATE on the schema, but should not",
         ),
         (
             "grant temporary on database postgres to public",
             "revoke temporary on database postgres from public",
-            "everybody (public) may TEMPORARY on the database, and should not",
+            "public (all roles) has TEMPORARY on the database, but should not",
         ),
         (
             "revoke connect on database postgres from drover_api",
             "grant connect on database postgres to drover_api",
-            "drover_api may not CONNECT on the database, and should",
+            "drover_api lacks CONNECT on the database",
         ),
         (
             "grant execute on function lo_create(oid) to public",
             "revoke execute on function lo_create(oid) from public",
-            "drover_reader may EXECUTE on pg_catalog.lo_create(oid), and should not",
+            "drover_reader has EXECUTE on pg_catalog.lo_create(oid), but should not",
         ),
         (
             "revoke execute on function pg_control_system() from public, drover_scheduler",
             "grant execute on function pg_control_system() to public, drover_scheduler",
-            "drover_scheduler may not EXECUTE on pg_catalog.pg_control_system(), and should",
+            "drover_scheduler lacks EXECUTE on pg_catalog.pg_control_system()",
         ),
         (
             "alter role drover_api superuser",
             "alter role drover_api nosuperuser",
-            "drover_api is a superuser, and should not",
+            "drover_api should not be a superuser",
         ),
         (
             "alter role drover_api createrole nologin",
             "alter role drover_api nocreaterole login",
-            "drover_api may create roles, and should not",
+            "drover_api should not be allowed to create roles",
         ),
         (
             "grant drover_plan_applier to drover_api",
             "revoke drover_plan_applier from drover_api",
-            "drover_api is a member of drover_plan_applier, and should not",
+            "drover_api should not be a member of drover_plan_applier",
         ),
     ] {
         server.as_admin(statement).await;
@@ -301,7 +301,7 @@ async fn no_role_but_the_owner_can_write_anything() {
         ] {
             assert_forbidden(&mut session, role, statement).await;
         }
-        // These are not for transactions, and so leave nothing to roll back if they are refused.
+        // These statements cannot run in transactions, and leave nothing to roll back if they are refused.
         for statement in ["create database more", "alter system set fsync = off", "drop database postgres"] {
             let error = session.execute(AssertSqlSafe(statement.to_owned())).await.unwrap_err();
             let code = error.as_database_error().and_then(|error| error.code()).map(Into::<String>::into);
@@ -346,7 +346,7 @@ async fn services_and_people_read_what_they_should_and_no_more() {
     let mut readable = 0;
     for (table, column, kind) in &columns {
         let refused = refusal(&mut reader, &format!("select {column} from {table}")).await;
-        // Migrations have the hash of their own text in a column: nothing of a user's.
+        // Migrations store the hash of their own text in a column, which contains no user data.
         let is_opaque = kind == "bytea" && table != "_sqlx_migrations";
         let is_hidden = is_opaque
             || column == "source"
@@ -370,31 +370,31 @@ async fn services_and_people_read_what_they_should_and_no_more() {
 async fn the_owner_does_all_of_an_appliers_work() {
     let mut server = Server::migrated().await;
     let writer = server.migrate().await;
-    taken(writer.take(FIRST, true).await.unwrap());
+    taken(writer.take_lease(FIRST, true).await.unwrap());
     let first = empty_sets(1..=1).remove(0);
-    // The projection of an applier that hangs: same role, same name.
+    // The projection session of an applier that hangs: it has the same role and application name.
     let mut hangs = server.session(Role::PlanApplier).await;
     hangs.execute("set application_name = 'drover projection'").await.unwrap();
     let projector = writer.projector();
     projector.projected().await.unwrap();
     hangs.execute("select 1").await.unwrap_err();
 
-    // The log holds one change set, which is empty; it is projected, ended, and taken away.
+    // The log contains one change set, which is empty. It is projected; its partition is closed and dropped.
     let state = applied(&[Arc::clone(&first)]);
     projector.project(&[Arc::clone(&first)], &state, Duration::ZERO).await.unwrap();
     for _ in 0..3 {
-        writer.look_after_log(first.at + Nanos::from_hours(2)).await.unwrap();
+        writer.maintain_log(first.at + Nanos::from_hours(2)).await.unwrap();
     }
     let parts =
         server.list("select relname::text from pg_class where relname ~ '^changes_\\d+$' order by 1").await;
     assert_eq!(parts, ["changes_1", "changes_2", "changes_3"]);
-    // Parts that were made later are read through the log, as the first ones.
+    // Partitions that were created later are read through the log, like the first ones.
     assert_eq!(server.faults().await, [""; 0]);
 
-    writer.keep_root_key(RootKeyId::from_bytes([1; 16]), b"secret").await.unwrap();
-    writer.refuse("to see that it can").await.unwrap();
+    writer.store_root_key(RootKeyId::from_bytes([1; 16]), b"secret").await.unwrap();
+    writer.mark_refused("to see that it can").await.unwrap();
     writer.accept(HistoryId::from_bytes([2; 16])).await.unwrap();
-    // It makes a schema for the comparison; of this log the beginning is gone.
+    // The comparison creates a schema, and then finds that the beginning of the log is gone.
     let error = compare_with_log(&server.args(Role::PlanApplier)).await.unwrap_err();
     assert!(matches!(error, Error::Gap { after: Index::ZERO }), "{error}");
 }
@@ -410,7 +410,7 @@ async fn who_lacks_a_right_says_which_and_what_gives_it() {
         "role drover_api may not read the log, permission denied for table changes: `drover operator postgres grants` \
          prints the SQL that gives each role its rights"
     );
-    // At the start, it is waited for like a schema that is missing.
+    // At startup, a missing right is waited for like a missing schema.
     server.as_admin("revoke select on _sqlx_migrations from drover_api").await;
     let args = Args { database_wait_secs: 1, ..server.args(Role::Api) };
     let error = Database::connect(&args).await.unwrap_err();
@@ -438,7 +438,7 @@ async fn a_database_that_was_used_with_one_role_comes_to_have_all() {
     let mut server = Server::without_roles().await;
     let writer = Writer::connect(&args(server.postgres.url())).await.unwrap();
     writer.migrate().await.unwrap();
-    taken(writer.take(FIRST, false).await.unwrap());
+    taken(writer.take_lease(FIRST, false).await.unwrap());
     for _ in 0..2 {
         server.run_script().await;
         assert_eq!(server.faults().await, [""; 0]);
@@ -453,11 +453,11 @@ async fn a_database_that_was_used_with_one_role_comes_to_have_all() {
     assert_eq!(
         (before.len(), before),
         (Role::ALL.len(), after),
-        "without passwords, the script leaves those there are"
+        "without passwords, the script keeps the existing ones"
     );
-    // The owner's own work goes on where another role's ended.
+    // The owner continues where the other role stopped.
     let writer = server.migrate().await;
-    let head = taken(writer.take(FIRST, false).await.unwrap());
+    let head = taken(writer.take_lease(FIRST, false).await.unwrap());
     assert_eq!(head.epoch.0, 2);
 }
 
@@ -485,7 +485,7 @@ async fn an_administrator_who_is_no_superuser_can_run_the_script() {
     };
     let writer = Writer::connect(&of_drover(Role::PlanApplier)).await.unwrap();
     writer.migrate().await.unwrap();
-    taken(writer.take(FIRST, false).await.unwrap());
+    taken(writer.take_lease(FIRST, false).await.unwrap());
     let database = Database::connect(&of_drover(Role::Api)).await.unwrap();
     database.load(Scope::ALL).await.unwrap();
     let mut session = PgConnection::connect(&of_drover(Role::Api).database_url).await.unwrap();
@@ -502,7 +502,7 @@ async fn a_password_is_read_from_its_file_for_each_connection() {
     let file = dir.join("password");
     std::fs::write(&file, format!("{}\n", server.passwords.of(Role::Api).unwrap())).unwrap();
     let with_file = Args {
-        // What the URL says does not count.
+        // The password in the URL is not used.
         database_url: server.postgres.url_as("drover_api:wrong"),
         database_password_file: Some(file.clone()),
         ..args(String::new())
@@ -515,7 +515,7 @@ async fn a_password_is_read_from_its_file_for_each_connection() {
         .as_admin("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'drover_api'")
         .await;
     std::fs::write(&file, "another\n").unwrap();
-    // The connection that was ended is found out once.
+    // The first use of the terminated connection fails.
     while database.head().await.is_err() {
         tokio::task::yield_now().await;
     }

@@ -1,5 +1,5 @@
-//! A database of its own for each test, an applier that works on it, and hands in the database for whatever no applier
-//! would do.
+//! [`Scene`]: a database of its own for each test with an active applier, and a superuser's connection for actions that no
+//! applier would take.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use private_servers::Postgres;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use state::State;
-use store::{Args, Database, Head, LogRow, Projector, Take, Writer};
+use store::{Args, Database, Head, LogRow, Projector, TakeOutcome, Writer};
 
-/// A condition that does not come about is a failure, not a hang.
+/// A condition that is not met within this time fails the test.
 const WAIT: Duration = Duration::from_secs(20);
 
 pub(crate) const FIRST: ProcessId = ProcessId::from_bytes([1; 16]);
@@ -44,7 +44,7 @@ impl Scene {
     async fn on(args: Args) -> Self {
         let writer = Writer::connect(&args).await.unwrap();
         writer.migrate().await.unwrap();
-        let head = taken(writer.take(FIRST, false).await.unwrap());
+        let head = taken(writer.take_lease(FIRST, false).await.unwrap());
         assert_eq!((head.index, head.epoch.0, head.applier), (Index::ZERO, 1, FIRST));
         let database = Database::connect(&args).await.unwrap();
         Self { projector: writer.projector(), args, writer, database }
@@ -55,13 +55,13 @@ impl Scene {
         Writer::connect(&self.args).await.unwrap()
     }
 
-    /// A connection for what no applier would do.
-    pub(crate) async fn hands(&self) -> Hands {
-        Hands(PgConnection::connect(&self.args.database_url).await.unwrap())
+    /// A superuser's connection, for actions that no applier would take.
+    pub(crate) async fn superuser(&self) -> Superuser {
+        Superuser(PgConnection::connect(&self.args.database_url).await.unwrap())
     }
 
     /// Commits change sets one by one, and projects all of them.
-    pub(crate) async fn has(&self, sets: &[Arc<ChangeSet>]) -> State {
+    pub(crate) async fn commit_and_project(&self, sets: &[Arc<ChangeSet>]) -> State {
         let after = applied(sets);
         for set in sets {
             self.writer.commit(Index(set.index.0 - 1), vec![LogRow::new(set)]).await.unwrap();
@@ -82,14 +82,14 @@ pub(crate) fn args(database_url: String) -> Args {
     }
 }
 
-pub(crate) fn taken(take: Take) -> Head {
+pub(crate) fn taken(take: TakeOutcome) -> Head {
     match take {
-        Take::Active(head) => head,
-        Take::Held { by, remaining } => panic!("{by} holds the lease for {remaining:?}"),
+        TakeOutcome::Active(head) => head,
+        TakeOutcome::Held { by, remaining } => panic!("{by} holds the lease for {remaining:?}"),
     }
 }
 
-/// The state that change sets make out of nothing.
+/// The state that results from change sets, starting from the empty state.
 pub(crate) fn applied(sets: &[Arc<ChangeSet>]) -> State {
     let mut state = State::default();
     sets.iter().for_each(|set| state.apply(set).unwrap());
@@ -97,9 +97,9 @@ pub(crate) fn applied(sets: &[Arc<ChangeSet>]) -> State {
 }
 
 /// A superuser's connection.
-pub(crate) struct Hands(PgConnection);
+pub(crate) struct Superuser(PgConnection);
 
-impl Hands {
+impl Superuser {
     pub(crate) async fn run(&mut self, statement: &str) {
         self.try_run(statement).await.unwrap();
     }
@@ -108,12 +108,12 @@ impl Hands {
         self.0.execute(AssertSqlSafe(statement.to_owned())).await.map(drop)
     }
 
-    /// The one value that a query answers.
-    pub(crate) async fn ask(&mut self, query: &str) -> i64 {
+    /// Runs a query that returns a single value.
+    pub(crate) async fn query(&mut self, query: &str) -> i64 {
         sqlx::query_scalar(AssertSqlSafe(query.to_owned())).fetch_one(&mut self.0).await.unwrap()
     }
 
-    /// Waits until a query finds something, which it answers.
+    /// Waits until a query returns a value, and returns it.
     pub(crate) async fn wait_for(&mut self, query: &str) -> i64 {
         let found = async {
             loop {
@@ -128,8 +128,8 @@ impl Hands {
         tokio::time::timeout(WAIT, found).await.unwrap_or_else(|_| panic!("nothing found by {query}"))
     }
 
-    /// Waits until a session of that name waits for something of that kind, and answers its process id.
-    pub(crate) async fn waiting(&mut self, name: &str, event: &str) -> i64 {
+    /// Waits until a session with that application name waits for that event, and returns its process id.
+    pub(crate) async fn wait_for_session(&mut self, name: &str, event: &str) -> i64 {
         self.wait_for(&format!(
             "select pid::bigint from pg_stat_activity
             where datname = current_database() and application_name = '{name}' and wait_event = '{event}'"
@@ -141,7 +141,7 @@ impl Hands {
         self.run(&format!("select pg_terminate_backend({pid})")).await;
     }
 
-    /// Ends every other session in this database, as a restart of the server does.
+    /// Terminates every other session in this database, as a restart of the server does.
     pub(crate) async fn end_all_sessions(&mut self) {
         self.run(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity

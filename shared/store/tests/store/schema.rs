@@ -1,4 +1,4 @@
-//! The schema: appliers bring it, others wait for it.
+//! The schema: appliers migrate it, other services wait for it.
 
 use model::Index;
 use private_servers::Postgres;
@@ -91,7 +91,7 @@ async fn a_log_in_ranges_of_indexes_becomes_one_of_numbered_parts() {
 
     let writer = Writer::connect(&args).await.unwrap();
     writer.migrate().await.unwrap();
-    taken(writer.take(FIRST, false).await.unwrap());
+    taken(writer.take_lease(FIRST, false).await.unwrap());
     let more = empty_sets(4..=5);
     writer.commit(Index(3), more.iter().map(|set| LogRow::new(set)).collect()).await.unwrap();
     let database = Database::connect(&args).await.unwrap();

@@ -1,13 +1,13 @@
-//! The computed class of a node: equal for nodes that constraints cannot tell apart, but for what is unique to each
-//!
+//! The computed class of a node: a hash that is equal for nodes that differ only in unique attributes, so that constraints
+//! cannot distinguish them otherwise.
 
 use model::Text;
 use model::node::NodeSpec;
 
-/// Keys that begin so are of one node alone.
+/// Prefix of keys whose values are unique to each node.
 const UNIQUE: &str = "unique.";
 
-/// The class in the form that is kept: `v1:<number>`.
+/// The class in the form that is stored: `v1:<number>`.
 pub(super) fn computed(spec: &NodeSpec) -> String {
     let mut hash = Hash::new();
     for text in [&spec.datacenter, &spec.node_class, &spec.node_pool] {
@@ -39,7 +39,7 @@ fn is_shared(key: &Text) -> bool {
     !key.starts_with(UNIQUE)
 }
 
-/// FNV-1a over 64 bits. Written out because it must say the same in every version of the program.
+/// FNV-1a over 64 bits. Implemented here, because it must give the same result in every version of the program.
 struct Hash(u64);
 
 impl Hash {
@@ -53,13 +53,13 @@ impl Hash {
         }
     }
 
-    /// A text with its length, so that no two lists of texts run together to the same bytes.
+    /// Hashes a text with its length, so that different lists of texts never give the same bytes.
     fn text(&mut self, text: &str) {
         self.bytes(&(text.len() as u64).to_le_bytes());
         self.bytes(text.as_bytes());
     }
 
-    /// A list with its end.
+    /// Hashes a list with an end marker.
     fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut each: impl FnMut(&mut Self, T)) {
         for item in items {
             self.bytes(&[1]);

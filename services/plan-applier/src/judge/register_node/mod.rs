@@ -1,4 +1,4 @@
-//! A node registers, or says what is new about it (N-2). It never becomes ready by that, nor anything else (N-2.5).
+//! Registers a node, or updates its specification (N-2). This never changes the status of a known node (N-2.5).
 
 mod class;
 
@@ -12,10 +12,10 @@ use wire::command::{Done, RegisterNode};
 use wire::{Refusal, RefusalKind};
 
 use super::bootstrap::{ALL_NODES, DEFAULT};
-use super::nodes::{CLUSTER, jobs_concerned};
+use super::nodes::{CLUSTER, affected_jobs};
 use super::work::{Work, refusal};
 
-/// The longest name of a node pool.
+/// Maximum length of a node pool's name.
 const POOL_NAME_MAX: usize = 128;
 
 pub(super) fn register_node(work: &mut Work<'_>, command: RegisterNode) -> Result<Done, Refusal> {
@@ -25,7 +25,7 @@ pub(super) fn register_node(work: &mut Work<'_>, command: RegisterNode) -> Resul
     let spec = canonical(spec);
     let known = work.state().node(id).map(|node| Arc::clone(node.node()));
     let Some(known) = known else {
-        make_pool(work, &spec.node_pool)?;
+        create_pool(work, &spec.node_pool)?;
         let server = NodeServerSide {
             status_updated_at: work.at(),
             events: vec![work.node_event(CLUSTER, "Node registered")],
@@ -44,21 +44,21 @@ pub(super) fn register_node(work: &mut Work<'_>, command: RegisterNode) -> Resul
     let mut object_index = known.server.modify_index;
     if known.spec != spec {
         object_index = work.index();
-        make_pool(work, &spec.node_pool)?;
+        create_pool(work, &spec.node_pool)?;
         let server = NodeServerSide { modify_index: object_index, ..known.server.clone() };
         if status == NodeStatus::Ready {
-            work.gain_room_in_class(Text::clone(&spec.computed_class));
+            work.unblock_class(Text::clone(&spec.computed_class));
         }
         work.apply(Change::Node(Box::new(Node { id, spec, server })))?;
     }
     if needs_evals {
-        let concerned = jobs_concerned(work.state(), &[id]);
-        work.evaluate_concerned(concerned)?;
+        let affected = affected_jobs(work.state(), &[id]);
+        work.evaluate_affected(affected)?;
     }
     Ok(Done { object_index, ..Done::default() })
 }
 
-/// Refuses a node that lacks what each must have (N-2.3).
+/// Refuses a node that lacks a required field (N-2.3).
 fn check(spec: &NodeSpec) -> Result<(), Refusal> {
     let missing = [
         (spec.datacenter.is_empty(), "missing datacenter for client registration"),
@@ -81,7 +81,8 @@ fn check(spec: &NodeSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// In the node pool that it is in if it names none, and with its class, whatever the agent thinks of that (N-1.4, N-1.6).
+/// Fills in the default node pool if the node names none, and the computed class, which replaces the agent's (N-1.4,
+/// N-1.6).
 fn canonical(mut spec: Arc<NodeSpec>) -> Arc<NodeSpec> {
     if spec.node_pool.is_empty() {
         Arc::make_mut(&mut spec).node_pool = DEFAULT.into();
@@ -93,8 +94,8 @@ fn canonical(mut spec: Arc<NodeSpec>) -> Arc<NodeSpec> {
     spec
 }
 
-/// A node pool begins with the first node that names it (N-2.8).
-fn make_pool(work: &mut Work<'_>, name: &Text) -> Result<(), Refusal> {
+/// Creates a node pool with the first node that names it (N-2.8).
+fn create_pool(work: &mut Work<'_>, name: &Text) -> Result<(), Refusal> {
     if work.state().node_pool(name).is_some() {
         return Ok(());
     }
@@ -106,7 +107,7 @@ fn make_pool(work: &mut Work<'_>, name: &Text) -> Result<(), Refusal> {
     })))
 }
 
-/// Whether jobs on the node must be looked at because of what is new about it. Amounts alone are no reason (N-2.10).
+/// Whether a new specification requires evaluations of the jobs on the node. Changed amounts alone do not (N-2.10).
 fn may_change_placements(old: &NodeSpec, new: &NodeSpec) -> bool {
     let drivers = |spec: &NodeSpec| {
         let works = |driver: &Driver| (driver.detected, driver.healthy, driver.attributes.clone());

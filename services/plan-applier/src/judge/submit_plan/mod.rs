@@ -1,10 +1,10 @@
-//! A scheduler's plan, and what becomes of its evaluation (design §6, R-3.14 and following).
+//! Applies a scheduler's plan and the outcome of its evaluation (design §6, R-3.14 and following).
 //!
-//! Every attempt is judged by the snapshot that it was made from. Which attempts count at all is decided here, which
-//! nodes can take what is planned for them in `verify`, what of a plan lands in `fields`, and which evaluations follow in
-//! `outcome`.
+//! Every attempt is judged by the snapshot that it was made from. This file decides which attempts count at all; `verify`
+//! decides which nodes can take what is planned for them; `accepted` computes the accepted part of a plan; `outcome` writes
+//! the evaluations that follow.
 
-mod fields;
+mod accepted;
 mod outcome;
 mod special;
 mod verify;
@@ -23,7 +23,7 @@ use wire::{Refusal, RefusalKind};
 
 use super::work::{Work, refusal};
 
-use fields::Taken;
+use accepted::AcceptedPlan;
 
 pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Done, Refusal> {
     let SubmitPlan { mut plan, outcome, scheduler_version } = command;
@@ -39,15 +39,15 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
         return Ok(answer(PlanVerdict::Stale, refresh_index, Vec::new()));
     }
     if work.state().job(&eval.job).is_none_or(|job| job.spec.stop) {
-        // Stopped since (N-8.1). Whoever looks at that has an evaluation of its own.
+        // The job was stopped after the snapshot (N-8.1). The stop has created an evaluation of its own.
         plan.placements.clear();
     }
     let (snapshot_index, all_at_once) = (plan.snapshot_index, plan.all_at_once);
     let is_late = snapshot_index < eval.modify_index && !is_planted(Bug::LetsOldSnapshotsFinish);
     let verified = verify::verify(work.state(), &eval.job, &plan);
     let fits = verified.rejected.is_empty();
-    let taken = Taken::new(work, &eval.job, plan, &verified);
-    if (!fits && all_at_once) || (taken.is_empty() && (!fits || is_late)) {
+    let accepted = AcceptedPlan::new(work, &eval.job, plan, &verified);
+    if (!fits && all_at_once) || (accepted.is_empty() && (!fits || is_late)) {
         // An attempt that could not have finished its evaluation does not count.
         let verdict = if is_late { PlanVerdict::Stale } else { PlanVerdict::Nothing };
         let tables = [Table::Allocs, Table::Nodes].map(|table| work.state().table_index(table));
@@ -56,9 +56,9 @@ pub(super) fn submit_plan(work: &mut Work<'_>, command: SubmitPlan) -> Result<Do
     }
     work.touch_job(&eval.job);
     work.apply(Change::PlanApplied { job: eval.job.clone(), eval_id: eval.id })?;
-    let followups = taken.followups.clone();
-    let victims = taken.write(work)?;
-    outcome::evaluate_victims(work, victims)?;
+    let followups = accepted.followups.clone();
+    let preempted_jobs = accepted.write(work)?;
+    outcome::evaluate_preempted_jobs(work, preempted_jobs)?;
     let is_part = (!fits && !is_planted(Bug::FinishesAfterAPart)) || is_late;
     if is_part {
         outcome::write_followups(work, outcome, &followups, snapshot_index)?;
@@ -73,14 +73,14 @@ fn answer(verdict: PlanVerdict, refresh_index: Index, mut rejected_nodes: Vec<No
     Done { plan: Some(PlanResult { verdict, refresh_index, rejected_nodes }), ..Done::default() }
 }
 
-/// The evaluation that a plan is for. Refuses, for good, one that nobody waits for any more, and one that contradicts
-/// itself.
+/// The evaluation of a plan. Refuses, permanently, a plan whose evaluation is terminal or deleted, and a plan that
+/// contradicts itself.
 fn admit(state: &State, plan: &Plan) -> Result<Arc<Evaluation>, Refusal> {
     let Some(eval) = state.eval(plan.eval_id) else {
         return Err(refusal(RefusalKind::NotFound, format!("evaluation {} does not exist", plan.eval_id)));
     };
     if eval.status.is_terminal() {
-        let message = format!("evaluation {} is {} already", eval.id, eval.status);
+        let message = format!("evaluation {} is already {}", eval.id, eval.status);
         return Err(refusal(RefusalKind::Conflict, message));
     }
     if plan.snapshot_index > state.index() {
@@ -103,14 +103,14 @@ fn admit(state: &State, plan: &Plan) -> Result<Arc<Evaluation>, Refusal> {
     };
     match plan.job.iter().chain(versions(plan)).chain(deployment).find(is_foreign) {
         Some(version) => {
-            let message = format!("plan for job {} speaks of job {version}", eval.job);
+            let message = format!("plan for job {} refers to job {version}", eval.job);
             Err(refusal(RefusalKind::Invalid, message))
         }
         None => Ok(Arc::clone(eval)),
     }
 }
 
-/// The versions that allocations are placed in, or moved to.
+/// The versions in which a plan places allocations, or to which it updates them.
 fn versions(plan: &Plan) -> impl Iterator<Item = &JobVersionKey> {
     let placed = plan.placements.iter().map(|placements| &placements.common.job);
     let moved = plan.updates.iter().filter_map(|updates| match &updates.change {
@@ -123,13 +123,13 @@ fn versions(plan: &Plan) -> impl Iterator<Item = &JobVersionKey> {
     placed.chain(moved)
 }
 
-/// The index that a snapshot for this job must have reached, if that of the plan has not: another attempt was taken
-/// meanwhile, the job was registered, or a version that it speaks of was forgotten.
+/// The index that a snapshot for this job must have reached, if the plan's snapshot has not: since then, another attempt
+/// was accepted, the job was registered, or a version that the plan refers to was deleted.
 fn refresh_index(state: &State, plan: &Plan, eval: &Evaluation) -> Option<Index> {
     let job = state.job(&eval.job);
     let registered = job.filter(|_| plan.job.is_none()).map(|job| job.create_index);
-    let forgotten = versions(plan).any(|version| state.job_version(version).is_none());
-    let forgotten = job.filter(|_| forgotten).map(|job| job.job_modify_index);
-    let indexes = [Some(state.plan_index(&eval.job)), registered, forgotten].into_iter().flatten();
+    let is_deleted = versions(plan).any(|version| state.job_version(version).is_none());
+    let deleted = job.filter(|_| is_deleted).map(|job| job.job_modify_index);
+    let indexes = [Some(state.plan_index(&eval.job)), registered, deleted].into_iter().flatten();
     indexes.max().filter(|index| *index > plan.snapshot_index && !is_planted(Bug::TakesTwoPlansOfAJob))
 }

@@ -1,5 +1,5 @@
-//! Evaluations that follow from a plan: the outcome of its own, those that the scheduler asked for, and those of jobs
-//! that had to make room.
+//! Evaluations that follow from a plan: the outcome of its own evaluation, evaluations that the scheduler requested, and
+//! those of jobs with preempted allocations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use wire::{Refusal, RefusalKind};
 
 use super::super::work::{Work, refusal};
 
-/// Refuses an outcome that is none of this evaluation.
+/// Refuses an outcome that does not belong to this evaluation.
 pub(super) fn check(state: &State, outcome: &Outcome, eval: &Evaluation) -> Result<(), Refusal> {
     let is_same = |other: &Evaluation| other.job == eval.job;
     let fault = if outcome.eval.id != eval.id || !is_same(&outcome.eval) {
@@ -30,16 +30,16 @@ pub(super) fn check(state: &State, outcome: &Outcome, eval: &Evaluation) -> Resu
     Err(refusal(RefusalKind::Invalid, fault))
 }
 
-/// One evaluation for each job that had to make room and is still there.
-pub(super) fn evaluate_victims(work: &mut Work<'_>, jobs: BTreeSet<JobKey>) -> Result<(), Refusal> {
+/// Creates one evaluation for each existing job with preempted allocations.
+pub(super) fn evaluate_preempted_jobs(work: &mut Work<'_>, jobs: BTreeSet<JobKey>) -> Result<(), Refusal> {
     for key in jobs {
         let Some(job) = work.state().job(&key).cloned() else { continue };
-        work.make_eval(&key, job.spec.kind, job.spec.priority, EvalTrigger::Preemption, |_| {})?;
+        work.create_eval(&key, job.spec.kind, job.spec.priority, EvalTrigger::Preemption, |_| {})?;
     }
     Ok(())
 }
 
-/// Of a plan taken in part, the evaluations that allocations wait for (design §6).
+/// For a partly accepted plan, creates the follow-up evaluations that its allocations refer to (design §6).
 pub(super) fn write_followups(
     work: &mut Work<'_>,
     outcome: Outcome,
@@ -50,7 +50,7 @@ pub(super) fn write_followups(
     creates.try_for_each(|create| work.insert_eval(Evaluation { snapshot_index, ..create }))
 }
 
-/// Of a plan taken whole, the outcome with all that comes of it.
+/// For a fully accepted plan, writes the outcome and the evaluations that the scheduler requested.
 pub(super) fn write(
     work: &mut Work<'_>,
     eval: &Evaluation,
@@ -71,7 +71,7 @@ pub(super) fn write(
         create_index: eval.create_index,
         create_time: eval.create_time,
         modify_index: work.index(),
-        // It always follows the creation.
+        // The modify time is always after the create time.
         modify_time: work.at().max(Timestamp(eval.create_time.0.saturating_add(1))),
         trace: eval.trace,
         ..*decided
@@ -79,13 +79,13 @@ pub(super) fn write(
     work.apply(Change::EvalOutcome(Arc::new(decided)))
 }
 
-/// Nothing waits for room any more, except what was found to lack it in a newer state than this attempt saw.
+/// Cancels the job's blocked evaluations, except those whose snapshot is newer than that of this attempt.
 fn cancel_blocked(work: &mut Work<'_>, eval: &Evaluation, snapshot_index: Index) -> Result<(), Refusal> {
-    let is_needless = |other: &Evaluation| {
+    let is_superseded = |other: &Evaluation| {
         other.status == EvalStatus::Blocked && other.id != eval.id && other.snapshot_index <= snapshot_index
     };
     let live = work.state().live_evals_of_job(&eval.job);
-    let ids: Vec<EvalId> = live.filter(|other| is_needless(other)).map(|other| other.id).collect();
+    let ids: Vec<EvalId> = live.filter(|other| is_superseded(other)).map(|other| other.id).collect();
     if ids.is_empty() {
         return Ok(());
     }

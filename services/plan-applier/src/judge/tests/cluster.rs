@@ -1,4 +1,4 @@
-//! What is no job and no node: built-in objects, leases, settings, and what the broker says of evaluations.
+//! Commands about neither jobs nor nodes: built-in objects, leases, settings, and the broker's updates of evaluations.
 
 use model::change::Change;
 use model::change::{Cause, Unblocked};
@@ -18,7 +18,7 @@ use crate::judge::bootstrap;
 
 #[test]
 fn a_cluster_begins_with_its_built_in_objects_once() {
-    // N-28.4, R-11.1, R-11.5
+    // A new cluster gets its built-in node pools and the default scheduler configuration (N-28.4, R-11.1, R-11.5).
     let scene = Scene::new();
     assert_eq!(bootstrap(&scene.state), None);
     assert!(scene.state.namespace("default").is_some());
@@ -32,7 +32,7 @@ fn a_cluster_begins_with_its_built_in_objects_once() {
 
 #[test]
 fn a_lease_changes_hands_when_its_holder_is_silent() {
-    // design §5
+    // A lease is granted to another process, with the next epoch, once its holder is not alive (design §5).
     let mut scene = Scene::new();
     let take = |number| TakeLease { service: Singleton::EvalBroker, process: process(number), gone: None };
     let done = scene.done(Command::TakeLease(take(1)));
@@ -48,7 +48,7 @@ fn a_lease_changes_hands_when_its_holder_is_silent() {
 
 #[test]
 fn settings_are_replaced_whole_and_only_if_they_are_those_expected() {
-    //
+    // A write replaces the whole configuration; with an enforced index, only if the index matches.
     let mut scene = Scene::new();
     let set = |enforce_index| {
         let config = SchedulerConfig { node_limit: 7, ..SchedulerConfig::default() };
@@ -58,7 +58,7 @@ fn settings_are_replaced_whole_and_only_if_they_are_those_expected() {
     let done = scene.done(set(Some(Index(1))));
     let config = *scene.state.scheduler_config().unwrap();
     assert_eq!((config.create_index, config.modify_index, config.node_limit), (Index(1), done.index, 7));
-    assert_eq!(config.algorithm, None, "what is left out is unset");
+    assert_eq!(config.algorithm, None, "an omitted field is unset");
     scene.done(set(None));
 }
 
@@ -77,7 +77,7 @@ fn a_cluster_has_one_key_to_sign_with() {
         Command::AddRootKey(AddRootKey { key })
     };
     let index = scene.done(add(1)).index;
-    assert!(!scene.done(add(2)).written, "another applier was first");
+    assert!(!scene.done(add(2)).written, "there is a key already");
     let keys: Vec<_> = scene.state.root_keys().map(|key| (key.id, key.create_index)).collect();
     assert_eq!(keys, [(RootKeyId::from_bytes([1; 16]), index)]);
     assert!(scene.state.root_keys().all(|key| key.create_time.is_set()));
@@ -85,7 +85,7 @@ fn a_cluster_has_one_key_to_sign_with() {
 
 #[test]
 fn a_namespace_is_there_for_as_long_as_something_in_it_lives() {
-    // http-api §19
+    // A namespace with live objects cannot be deleted (http-api §19).
     let mut scene = Scene::new();
     let set = |description: &str| {
         let namespace =
@@ -117,7 +117,7 @@ fn a_namespace_is_there_for_as_long_as_something_in_it_lives() {
 
 #[test]
 fn a_node_pool_is_there_for_as_long_as_something_is_in_it() {
-    // http-api §17
+    // A node pool with nodes or live jobs cannot be deleted (http-api §17).
     let mut scene = Scene::new();
     scene.node();
     let set = |name: &str| {
@@ -129,7 +129,7 @@ fn a_node_pool_is_there_for_as_long_as_something_is_in_it() {
     assert_eq!(scene.state.node_pool("gpu").unwrap().modify_index, done.index);
     assert_eq!(scene.refused(set("all")).1, "modifying node pool \"all\" is not allowed");
     for built_in in ["all", "default"] {
-        assert_eq!(scene.refused(delete(built_in)).0, RefusalKind::Conflict, "the node is in it");
+        assert_eq!(scene.refused(delete(built_in)).0, RefusalKind::Conflict, "the pool contains a node");
     }
     scene.done(delete("gpu"));
     assert_eq!(scene.refused(delete("gpu")), (RefusalKind::NotFound, "node pool gpu not found".to_owned()));
@@ -151,7 +151,7 @@ fn follow_up(scene: &mut Scene, job: &JobKey, previous: EvalId) -> Evaluation {
 
 #[test]
 fn an_evaluation_that_is_given_up_is_followed_by_another() {
-    //
+    // An evaluation that failed too often becomes failed, and gets a follow-up.
     let mut scene = Scene::new();
     let key = scene.register(service("web"));
     let failed = scene.pending(&key)[0].id;
@@ -168,7 +168,7 @@ fn an_evaluation_that_is_given_up_is_followed_by_another() {
     assert_eq!(scene.eval(next.id).create_index, done.index);
     assert_eq!(scene.job_status(&key), JobStatus::Pending);
     assert_eq!(scene.cause(), Some(Cause::EvaluationUpdated));
-    assert!(!scene.done(again).written, "what has failed is not followed twice");
+    assert!(!scene.done(again).written, "a failed evaluation gets no second follow-up");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_became_terminal_or_changed_meanwhile_is_left_alone() {
     let stale = EvalUpdate { unless_changed_since: Some(before), ..update(vec![id], EvalStatus::Canceled) };
     let next = follow_up(&mut scene, &key, id);
     assert!(!scene.done(command(vec![stale.clone()], vec![next])).written);
-    scene.settle(&key);
+    scene.complete_pending(&key);
     let gone = EvalId::from_bytes([7; 16]);
     assert!(!scene.done(command(vec![update(vec![id, gone], EvalStatus::Failed)], Vec::new())).written);
     assert_eq!(scene.eval(id).status, EvalStatus::Complete);
@@ -188,7 +188,7 @@ fn what_became_terminal_or_changed_meanwhile_is_left_alone() {
 
 #[test]
 fn evaluations_are_forgotten_while_they_rest() {
-    //
+    // Evaluations can be deleted only while the broker is paused.
     let mut scene = Scene::new();
     let keys = [scene.register(service("a")), scene.register(service("b"))];
     let ids: Vec<EvalId> = keys.iter().map(|key| scene.pending(key)[0].id).collect();
@@ -210,7 +210,7 @@ fn evaluations_are_forgotten_while_they_rest() {
 
 #[test]
 fn records_of_room_are_forgotten_when_nobody_needs_them() {
-    //
+    // Unblock records older than an index are deleted on request.
     let mut scene = Scene::new();
     let classes = vec!["v1:1".into()];
     let room = Unblocked { classes, ..Unblocked::default() };

@@ -1,4 +1,4 @@
-//! What the deployment watcher found, and what users make of deployments.
+//! Findings of the deployment watcher, and users' commands about deployments.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::scene::{BOOT, EPOCH, Scene, reports, service};
 const ID: DeploymentId = DeploymentId::from_bytes([5; 16]);
 const DEADLINE: Nanos = Nanos::from_mins(10);
 
-/// A job of two allocations in a deployment, of which nothing is pending.
+/// A job with two allocations in a deployment, without pending evaluations.
 struct Rolling {
     scene: Scene,
     node: NodeId,
@@ -72,7 +72,7 @@ impl Rolling {
     }
 
     fn status(&self) -> (DeploymentStatus, &str) {
-        let deployment = self.scene.state.deployment(ID).expect("the deployment is there");
+        let deployment = self.scene.state.deployment(ID).expect("the deployment exists");
         (deployment.status, &deployment.status_description)
     }
 }
@@ -86,7 +86,7 @@ fn finding(epoch: Epoch, step: DeploymentStep) -> Command {
 
 #[test]
 fn a_deployment_that_gets_on_has_its_job_looked_at() {
-    // N-14.8
+    // Progress of a deployment creates an evaluation with the deployment's id and priority (N-14.8).
     let mut rolling = Rolling::new();
     assert!(rolling.find(DeploymentStep::Advance));
     assert_eq!(rolling.scene.cause(), Some(Cause::DeploymentStatusUpdate));
@@ -98,18 +98,21 @@ fn a_deployment_that_gets_on_has_its_job_looked_at() {
 
 #[test]
 fn one_that_has_all_that_it_wants_is_done_without_another_look() {
-    // N-12.6, R-7.89
+    // A deployment whose groups are complete becomes successful without an evaluation (N-12.6, R-7.89).
     let mut rolling = Rolling::new();
     rolling.verdict(0, true);
-    rolling.scene.settle(&rolling.job);
-    assert!(rolling.find(DeploymentStep::Advance), "one is not healthy yet: a scheduler looks");
+    rolling.scene.complete_pending(&rolling.job);
+    assert!(
+        rolling.find(DeploymentStep::Advance),
+        "one allocation is not healthy yet, so the job is evaluated"
+    );
     assert_eq!(rolling.scene.triggers(&rolling.job), [EvalTrigger::DeploymentWatcher]);
     rolling.verdict(1, true);
-    rolling.scene.settle(&rolling.job);
+    rolling.scene.complete_pending(&rolling.job);
     assert!(rolling.find(DeploymentStep::Advance));
     assert_eq!(rolling.status(), (DeploymentStatus::Successful, "Deployment completed successfully"));
     assert!(rolling.scene.pending(&rolling.job).is_empty());
-    let job = rolling.scene.state.job(&rolling.job).expect("the job is there");
+    let job = rolling.scene.state.job(&rolling.job).expect("the job exists");
     assert!(job.stable, "N-13.3");
 }
 
@@ -122,38 +125,38 @@ fn only_the_active_watcher_is_heeded() {
 
 #[test]
 fn an_unhealthy_allocation_is_marked_for_replacement_once() {
-    // N-14.6
+    // An unhealthy allocation is marked once, with an evaluation (N-14.6).
     let mut rolling = Rolling::new();
     rolling.verdict(0, false);
-    rolling.scene.settle(&rolling.job);
+    rolling.scene.complete_pending(&rolling.job);
     let replace = DeploymentStep::Replace { allocs: rolling.allocs.clone() };
     assert!(rolling.find(replace.clone()));
     let marked = |rolling: &Rolling| {
         let allocs = rolling.allocs.iter().map(|id| rolling.scene.alloc(*id));
         allocs.map(|alloc| alloc.desired_transition.reschedule).collect::<Vec<_>>()
     };
-    assert_eq!(marked(&rolling), [Some(true), None], "the other one has not been found unhealthy");
+    assert_eq!(marked(&rolling), [Some(true), None], "the other one has no verdict");
     assert_eq!(rolling.scene.triggers(&rolling.job), [EvalTrigger::DeploymentWatcher]);
-    assert!(!rolling.find(replace), "it is marked already");
+    assert!(!rolling.find(replace), "the allocation is marked already");
 }
 
 #[test]
 fn a_deployment_fails_for_what_is_still_so() {
-    // N-14.9
+    // A failed deployment gets a description of the cause, and its job an evaluation (N-14.9).
     let mut rolling = Rolling::new();
     let unhealthy = DeploymentStep::FailUnhealthy { allocs: rolling.allocs.clone() };
     assert!(!rolling.find(unhealthy.clone()), "none of them is unhealthy");
     rolling.verdict(1, false);
-    rolling.scene.settle(&rolling.job);
+    rolling.scene.complete_pending(&rolling.job);
     assert!(rolling.find(unhealthy.clone()));
     assert_eq!(rolling.status(), (DeploymentStatus::Failed, "Failed due to unhealthy allocations"));
     assert_eq!(rolling.scene.triggers(&rolling.job), [EvalTrigger::DeploymentWatcher]);
-    assert!(!rolling.find(unhealthy) && !rolling.find(DeploymentStep::Advance), "it is over");
+    assert!(!rolling.find(unhealthy) && !rolling.find(DeploymentStep::Advance), "the deployment is terminal");
 }
 
 #[test]
 fn progress_that_came_in_time_after_all_saves_it() {
-    // N-12.10, N-14.4
+    // A deadline that progress has postponed does not fail the deployment (N-12.10, N-14.4).
     let mut rolling = Rolling::new();
     let progress_by = rolling.scene.now + DEADLINE;
     rolling.scene.wait(DEADLINE);
@@ -167,7 +170,7 @@ fn progress_that_came_in_time_after_all_saves_it() {
 
 #[test]
 fn a_user_gives_a_deployment_up() {
-    // N-15, N-15.1
+    // A user may fail a deployment that is not terminal (N-15, N-15.1).
     let mut rolling = Rolling::new();
     let fail = Command::FailDeployment(FailDeployment { id: ID });
     let done = rolling.scene.done(fail.clone());

@@ -1,4 +1,4 @@
-//! Whether nodes may get new work.
+//! Eligibility of nodes for new allocations.
 
 use model::eval::EvalTrigger;
 use model::node::{Drain, Eligibility, NodeServerSide};
@@ -18,7 +18,7 @@ fn last_event(scene: &Scene, node: NodeId) -> String {
 
 #[test]
 fn a_node_that_may_get_work_again_has_its_jobs_looked_at() {
-    // N-9.9
+    // Setting the eligibility writes a node event, and evaluates the node's jobs when it becomes eligible (N-9.9).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -33,7 +33,7 @@ fn a_node_that_may_get_work_again_has_its_jobs_looked_at() {
     assert_eq!(last_event(&scene, node), "Node marked as eligible for scheduling");
     assert_eq!(scene.whole_node(node).server.modify_index, scene.state.index());
     let room: Vec<Index> = scene.state.unblocked().map(|(_, index)| index).collect();
-    assert_eq!(room, [scene.state.index()], "evaluations may have waited for it");
+    assert_eq!(room, [scene.state.index()], "evaluations may be blocked on the class");
 }
 
 #[test]

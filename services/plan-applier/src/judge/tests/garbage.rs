@@ -1,4 +1,4 @@
-//! What nobody needs any more, and what looks like it.
+//! Garbage collection: objects that are deleted, and objects that must be kept.
 
 use clap::Parser as _;
 use model::alloc::ClientStatus;
@@ -19,26 +19,26 @@ use crate::garbage::find::{Ages, find};
 
 const DAY: Nanos = Nanos::from_hours(24);
 
-/// What there is of a job: evaluations, allocations, and whether it is registered.
+/// What remains of a job: evaluations, allocations, and whether it is registered.
 fn left(scene: &Scene, job: &JobKey) -> (usize, usize, bool) {
     let state = &scene.state;
     (state.evals_of_job(job).count(), state.allocs_of_job(job).len(), state.job(job).is_some())
 }
 
-/// Looks for garbage and has it forgotten, as the active applier does now and then.
+/// Finds and deletes garbage, as the active applier does periodically.
 fn collect(scene: &mut Scene, ages: Ages) {
     for garbage in find(&scene.state, ages, scene.now) {
         scene.done(Command::CollectGarbage(garbage));
     }
 }
 
-/// Two minutes after everything that happened.
+/// A forced collection, two minutes later.
 fn force(scene: &mut Scene) {
     scene.wait(Nanos::from_mins(2));
     collect(scene, Ages::FORCED);
 }
 
-/// What the settings say that are given, and the usual of the others.
+/// The ages from these flags, with defaults for the others.
 fn ages_of(flags: &[&str]) -> Ages {
     #[derive(clap::Parser)]
     struct Cli {
@@ -66,7 +66,7 @@ fn stop(scene: &mut Scene, job: &JobKey) {
     scene.done(Command::DeregisterJob(stop));
 }
 
-/// Has the scheduler stop an allocation, whose node says that it has ended.
+/// Stops an allocation by a plan, and reports that it has ended.
 fn end(scene: &mut Scene, node: NodeId, job: &JobKey, alloc: AllocId) {
     let mut plan = scene.plan(job);
     plan.stops = vec![Stops {
@@ -82,12 +82,12 @@ fn end(scene: &mut Scene, node: NodeId, job: &JobKey, alloc: AllocId) {
 
 #[test]
 fn a_job_that_was_stopped_goes_with_all_that_belongs_to_it() {
-    //
+    // A stopped and dead job is deleted with its evaluations and allocations.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     stop(&mut scene, &job);
     force(&mut scene);
-    assert_eq!(left(&scene, &job), (2, 1, true), "its allocation is still there, R-12.8");
+    assert_eq!(left(&scene, &job), (2, 1, true), "the job has an allocation (R-12.8)");
     end(&mut scene, node, &job, alloc);
     assert_eq!(scene.job_status(&job), JobStatus::Dead);
     force(&mut scene);
@@ -98,7 +98,7 @@ fn a_job_that_was_stopped_goes_with_all_that_belongs_to_it() {
 
 #[test]
 fn nothing_goes_before_its_time() {
-    //
+    // Objects younger than their threshold are kept.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     stop(&mut scene, &job);
@@ -108,7 +108,7 @@ fn nothing_goes_before_its_time() {
     assert_eq!(left(&scene, &job), (2, 1, true));
     scene.wait(Nanos::from_mins(2));
     collect(&mut scene, ages());
-    assert_eq!(left(&scene, &job), (0, 0, true), "jobs stay for four hours");
+    assert_eq!(left(&scene, &job), (0, 0, true), "jobs are kept for four hours");
     scene.wait(Nanos::from_hours(3));
     collect(&mut scene, ages());
     assert_eq!(left(&scene, &job), (0, 0, false));
@@ -131,7 +131,7 @@ fn garbage_goes_when_the_settings_say_so() {
 
 #[test]
 fn a_service_that_runs_or_died_stays() {
-    //
+    // A dead service is deleted only if it was stopped.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     force(&mut scene);
@@ -139,44 +139,45 @@ fn a_service_that_runs_or_died_stays() {
     scene.report(node, &[alloc], ClientStatus::Complete);
     force(&mut scene);
     assert_eq!(scene.job_status(&job), JobStatus::Dead);
-    assert_eq!(left(&scene, &job), (0, 0, true), "nobody stopped it");
+    assert_eq!(left(&scene, &job), (0, 0, true), "the job was not stopped");
 }
 
 #[test]
 fn a_failure_that_may_be_tried_elsewhere_is_remembered() {
-    //
+    // A failed allocation that may be rescheduled is kept, because it contains the count of its attempts.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     scene.place_another(&job, node);
     scene.report(node, &[alloc], ClientStatus::Failed);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     force(&mut scene);
     assert!(scene.state.alloc(alloc).is_some());
     let mut spec = service("web");
     spec.task_groups[0].reschedule_policy = Some(ReschedulePolicy::default());
     scene.register(spec);
     force(&mut scene);
-    assert!(scene.state.alloc(alloc).is_none(), "it may not any more");
+    assert!(scene.state.alloc(alloc).is_none(), "the policy no longer allows a reschedule");
 }
 
 #[test]
 fn work_that_is_done_is_remembered_while_its_job_may_be_looked_at() {
-    //
+    // Completed allocations of a batch job's current version are kept, because the scheduler would run them again (R-12.9,
+    //
     let mut scene = Scene::new();
     for (id, kind) in [("batch", JobType::Batch), ("sysbatch", JobType::SysBatch)] {
         let mut spec = job_spec(id, kind);
         let (node, job, alloc) = placed(&mut scene, spec.clone());
         scene.place_another(&job, node);
         scene.report(node, &[alloc], ClientStatus::Complete);
-        scene.settle(&job);
+        scene.complete_pending(&job);
         force(&mut scene);
         assert!(scene.state.alloc(alloc).is_some(), "{id}");
         spec.priority += 1;
         let again = RegisterJob { enforce_index: None, ..registration(spec) };
         scene.done(Command::RegisterJob(Box::new(again)));
-        scene.settle(&job);
+        scene.complete_pending(&job);
         force(&mut scene);
-        assert!(scene.state.alloc(alloc).is_none(), "{id}: an older version did it");
+        assert!(scene.state.alloc(alloc).is_none(), "{id}: the allocation belongs to an older version");
     }
 }
 
@@ -192,7 +193,7 @@ fn batch_jobs_that_are_done_go() {
 
 #[test]
 fn what_is_needed_again_meanwhile_stays() {
-    //
+    // Objects that changed after the snapshot of the search are protected by the command's own checks.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     stop(&mut scene, &job);
@@ -210,7 +211,7 @@ fn what_is_needed_again_meanwhile_stays() {
 
 #[test]
 fn an_evaluation_never_goes_before_its_allocations() {
-    //
+    // An evaluation is deleted only without allocations, in whatever order the commands arrive.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     stop(&mut scene, &job);
@@ -219,7 +220,7 @@ fn an_evaluation_never_goes_before_its_allocations() {
     for garbage in find(&scene.state, Ages::FORCED, scene.now).into_iter().rev() {
         scene.done(Command::CollectGarbage(garbage));
     }
-    assert_eq!(left(&scene, &job), (1, 0, true), "the one without allocations went");
+    assert_eq!(left(&scene, &job), (1, 0, true), "only the evaluation without allocations is deleted");
 }
 
 #[test]
@@ -232,22 +233,22 @@ fn allocations_whose_evaluation_a_user_forgot_go_too() {
     let forgotten = scene.alloc(alloc).common.eval_id;
     scene.done(Command::DeleteEvals(DeleteEvals { ids: vec![forgotten] }));
     force(&mut scene);
-    assert!(scene.state.alloc(alloc).is_some(), "it runs");
+    assert!(scene.state.alloc(alloc).is_some(), "the allocation is running");
     scene.report(node, &[alloc], ClientStatus::Complete);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     force(&mut scene);
     assert!(scene.state.eval(forgotten).is_none() && scene.state.alloc(alloc).is_none());
 }
 
 #[test]
 fn nodes_that_are_gone_go() {
-    //
+    // A node that is down is deleted when all its allocations are terminal.
     let mut scene = Scene::new();
     let (node, job, alloc) = placed(&mut scene, service("web"));
     scene.missed(&[node]);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     force(&mut scene);
-    assert!(scene.state.node(node).is_some(), "something may still run there");
+    assert!(scene.state.node(node).is_some(), "the node has an allocation that is not terminal");
     scene.missed(&[node]);
     end(&mut scene, node, &job, alloc);
     scene.wait(DAY);
@@ -265,7 +266,7 @@ fn a_slice_that_is_too_long_is_refused() {
 }
 
 impl Scene {
-    /// One more allocation, so that the job goes on whatever becomes of the others.
+    /// Places one more allocation, so that the job keeps running after the others have ended.
     fn place_another(&mut self, job: &JobKey, node: NodeId) {
         let evaluate = wire::command::EvaluateJob { job: job.clone(), force_reschedule: false };
         self.done(Command::EvaluateJob(evaluate));

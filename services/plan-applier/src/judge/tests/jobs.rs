@@ -1,4 +1,4 @@
-//! Jobs: registered, looked at again, stopped, forgotten.
+//! Jobs: registration, evaluation, stopping, and deletion.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn counted(mut spec: JobSpec, count: u32) -> JobSpec {
 
 #[test]
 fn a_new_job_gets_version_0_a_summary_and_an_evaluation() {
-    // N-17.16, N-20.1, N-25.4
+    // A registration writes version 0, a summary and an evaluation (N-17.16, N-20.1, N-25.4).
     let mut scene = Scene::new();
     let done = scene.done(register(registration(service("web"))));
     let key = JobKey::new("default", "web");
@@ -51,13 +51,13 @@ fn a_new_job_gets_version_0_a_summary_and_an_evaluation() {
         (EvalTrigger::JobRegister, 60, JobType::Service)
     );
     assert_eq!((eval.create_index, eval.job_modify_index), (done.index, done.index));
-    assert!(eval.trace.is_some(), "one evaluation, one trace");
+    assert!(eval.trace.is_some(), "each evaluation has a trace");
     assert_eq!(scene.cause(), Some(Cause::JobRegistered));
 }
 
 #[test]
 fn the_evaluation_takes_the_priority_asked_for() {
-    // R-1.4, N-17.16
+    // An evaluation priority in the command replaces the job's if it is positive (R-1.4, N-17.16).
     let mut scene = Scene::new();
     for (asked, expected) in [(Some(80), 80), (Some(0), 60), (None, 60)] {
         let command = RegisterJob { eval_priority: asked, ..registration(service("web")) };
@@ -68,7 +68,7 @@ fn the_evaluation_takes_the_priority_asked_for() {
 
 #[test]
 fn the_same_specification_is_the_same_version() {
-    // N-17.14, R-1.9
+    // An unchanged specification creates an evaluation, but no version (N-17.14, R-1.9).
     let mut scene = Scene::new();
     let key = scene.register(service("web"));
     let before = scene.job(&key).clone();
@@ -79,7 +79,7 @@ fn the_same_specification_is_the_same_version() {
 
 #[test]
 fn another_specification_is_the_next_version_of_the_same_incarnation() {
-    // N-20.1
+    // A changed specification creates the next version (N-20.1).
     let mut scene = Scene::new();
     let key = scene.register(service("web"));
     let first = scene.job(&key).clone();
@@ -95,7 +95,7 @@ fn another_specification_is_the_next_version_of_the_same_incarnation() {
 
 #[test]
 fn a_registration_for_another_state_of_the_job_is_refused() {
-    // N-17.11
+    // An enforced index must equal the job's modify index; 0 means that the job must not exist (N-17.11).
     let mut scene = Scene::new();
     let at =
         |index| register(RegisterJob { enforce_index: Some(Index(index)), ..registration(service("web")) });
@@ -113,7 +113,7 @@ fn a_registration_for_another_state_of_the_job_is_refused() {
 
 #[test]
 fn a_job_needs_its_namespace_and_its_node_pool() {
-    // N-17.17
+    // An unknown namespace or node pool is refused (N-17.17).
     let mut scene = Scene::new();
     let strange = JobSpec { namespace: "else".into(), ..service("web") };
     let text = r#"job "web" is in nonexistent namespace "else""#;
@@ -125,7 +125,7 @@ fn a_job_needs_its_namespace_and_its_node_pool() {
 
 #[test]
 fn a_job_does_not_turn_into_another_kind() {
-    // N-17.12
+    // A job's type, and whether it is periodic, parameterized or dispatched, must not change (N-17.12).
     let mut scene = Scene::new();
     scene.register(service("web"));
     let changed = [
@@ -158,7 +158,7 @@ fn templates_for_jobs_are_refused_by_name_unless_stopped() {
     ] {
         let refused = scene.refused(register(registration(spec.clone())));
         assert_eq!(refused, (RefusalKind::Invalid, text.to_owned()));
-        // R-1.8: nobody looks at one.
+        // A template for jobs is never evaluated (R-1.8).
         let done = scene.done(register(registration(JobSpec { stop: true, ..spec.clone() })));
         assert_eq!(done.evals, []);
         assert_eq!(scene.job_status(&spec.key()), JobStatus::Dead);
@@ -167,7 +167,7 @@ fn templates_for_jobs_are_refused_by_name_unless_stopped() {
 
 #[test]
 fn counts_and_resources_stay_where_asked() {
-    // N-17.15
+    // On request, a registration preserves the counts and resources of existing groups (N-17.15).
     let mut scene = Scene::new();
     let mut spec = counted(service("web"), 5);
     spec.task_groups[0].tasks[0].resources.cpu_mhz = 500;
@@ -191,7 +191,7 @@ fn counts_and_resources_stay_where_asked() {
 
 #[test]
 fn six_versions_are_kept_and_those_that_are_still_of_use() {
-    // N-20.2
+    // Six untagged versions are kept, and the newest stable one; versions that allocations run are kept as well (N-20.2).
     let mut scene = Scene::new();
     let node = scene.node();
     let key = scene.register(counted(service("web"), 0));
@@ -214,11 +214,11 @@ fn six_versions_are_kept_and_those_that_are_still_of_use() {
         scene.register(counted(service("web"), count));
     }
     let versions: Vec<u64> = scene.state.job_versions(&key).map(|job| job.version).collect();
-    // 0 runs, 3 is the newest stable one; with it there are six.
+    // Version 0 is running and version 3 is the newest stable one; six versions are kept with the latter.
     assert_eq!(versions, [0, 3, 7, 8, 9, 10, 11]);
 }
 
-/// Registers so many copies, from a file of this text.
+/// Registers the job with `count` allocations, from a source with this text.
 fn register_from(scene: &mut Scene, count: u32, text: &str) -> JobKey {
     let source = JobSource { text: text.into(), format: "hcl2".into(), ..JobSource::default() };
     let spec = counted(service("web"), count);
@@ -227,7 +227,7 @@ fn register_from(scene: &mut Scene, count: u32, text: &str) -> JobKey {
     key
 }
 
-/// The version, whether it took it over, and the text of each source that is kept.
+/// The version, whether it is a copy, and the text of each stored source.
 fn sources(scene: &Scene, key: &JobKey) -> Vec<(u64, bool, String)> {
     let kept = scene.state.job_submissions(key);
     kept.map(|kept| (kept.version.version, kept.is_copy, kept.source.text.to_string())).collect()
@@ -235,7 +235,7 @@ fn sources(scene: &Scene, key: &JobKey) -> Vec<(u64, bool, String)> {
 
 #[test]
 fn a_version_keeps_its_source_and_those_without_take_it_over() {
-    // N-27.2
+    // A version without a source gets a copy of the previous version's (N-27.2).
     let mut scene = Scene::new();
     let key = register_from(&mut scene, 1, "one");
     scene.register(counted(service("web"), 2));
@@ -253,7 +253,7 @@ fn a_version_keeps_its_source_and_those_without_take_it_over() {
 
 #[test]
 fn a_source_that_is_kept_stays_as_it_is() {
-    // N-27.2
+    // The source of an existing version is not replaced (N-27.2).
     let mut scene = Scene::new();
     let key = scene.register(counted(service("web"), 1));
     assert_eq!(sources(&scene, &key), []);
@@ -270,7 +270,7 @@ fn a_source_that_is_kept_stays_as_it_is() {
 
 #[test]
 fn six_sources_are_kept_and_a_purge_forgets_them() {
-    // N-21.4, N-27.2
+    // Six sources are kept; a purge deletes them (N-21.4, N-27.2).
     let mut scene = Scene::new();
     let key = register_from(&mut scene, 0, "0");
     for count in 1..5 {
@@ -284,12 +284,12 @@ fn six_sources_are_kept_and_a_purge_forgets_them() {
     scene.done(purge(&key));
     assert_eq!(sources(&scene, &key), []);
     scene.register(service("web"));
-    assert_eq!(sources(&scene, &key), [], "it is another job");
+    assert_eq!(sources(&scene, &key), [], "the new job has no sources");
 }
 
 #[test]
 fn a_stopped_job_is_a_new_version_each_time_and_dead_in_the_end() {
-    // N-21.3, N-21.5, N-25.1
+    // Each stop writes a new version and an evaluation of type *service* (N-21.3, N-21.5, N-25.1).
     let mut scene = Scene::new();
     let key = scene.register(job_spec("web", JobType::Batch));
     let node = scene.node();
@@ -301,12 +301,12 @@ fn a_stopped_job_is_a_new_version_each_time_and_dead_in_the_end() {
         (EvalTrigger::JobDeregister, JobType::Service, 60)
     );
     assert_eq!((scene.job(&key).version, scene.job(&key).spec.stop), (1, true));
-    assert_eq!(scene.job_status(&key), JobStatus::Running, "its allocation still runs");
+    assert_eq!(scene.job_status(&key), JobStatus::Running, "its allocation is still running");
     scene.done(stop(&key));
     assert_eq!(scene.job(&key).version, 2);
     scene.report(node, &allocs, ClientStatus::Complete);
-    assert_eq!(scene.job_status(&key), JobStatus::Pending, "somebody will look at it");
-    scene.settle(&key);
+    assert_eq!(scene.job_status(&key), JobStatus::Pending, "an evaluation is pending");
+    scene.complete_pending(&key);
     assert_eq!(scene.job_status(&key), JobStatus::Dead);
 }
 
@@ -316,7 +316,7 @@ fn a_job_that_is_registered_again_after_its_stop_comes_back() {
     let key = scene.register(service("web"));
     let create_index = scene.job(&key).create_index;
     scene.done(stop(&key));
-    scene.settle(&key);
+    scene.complete_pending(&key);
     assert_eq!(scene.job_status(&key), JobStatus::Dead);
     scene.register(service("web"));
     let job = scene.job(&key);
@@ -326,7 +326,7 @@ fn a_job_that_is_registered_again_after_its_stop_comes_back() {
 
 #[test]
 fn stopping_what_is_not_there_does_nothing() {
-    // N-21.2
+    // Stopping a job that does not exist succeeds and writes nothing (N-21.2).
     let mut scene = Scene::new();
     let done = scene.done(stop(&JobKey::new("default", "web")));
     assert_eq!((done.written, done.evals.len()), (false, 0));
@@ -334,7 +334,7 @@ fn stopping_what_is_not_there_does_nothing() {
 
 #[test]
 fn shutdown_delays_are_left_out_where_asked() {
-    // N-21.6
+    // The job's allocations are marked to skip their shutdown delays (N-21.6).
     let mut scene = Scene::new();
     let node = scene.node();
     let key = scene.register(service("web"));
@@ -347,7 +347,7 @@ fn shutdown_delays_are_left_out_where_asked() {
 
 #[test]
 fn a_purge_leaves_nothing_but_evaluations() {
-    // N-21.4
+    // A purge deletes the job with its allocations, and ends its evaluations (N-21.4).
     let mut scene = Scene::new();
     let node = scene.node();
     let key = scene.register(service("web"));
@@ -363,9 +363,12 @@ fn a_purge_leaves_nothing_but_evaluations() {
     assert_eq!(scene.eval(done.evals[0]).status, EvalStatus::Pending);
     let class = scene.whole_node(node).spec.computed_class.clone();
     let room = scene.state.unblocked().map(|(_, index)| index).max();
-    assert!(!class.is_empty() && room == Some(done.index), "no agent will tell that there is room");
+    assert!(
+        !class.is_empty() && room == Some(done.index),
+        "agents will not report the end of purged allocations"
+    );
 
-    // The same id is another job now.
+    // The same id is a new job now.
     scene.register(service("web"));
     assert_eq!((scene.job(&key).version, scene.job(&key).create_index), (0, scene.state.index()));
     let outcome = scene.complete(&plan);
@@ -375,13 +378,13 @@ fn a_purge_leaves_nothing_but_evaluations() {
 
 #[test]
 fn a_job_is_looked_at_again_and_failed_allocations_are_forced() {
-    // N-22.2, R-1.10
+    // An evaluation on request, which optionally marks failed allocations for rescheduling (N-22.2, R-1.10).
     let mut scene = Scene::new();
     let node = scene.node();
     let key = scene.register(service("web"));
     let allocs = scene.place(&key, &[node, node]);
     scene.report(node, &allocs[..1], ClientStatus::Failed);
-    scene.settle(&key);
+    scene.complete_pending(&key);
     let evaluate = |force| Command::EvaluateJob(EvaluateJob { job: key.clone(), force_reschedule: force });
     scene.done(evaluate(false));
     assert_eq!(scene.triggers(&key), [EvalTrigger::JobRegister]);
@@ -396,7 +399,7 @@ fn a_job_is_looked_at_again_and_failed_allocations_are_forced() {
 
 #[test]
 fn transitions_are_merged_and_make_one_evaluation_for_each_job() {
-    // N-22.3, R-1.11, R-1.12
+    // Desired transitions are merged, with one evaluation for each job (N-22.3, R-1.11, R-1.12).
     let mut scene = Scene::new();
     let node = scene.node();
     let keys = [scene.register(service("a")), scene.register(service("b"))];
@@ -421,7 +424,7 @@ fn transitions_are_merged_and_make_one_evaluation_for_each_job() {
 
 #[test]
 fn a_system_job_runs_until_it_is_stopped() {
-    // N-25.1, N-25.2
+    // A system job is running until it is stopped (N-25.1, N-25.2).
     let mut scene = Scene::new();
     let key = scene.register(job_spec("logs", JobType::System));
     assert_eq!(scene.job_status(&key), JobStatus::Running);
@@ -435,5 +438,5 @@ fn only_the_newest_specification_is_shared_with_the_command() {
     let command = registration(service("web"));
     let spec = Arc::clone(&command.spec);
     scene.done(register(command));
-    assert!(Arc::ptr_eq(&scene.job(&spec.key()).spec, &spec), "nothing is copied");
+    assert!(Arc::ptr_eq(&scene.job(&spec.key()).spec, &spec), "the specification is shared, not copied");
 }

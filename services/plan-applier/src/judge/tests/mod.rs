@@ -1,4 +1,4 @@
-//! What commands do, rule by rule, and what holds whatever they do.
+//! Tests of judging: commands, rule by rule, and properties that hold after any sequence of commands.
 
 mod cluster;
 mod deployments;

@@ -1,4 +1,4 @@
-//! Nodes: registered, heard of, missed, forgotten.
+//! Nodes: registration, heartbeats, missed heartbeats, and deletion.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn node_id(number: u8) -> NodeId {
 
 #[test]
 fn a_new_node_initializes() {
-    // N-2.4, N-2.9, N-1.6
+    // A new node is initializing and eligible, with an event and a computed class (N-2.4, N-2.9, N-1.6).
     let mut scene = Scene::new();
     let done = scene.register_node(node_id(1), NodeSpec { node_pool: "".into(), ..node_spec() });
     let node = scene.whole_node(node_id(1));
@@ -47,7 +47,7 @@ fn a_new_node_initializes() {
 
 #[test]
 fn what_every_node_must_have_is_asked_for() {
-    // N-2.3
+    // A node without a required field is refused (N-2.3).
     let mut scene = Scene::new();
     let lacking = [
         (NodeSpec { datacenter: "".into(), ..node_spec() }, "missing datacenter for client registration"),
@@ -73,7 +73,7 @@ fn what_every_node_must_have_is_asked_for() {
 
 #[test]
 fn a_node_is_known_by_its_secret() {
-    // N-2.6
+    // A registration with another secret is refused (N-2.6).
     let mut scene = Scene::new();
     let node = scene.node();
     let stranger = NodeSpec { secret_id: Secret("other".into()), ..node_spec() };
@@ -83,7 +83,7 @@ fn a_node_is_known_by_its_secret() {
 
 #[test]
 fn a_node_pool_begins_with_its_first_node() {
-    // N-2.8
+    // A registration creates the node pool that it names (N-2.8).
     let mut scene = Scene::new();
     scene.register_node(node_id(1), NodeSpec { node_pool: "gpu".into(), ..node_spec() });
     assert_eq!(scene.state.node_pool("gpu").unwrap().create_index, scene.state.index());
@@ -91,11 +91,11 @@ fn a_node_pool_begins_with_its_first_node() {
 
 #[test]
 fn registering_again_keeps_what_the_servers_know() {
-    // N-2.5, N-2.13
+    // Registering a known node keeps its status and its server side (N-2.5, N-2.13).
     let mut scene = Scene::new();
     let node = scene.node();
     let before = scene.whole_node(node).server.clone();
-    assert!(!scene.register_node(node, node_spec()).written, "nothing about it is new");
+    assert!(!scene.register_node(node, node_spec()).written, "the specification is unchanged");
     let done = scene.register_node(node, NodeSpec { boot: BOOT + 1, ..node_spec() });
     let server = scene.whole_node(node).server.clone();
     assert_eq!(server, NodeServerSide { modify_index: done.index, ..before });
@@ -107,7 +107,7 @@ fn registering_again_keeps_what_the_servers_know() {
 
 #[test]
 fn jobs_hear_of_what_may_change_their_placements() {
-    // N-2.10
+    // Changed amounts of resources alone create no evaluations; other changes do (N-2.10).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -120,27 +120,27 @@ fn jobs_hear_of_what_may_change_their_placements() {
         NodeSpec { drivers: [("exec".into(), driver)].into(), ..node_spec() }
     };
     let registrations = [
-        (larger, 0, "amounts alone are no reason"),
-        (with_driver(false, 1), 1, "a driver came"),
-        (with_driver(false, 2), 0, "it was looked at again"),
-        (with_driver(true, 2), 1, "it works now"),
-        (NodeSpec { node_class: "big".into(), ..with_driver(true, 2) }, 1, "its class is another"),
+        (larger, 0, "changed amounts require no evaluation"),
+        (with_driver(false, 1), 1, "a driver was added"),
+        (with_driver(false, 2), 0, "only the time of the check changed"),
+        (with_driver(true, 2), 1, "the driver is healthy now"),
+        (NodeSpec { node_class: "big".into(), ..with_driver(true, 2) }, 1, "the node class changed"),
     ];
     for (spec, evals, why) in registrations {
         assert_eq!(scene.register_node(node, spec).evals.len(), evals, "{why}");
-        scene.settle(&job);
+        scene.complete_pending(&job);
     }
 }
 
 #[test]
 fn a_node_that_is_down_stays_down_when_it_registers() {
-    // N-2.9a, N-2.10
+    // A node that is down stays down when it registers, and its jobs are evaluated (N-2.9a, N-2.10).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     scene.place(&job, &[node]);
     scene.missed(&[node]);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let done = scene.register_node(node, NodeSpec { boot: BOOT + 1, ..node_spec() });
     assert_eq!(scene.status(node), NodeStatus::Down);
     assert_eq!(done.evals.len(), 1);
@@ -148,10 +148,11 @@ fn a_node_that_is_down_stays_down_when_it_registers() {
 
 #[test]
 fn a_fresh_node_is_ready_when_it_is_first_heard_of() {
-    // N-3.4, N-3.8, N-3.11
+    // A new node becomes ready with its first heartbeat; system jobs are evaluated and blocked evaluations released (N-3.4,
+    // N-3.8, N-3.11).
     let mut scene = Scene::new();
     let logs = scene.register(job_spec("logs", JobType::System));
-    scene.settle(&logs);
+    scene.complete_pending(&logs);
     scene.register_node(node_id(1), node_spec());
     let done = scene.heard(&[node_id(1)]);
     assert_eq!(scene.status(node_id(1)), NodeStatus::Ready);
@@ -166,7 +167,7 @@ fn a_fresh_node_is_ready_when_it_is_first_heard_of() {
 
 #[test]
 fn hearing_of_a_ready_node_writes_nothing() {
-    // N-3.9
+    // A heartbeat of a ready node writes nothing, unless it comes with an event (N-3.9).
     let mut scene = Scene::new();
     let node = scene.node();
     assert!(!scene.heard(&[node]).written);
@@ -186,7 +187,7 @@ fn hearing_of_a_ready_node_writes_nothing() {
 
 #[test]
 fn nodes_that_fail_together_make_one_evaluation_for_each_job() {
-    // N-4.7, N-5.2, N-3.10
+    // Nodes that fail in one command make one evaluation for each affected job (N-4.7, N-5.2, N-3.10).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node(), scene.node()];
     let web = scene.register(service("web"));
@@ -198,7 +199,7 @@ fn nodes_that_fail_together_make_one_evaluation_for_each_job() {
     scene.place(&everywhere, &nodes[..1]);
     let allocs = scene.place(&ended, &nodes[..1]);
     scene.report(nodes[0], &allocs, ClientStatus::Complete);
-    scene.settle(&ended);
+    scene.complete_pending(&ended);
     let unknown = node_id(200);
     let done = scene.missed(&[nodes[1], nodes[0], unknown]);
     assert_eq!(done.refused_nodes, [unknown]);
@@ -215,12 +216,12 @@ fn nodes_that_fail_together_make_one_evaluation_for_each_job() {
     }
     assert_eq!(scene.status(nodes[2]), NodeStatus::Ready);
     let one_change = |change: &&Change| matches!(change, Change::NodesChanged(_));
-    assert_eq!(scene.last().iter().filter(one_change).count(), 1, "said once for both");
+    assert_eq!(scene.last().iter().filter(one_change).count(), 1, "one change for both nodes");
 }
 
 #[test]
 fn a_later_failure_raises_the_evaluation_that_still_waits() {
-    // design §10
+    // A pending evaluation of an earlier failure is raised to the new index instead of creating another one (design §10).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -231,19 +232,19 @@ fn a_later_failure_raises_the_evaluation_that_still_waits() {
     assert_eq!(scene.eval(eval).modify_index, done.index);
     let raised = EvalsChanged { ids: vec![eval], ..EvalsChanged::default() };
     assert!(scene.last().contains(&Change::EvalsChanged(raised)));
-    scene.settle(&job);
-    assert_eq!(scene.missed(&nodes[2..]).evals.len(), 1, "nothing waits any more");
+    scene.complete_pending(&job);
+    assert_eq!(scene.missed(&nodes[2..]).evals.len(), 1, "no evaluation is pending");
 }
 
 #[test]
 fn a_node_that_comes_back_from_the_dead_is_ready_at_once() {
-    // N-3.7
+    // A node that is down becomes ready with its next heartbeat (N-3.7).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     scene.place(&job, &[node]);
     scene.missed(&[node]);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let done = scene.heard(&[node]);
     assert_eq!((scene.status(node), done.evals.len()), (NodeStatus::Ready, 1));
     assert_eq!(messages(&scene, node).last().unwrap(), "Node reregistered by heartbeat");
@@ -252,7 +253,7 @@ fn a_node_that_comes_back_from_the_dead_is_ready_at_once() {
 
 #[test]
 fn a_node_stays_disconnected_until_every_allocation_has_run_out_of_time() {
-    // N-4.8, N-4.9, N-4.10
+    // A disconnected node goes down once all its allocations have exceeded `lost_after` (N-4.8, N-4.9, N-4.10).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(patient_service("web"));
@@ -266,12 +267,12 @@ fn a_node_stays_disconnected_until_every_allocation_has_run_out_of_time() {
     scene.submit(plan);
     assert_eq!(scene.alloc(allocs[0]).client_status, ClientStatus::Unknown);
     scene.wait(Nanos::from_secs(59));
-    assert!(!scene.missed(&[node]).written, "it has a second left");
+    assert!(!scene.missed(&[node]).written, "the allocation has a second left");
     scene.wait(Nanos::from_secs(1));
     let done = scene.missed(&[node]);
     assert_eq!((scene.status(node), done.evals.len()), (NodeStatus::Down, 1));
     let missed = scene.whole_node(node).server.last_missed_heartbeat_index;
-    assert!(missed.is_set() && missed < done.index, "it has been away since the first time");
+    assert!(missed.is_set() && missed < done.index, "the index of the first miss is kept");
 }
 
 #[test]
@@ -287,7 +288,7 @@ fn what_has_ended_gives_its_node_no_time() {
 
 #[test]
 fn a_node_that_is_not_ready_yet_is_given_no_time() {
-    // N-4.10
+    // An initializing node that misses its heartbeat goes down, never back to disconnected (N-4.10).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(patient_service("web"));
@@ -300,13 +301,13 @@ fn a_node_that_is_not_ready_yet_is_given_no_time() {
 
 #[test]
 fn missing_a_node_that_is_down_only_wakes_its_jobs() {
-    // N-3.8, N-3.9
+    // A repeated miss of a node that is down creates evaluations and writes nothing else (N-3.8, N-3.9).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     scene.place(&job, &[node]);
     scene.missed(&[node]);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let modified = scene.whole_node(node).server.modify_index;
     assert_eq!(scene.missed(&[node]).evals.len(), 1);
     assert_eq!(scene.whole_node(node).server.modify_index, modified);
@@ -314,7 +315,7 @@ fn missing_a_node_that_is_down_only_wakes_its_jobs() {
 
 #[test]
 fn of_a_nodes_events_the_newest_ten_are_kept() {
-    // N-1.8
+    // A node keeps its ten newest events (N-1.8).
     let mut scene = Scene::new();
     let node = scene.node();
     for _ in 0..8 {
@@ -326,7 +327,7 @@ fn of_a_nodes_events_the_newest_ten_are_kept() {
 
 #[test]
 fn system_jobs_are_told_of_nodes_that_are_theirs() {
-    // N-5.2
+    // A system job is evaluated for nodes of its datacenters and node pool, unless it is stopped (N-5.2).
     let mut scene = Scene::new();
     let mut elsewhere = job_spec("elsewhere", JobType::System);
     elsewhere.datacenters = vec!["eu-*".into()];
@@ -334,7 +335,7 @@ fn system_jobs_are_told_of_nodes_that_are_theirs() {
     all.node_pool = "all".into();
     let stopped = model::job::JobSpec { stop: true, ..job_spec("stopped", JobType::System) };
     let keys = [elsewhere, all, stopped].map(|spec| scene.register(spec));
-    keys.iter().for_each(|key| scene.settle(key));
+    keys.iter().for_each(|key| scene.complete_pending(key));
     scene.register_node(node_id(1), NodeSpec { node_pool: "gpu".into(), ..node_spec() });
     scene.heard(&[node_id(1)]);
     assert_eq!(keys.each_ref().map(|key| scene.pending(key).len()), [0, 1, 0]);
@@ -342,20 +343,20 @@ fn system_jobs_are_told_of_nodes_that_are_theirs() {
 
 #[test]
 fn forgetting_nodes_tells_their_jobs() {
-    // N-11.1
+    // Deleting nodes evaluates the jobs with allocations on them, and system jobs (N-11.1).
     let mut scene = Scene::new();
     let logs = scene.register(job_spec("logs", JobType::System));
     let node = scene.node();
     let job = scene.register(service("web"));
     let allocs = scene.place(&job, &[node]);
-    scene.settle(&logs);
+    scene.complete_pending(&logs);
     let forget = |nodes: &[NodeId]| Command::DeregisterNodes(DeregisterNodes { nodes: nodes.to_vec() });
     let text = "node not found".to_owned();
     assert_eq!(scene.refused(forget(&[node, node_id(9)])), (RefusalKind::NotFound, text));
     assert_eq!(scene.refused(forget(&[])).0, RefusalKind::Invalid);
     assert_eq!(scene.done(forget(&[node])).evals.len(), 2);
     assert!(scene.state.node(node).is_none());
-    assert_eq!(scene.alloc(allocs[0]).node_id, node, "the scheduler finds it lost");
+    assert_eq!(scene.alloc(allocs[0]).node_id, node, "the scheduler marks it as lost");
     assert_eq!(
         [scene.triggers(&job), scene.triggers(&logs)],
         [[EvalTrigger::NodeUpdate], [EvalTrigger::NodeUpdate]]
@@ -364,12 +365,12 @@ fn forgetting_nodes_tells_their_jobs() {
 
 #[test]
 fn the_jobs_of_a_node_are_looked_at_on_request() {
-    // http-api §17
+    // The API can request evaluations of a node's jobs (http-api §17).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     scene.place(&job, &[node]);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let evaluate = |node| Command::EvaluateNode(EvaluateNode { node });
     assert_eq!(scene.done(evaluate(node)).evals.len(), 1);
     assert_eq!(scene.triggers(&job), [EvalTrigger::NodeUpdate]);
@@ -378,7 +379,7 @@ fn the_jobs_of_a_node_are_looked_at_on_request() {
 
 #[test]
 fn only_the_active_tracker_speaks_of_nodes() {
-    // design §5
+    // Commands with an old epoch are refused (design §5).
     let mut scene = Scene::new();
     let node = scene.node();
     let epoch = model::Epoch(0);

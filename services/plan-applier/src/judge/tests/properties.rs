@@ -1,5 +1,5 @@
-//! What holds after any history of commands: jobs that come and go, nodes that fail and return, agents that report, and
-//! workers that plan on old snapshots.
+//! Properties that hold after any sequence of commands: jobs that are registered and stopped, nodes that fail and return,
+//! agents that report, and workers that plan on old snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use super::scene::{
 };
 use crate::judge::jobs;
 
-/// The most allocations that any job is registered with.
+/// Maximum count of any job.
 const COUNT_MAX: u32 = 4;
-/// How many old states workers may still plan on.
+/// How many old snapshots workers may still plan on.
 const SNAPSHOTS: usize = 6;
 
-/// One thing that happens. Numbers choose among what there is.
+/// A random step. Numbers choose among existing objects.
 #[derive(Debug, Clone)]
 enum Step {
     Register {
@@ -67,7 +67,7 @@ enum Step {
     Wait {
         seconds: i64,
     },
-    /// The last command again, under another id.
+    /// Repeats the last command under another id.
     Again,
 }
 
@@ -96,7 +96,7 @@ struct History {
 }
 
 impl History {
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, step: &Step) {
         let Some(command) = self.command(step) else { return };
         let before = self.scene.state.clone();
         self.scene.judge(command.clone());
@@ -177,8 +177,8 @@ fn pick<T: Clone>(items: &[T], number: usize) -> Option<T> {
     items.get(number.checked_rem(items.len())?).cloned()
 }
 
-/// A scheduler that knows little: what is on nodes that are down is lost, and what is missing goes to any nodes, in
-/// the hope that they have room, on one of few ports.
+/// A primitive scheduler: it marks allocations on nodes that are down as lost, and places missing ones on any nodes, with
+/// one of few ports, without checking resources.
 fn plan(scene: &mut Scene, snapshot: &State, eval: usize, seed: usize, all_at_once: bool) -> Option<Command> {
     let evals = snapshot.evals().filter(|eval| eval.status == EvalStatus::Pending);
     let eval = pick(&Vec::from_iter(evals.map(|eval| Evaluation::clone(eval))), eval)?;
@@ -237,7 +237,7 @@ fn placements(
     (!placements.is_empty()).then_some(placements)
 }
 
-/// What holds of any state, and of any that follows it.
+/// Properties of every state, and of every transition.
 fn check(before: &State, after: &State) {
     for node in after.nodes() {
         let (live, capacity) = (node.usage(View::Live), node.capacity());
@@ -246,30 +246,33 @@ fn check(before: &State, after: &State) {
             "no node is over capacity"
         );
         let twice = node.ports().is_some_and(|ports| ports.collisions(View::Live).next().is_some());
-        assert!(!twice, "no port is open twice");
+        assert!(!twice, "no port is used twice");
     }
     for old in before.allocs() {
         let Some(new) = after.alloc(old.id()) else { continue };
-        assert!(!old.client_status().is_terminal() || new.client_status().is_terminal(), "ended is ended");
+        assert!(
+            !old.client_status().is_terminal() || new.client_status().is_terminal(),
+            "a terminal client status stays terminal"
+        );
         assert!(
             !old.desired_status().is_terminal() || new.desired_status().is_terminal(),
-            "stopped is stopped"
+            "a terminal desired status stays terminal"
         );
         assert!(new.report() >= old.report());
     }
     for old in before.evals().filter(|eval| eval.status.is_terminal()) {
-        assert!(after.eval(old.id).is_none_or(|new| new == old), "an evaluation that is over stays as it is");
+        assert!(after.eval(old.id).is_none_or(|new| new == old), "a terminal evaluation never changes");
     }
     for job in after.jobs() {
         let key = job.key();
         assert_eq!(job.status, jobs::status(after, job), "{key}");
-        assert!(after.live_alloc_count(&key) <= COUNT_MAX as usize, "never more than wanted");
+        assert!(after.live_alloc_count(&key) <= COUNT_MAX as usize, "never more than the count");
         let mut counted: BTreeMap<ClientStatus, u32> = BTreeMap::new();
         for alloc in after.allocs_of_job(&key) {
             *counted.entry(alloc.client_status()).or_default() += 1;
         }
         let count = |status| counted.get(&status).copied().unwrap_or_default();
-        let summary: GroupSummary = after.job_summary(&key).expect("every job has one").groups["app"];
+        let summary: GroupSummary = after.job_summary(&key).expect("every job has a summary").groups["app"];
         assert_eq!(summary.starting, count(ClientStatus::Pending));
         assert_eq!(summary.running, count(ClientStatus::Running));
         assert_eq!(summary.lost, count(ClientStatus::Lost));
@@ -291,11 +294,11 @@ proptest! {
         let snapshots = vec![scene.state.clone()];
         let mut history = History { scene, snapshots, last: None };
         for step in &steps {
-            history.take(step);
+            history.apply(step);
         }
         let mut replayed = State::default();
         for set in &history.scene.log {
-            replayed.apply(set).expect("change sets follow each other without a gap");
+            replayed.apply(set).expect("change sets are consecutive");
         }
         assert_same(&history.scene.state, &replayed);
     }

@@ -1,5 +1,5 @@
-//! Strict reconnect (N-3, design §6): a node that was away is not ready before it has said, since it was missed, how all
-//! its allocations fare.
+//! Strict reconnect (N-3, design §6): a node that was disconnected becomes ready only after it has reported the status of
+//! all its allocations since it was missed.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use wire::node::AllocReport;
 
 use super::scene::{BOOT, Scene, node_spec, patient_service, reports, service};
 
-/// What N-3.15 shows of a node, and how many evaluations a step made.
+/// A node's columns in the table of N-3.15, and the number of evaluations that a step made.
 fn row(scene: &Scene, node: NodeId, done: &Done) -> (NodeStatus, Index, Index, usize) {
     let server = &scene.whole_node(node).server;
     let (missed, updated) = (server.last_missed_heartbeat_index, server.last_alloc_update_index);
@@ -29,7 +29,8 @@ fn all(node: NodeId, since: Index, allocs: Vec<AllocReport>) -> NodeReport {
 
 #[test]
 fn the_timeline_of_a_reconnect() {
-    // N-3.15. An ordinary report opens no gate (design §6), so that of step 1 leaves the second index alone.
+    // The timeline of N-3.15. An ordinary report does not count as complete (design §6), so that of step 1 leaves the
+    // second index unchanged.
     use NodeStatus::{Disconnected, Initializing, Ready};
     let never = Index::ZERO;
     let mut scene = Scene::new();
@@ -42,59 +43,62 @@ fn the_timeline_of_a_reconnect() {
     let done = scene.missed(&[node]);
     let missed = done.index;
     assert_eq!(row(&scene, node, &done), (Disconnected, missed, never, 1), "step 2");
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let refused = scene.report(node, &allocs, ClientStatus::Running);
     assert_eq!((refused.refused_nodes, refused.written), (vec![node], false), "N-7.3");
 
     let done = scene.heard(&[node]);
     assert_eq!(row(&scene, node, &done), (Initializing, missed, never, 1), "step 3");
-    scene.settle(&job);
+    scene.complete_pending(&job);
     let done = scene.heard(&[node]);
     assert_eq!((done.written, row(&scene, node, &done)), (false, (Initializing, missed, never, 0)), "step 4");
 
     scene.report(node, &allocs, ClientStatus::Running);
     scene.done(reports(vec![all(node, Index(1), Vec::new())]));
     let done = scene.heard(&[node]);
-    assert_eq!(row(&scene, node, &done).0, Initializing, "nor does a report on another absence");
+    assert_eq!(row(&scene, node, &done).0, Initializing, "a report for another absence is not enough");
 
     let running = allocs.iter().map(|id| scene.alloc_report(*id, ClientStatus::Running)).collect();
     let done = scene.done(reports(vec![all(node, missed, running)]));
     let updated = done.index;
     assert_eq!(row(&scene, node, &done), (Initializing, missed, updated, 0), "step 5");
-    assert!(!scene.done(reports(vec![all(node, missed, Vec::new())])).written, "once is enough");
+    assert!(
+        !scene.done(reports(vec![all(node, missed, Vec::new())])).written,
+        "a second report changes nothing"
+    );
 
     let done = scene.heard(&[node]);
     assert_eq!(row(&scene, node, &done), (Ready, never, updated, 1), "step 6");
     assert_eq!(scene.triggers(&job), [EvalTrigger::NodeUpdate]);
 }
 
-/// One thing that happens. Numbers choose among what there is.
+/// A random step. Numbers choose among existing objects.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A node is not heard of any more.
+    /// A node's heartbeat is missed.
     Miss(usize),
     /// A heartbeat, whose answer may be lost.
     Beat {
         node: usize,
         is_answered: bool,
     },
-    /// An agent sends what it has to report.
+    /// An agent sends its report.
     Report(usize),
-    /// Something that was sent arrives; it may arrive once more.
+    /// A message arrives, and may arrive again later.
     Deliver {
         sent: usize,
         again: bool,
     },
-    /// Something that was sent is lost.
+    /// A message is lost.
     Lose(usize),
     /// An allocation ends.
     End {
         node: usize,
         status: ClientStatus,
     },
-    /// An agent is started anew.
+    /// An agent restarts.
     Restart(usize),
-    /// A worker looks at a job.
+    /// A worker schedules the jobs.
     Schedule,
     Wait(i64),
 }
@@ -115,21 +119,22 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How many nodes there are.
+/// The number of nodes.
 const NODES: usize = 2;
-/// Rounds of heartbeat, report and scheduling within which every node is ready once nothing goes wrong any more.
+/// The number of rounds of heartbeat, report and scheduling after which every node must be ready, once there are no more
+/// failures.
 const ROUNDS_MAX: usize = 5;
 
-/// An agent, as far as it speaks with the servers.
+/// An agent, as far as the servers see it.
 struct Agent {
     node: NodeId,
     boot: u32,
     allocs: BTreeMap<AllocId, (ClientStatus, u32)>,
-    /// What the last heartbeat's answer asked for.
+    /// The index since which the last heartbeat's answer asked for a complete report.
     report_all: Option<Index>,
 }
 
-/// A report on its way, and how often the node had been missed when it was made.
+/// A report in flight, and how often the node had been missed when the report was made.
 #[derive(Clone)]
 struct Sent {
     node: usize,
@@ -142,13 +147,14 @@ struct History {
     jobs: [JobKey; 2],
     agents: Vec<Agent>,
     sent: Vec<Sent>,
-    /// How often each node was missed; and the absence of which it last told all, as far as that arrived.
+    /// How often each node was missed, and the last absence for which a complete report arrived.
     absences: [u32; NODES],
-    told_all: [Option<u32>; NODES],
+    complete_for: [Option<u32>; NODES],
 }
 
 impl History {
-    /// Two nodes, each with an allocation of a service that may stay away for a minute, and one of a service that may not.
+    /// Two nodes, each with an allocation of a service that may stay disconnected for a minute, and one of a service that
+    /// may not.
     fn begin() -> Self {
         let mut scene = Scene::new();
         let nodes = [scene.node(), scene.node()];
@@ -159,26 +165,26 @@ impl History {
             Agent { node: *node, boot: BOOT, allocs, report_all: None }
         };
         let agents = nodes.iter().enumerate().map(agent).collect();
-        Self { scene, jobs, agents, sent: Vec::new(), absences: [0; NODES], told_all: [None; NODES] }
+        Self { scene, jobs, agents, sent: Vec::new(), absences: [0; NODES], complete_for: [None; NODES] }
     }
 
     fn status(&self, node: usize) -> NodeStatus {
         self.scene.status(self.agents[node].node)
     }
 
-    fn take(&mut self, step: &Step) {
+    fn apply(&mut self, step: &Step) {
         match *step {
             Step::Miss(node) => self.miss(node),
             Step::Beat { node, is_answered } => self.beat(node, is_answered),
             Step::Report(node) => self.report(node),
             Step::Deliver { sent, again } => {
-                let Some(place) = sent.checked_rem(self.sent.len()) else { return };
-                let sent = if again { self.sent[place].clone() } else { self.sent.remove(place) };
+                let Some(position) = sent.checked_rem(self.sent.len()) else { return };
+                let sent = if again { self.sent[position].clone() } else { self.sent.remove(position) };
                 self.deliver(sent);
             }
             Step::Lose(sent) => {
-                if let Some(place) = sent.checked_rem(self.sent.len()) {
-                    self.sent.remove(place);
+                if let Some(position) = sent.checked_rem(self.sent.len()) {
+                    self.sent.remove(position);
                 }
             }
             Step::End { node, status } => {
@@ -201,7 +207,7 @@ impl History {
             assert!(self.status(node).is_unresponsive());
             assert_eq!(self.scene.whole_node(id).server.last_missed_heartbeat_index, done.index);
         }
-        self.jobs_heard(node, before);
+        self.check_evals(node, before);
     }
 
     fn beat(&mut self, node: usize, is_answered: bool) {
@@ -215,22 +221,22 @@ impl History {
         let after = self.status(node);
         match (before, after) {
             (NodeStatus::Initializing, NodeStatus::Ready) => {
-                let told = self.told_all[node] == Some(self.absences[node]);
-                assert!(told || !has_live, "ready without having told all since it was missed");
+                let is_complete = self.complete_for[node] == Some(self.absences[node]);
+                assert!(is_complete || !has_live, "ready without a complete report since it was missed");
             }
             (NodeStatus::Disconnected, after) => assert_eq!(after, NodeStatus::Initializing, "N-3.6"),
             (NodeStatus::Down, after) => assert_eq!(after, NodeStatus::Ready, "N-3.7"),
             _ => {}
         }
-        self.jobs_heard(node, before);
+        self.check_evals(node, before);
         if is_answered {
             let missed = self.scene.whole_node(id).server.last_missed_heartbeat_index;
             self.agents[node].report_all = (after == NodeStatus::Initializing).then_some(missed);
         }
     }
 
-    /// All changes of status but the first steps of a fresh node are for the node's jobs to hear of (N-3.8).
-    fn jobs_heard(&self, node: usize, before: NodeStatus) {
+    /// Every change of status, except the first ones of a new node, requires evaluations of the node's jobs (N-3.8).
+    fn check_evals(&self, node: usize, before: NodeStatus) {
         if self.status(node) == before {
             return;
         }
@@ -238,18 +244,19 @@ impl History {
         for alloc in self.scene.state.allocs_of_node(self.agents[node].node) {
             let is_over = alloc.desired_status().is_terminal() && alloc.client_status().is_terminal();
             let mut evals = self.scene.state.live_evals_of_job(alloc.job_key());
-            let hears =
+            let is_evaluated =
                 evals.any(|eval| eval.trigger == EvalTrigger::NodeUpdate && eval.modify_index == index);
-            assert!(is_over || hears, "{} is not looked at", alloc.name());
+            assert!(is_over || is_evaluated, "{} is not evaluated", alloc.name());
         }
     }
 
-    /// Like an agent: what the servers want to hear again, or all of it; what they stopped has ended.
+    /// Behaves like an agent: reports changes, or everything if it was asked to. Allocations that the servers stopped have
+    /// ended.
     fn report(&mut self, node: usize) {
         let (state, agent) = (&self.scene.state, &mut self.agents[node]);
         let mut allocs = Vec::new();
         for (id, (status, count)) in &mut agent.allocs {
-            let known = state.alloc(*id).expect("nothing is forgotten");
+            let known = state.alloc(*id).expect("no allocation is deleted");
             if known.desired_status() == DesiredStatus::Stop && !status.is_terminal() {
                 *status = ClientStatus::Complete;
             }
@@ -263,7 +270,7 @@ impl History {
         if !allocs.is_empty() || agent.report_all.is_some() {
             let report =
                 NodeReport { node: agent.node, boot: agent.boot, all_since: agent.report_all, allocs };
-            // An answer that came late may have asked for what was told already; that opens no later gate.
+            // A late answer may have asked for a report that was sent already. It must not count for a later absence.
             self.sent.push(Sent { node, absence: self.absences[node], report });
         }
     }
@@ -279,20 +286,20 @@ impl History {
         let done = self.scene.done(reports(vec![report.clone()]));
         assert_eq!(done.refused_nodes == [id], before.status.is_unresponsive(), "N-7.3");
         if before.status.is_unresponsive() || report.boot != self.agents[node].boot {
-            assert_eq!(known(&self.scene), allocs, "what is not admitted changes nothing");
+            assert_eq!(known(&self.scene), allocs, "a report that is not accepted changes nothing");
         }
         for (new, old) in known(&self.scene).iter().zip(&allocs) {
-            assert!(new.2 >= old.2, "the newest report stands");
+            assert!(new.2 >= old.2, "the newest report is kept");
         }
         let opened =
             self.scene.whole_node(id).server.last_alloc_update_index != before.last_alloc_update_index;
         if opened {
             assert_eq!(report.all_since, Some(before.last_missed_heartbeat_index));
-            self.told_all[node] = Some(absence);
+            self.complete_for[node] = Some(absence);
         }
     }
 
-    /// The agent registers in its next boot; its tasks go on.
+    /// The agent registers with its next boot; its tasks keep running.
     fn restart(&mut self, node: usize) {
         let agent = &mut self.agents[node];
         agent.boot += 1;
@@ -303,7 +310,8 @@ impl History {
         assert_eq!(self.status(node), before, "N-2.5");
     }
 
-    /// What can wait becomes unknown, what is on a node that is down is lost; nothing takes their place.
+    /// Marks allocations as unknown if they may stay disconnected, and as lost on nodes that are down. Nothing replaces
+    /// them.
     fn schedule(&mut self) {
         for job in self.jobs.clone() {
             for eval in self.scene.pending(&job) {
@@ -343,8 +351,8 @@ impl History {
         }
     }
 
-    /// Nothing goes wrong any more: all that was sent arrives, late; then agents and workers do what they do.
-    fn calm(&mut self) {
+    /// Ends all failures: messages in flight arrive late; then agents and workers behave normally.
+    fn recover(&mut self) {
         for sent in std::mem::take(&mut self.sent) {
             self.deliver(sent);
         }
@@ -359,7 +367,7 @@ impl History {
             self.schedule();
         }
         for (node, agent) in self.agents.iter().enumerate() {
-            assert_eq!(self.status(node), NodeStatus::Ready, "it comes back");
+            assert_eq!(self.status(node), NodeStatus::Ready, "every node recovers");
             for (id, (status, _)) in &agent.allocs {
                 let known = self.scene.alloc(*id);
                 let is_lost = known.client_status == ClientStatus::Lost;
@@ -376,8 +384,8 @@ proptest! {
     fn no_node_is_ready_before_it_has_told_all_and_all_come_back(steps in vec(step(), 20..150)) {
         let mut history = History::begin();
         for step in &steps {
-            history.take(step);
+            history.apply(step);
         }
-        history.calm();
+        history.recover();
     }
 }

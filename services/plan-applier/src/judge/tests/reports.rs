@@ -1,4 +1,4 @@
-//! Reports of nodes on their allocations.
+//! Nodes' reports about their allocations.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use wire::node::AllocReport;
 
 use super::scene::{BOOT, EPOCH, Scene, job_spec, patient_service, reports, service};
 
-/// A node with one allocation of a service, of which nothing is pending.
+/// A node with one running allocation of a service, without pending evaluations.
 fn running(scene: &mut Scene) -> (NodeId, JobKey, AllocId) {
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -34,7 +34,8 @@ fn of_node(node: NodeId, allocs: Vec<AllocReport>) -> Command {
 
 #[test]
 fn a_report_is_stored_and_does_not_come_back_to_its_agent() {
-    // N-7.7, N-7.9, N-25.4
+    // A report changes the client fields, but not the allocation's `AllocModifyIndex`, and updates the summary (N-7.7,
+    // N-7.9, N-25.4).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -62,7 +63,8 @@ fn a_report_is_stored_and_does_not_come_back_to_its_agent() {
 
 #[test]
 fn a_report_and_an_expiry_may_meet_in_one_batch() {
-    // N-5, N-7.3, design §6: commands of a batch are judged one after the other, each on what those before it did.
+    // The commands of a batch are judged one after the other, each on the state after those before it (N-5, N-7.3, design
+    // §6).
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     scene.report(node, &[alloc], ClientStatus::Complete);
@@ -74,7 +76,7 @@ fn a_report_and_an_expiry_may_meet_in_one_batch() {
     assert_eq!(
         scene.triggers(&job),
         [EvalTrigger::NodeUpdate],
-        "nothing is lost, but there is room to look for"
+        "the job is evaluated, although its allocation has ended"
     );
 
     let mut scene = Scene::new();
@@ -82,23 +84,27 @@ fn a_report_and_an_expiry_may_meet_in_one_batch() {
     scene.missed(&[node]);
     let report = scene.alloc_report(alloc, ClientStatus::Complete);
     let done = scene.done(of_node(node, vec![report]));
-    assert_eq!(done.refused_nodes, [node], "its agent says so again once the node is ready");
-    assert_eq!(scene.alloc(alloc).client_status, ClientStatus::Running, "until a scheduler finds it lost");
+    assert_eq!(done.refused_nodes, [node], "the agent reports again once the node is ready");
+    assert_eq!(
+        scene.alloc(alloc).client_status,
+        ClientStatus::Running,
+        "unchanged until a scheduler marks it as lost"
+    );
     assert_eq!(scene.triggers(&job), [EvalTrigger::NodeUpdate]);
 }
 
 #[test]
 fn older_reports_are_dropped() {
-    // design §6
+    // Reports of another boot, or with an older sequence number, are dropped (design §6).
     let mut scene = Scene::new();
     let (node, _, alloc) = running(&mut scene);
     let report = AllocReport { count: 1, ..scene.alloc_report(alloc, ClientStatus::Pending) };
-    assert!(!scene.done(of_node(node, vec![report.clone()])).written, "an older sequence");
+    assert!(!scene.done(of_node(node, vec![report.clone()])).written, "an older sequence number");
     let old = NodeReport { node, boot: BOOT - 1, all_since: None, allocs: vec![report.clone()] };
     let done = scene.done(reports(vec![old]));
     assert_eq!((done.written, done.refused_nodes), (false, vec![]), "another boot");
     let early = NodeReport { node, boot: BOOT + 1, all_since: None, allocs: vec![report] };
-    assert_eq!(scene.done(reports(vec![early])).refused_nodes, [node], "it must register first");
+    assert_eq!(scene.done(reports(vec![early])).refused_nodes, [node], "the node must register first");
 }
 
 #[test]
@@ -112,12 +118,16 @@ fn of_two_reports_in_one_command_both_count_in_their_order() {
     let stored = scene.alloc(alloc);
     assert_eq!((stored.client_status, stored.report.0 as u32), (ClientStatus::Failed, 4));
     let summary = scene.summary(&job).groups["app"];
-    assert_eq!((summary.running, summary.complete, summary.failed), (0, 1, 1), "these two only grow");
+    assert_eq!(
+        (summary.running, summary.complete, summary.failed),
+        (0, 1, 1),
+        "the counts of complete and failed only grow"
+    );
 }
 
 #[test]
 fn what_has_ended_does_not_begin_again() {
-    // design §6
+    // A terminal client status never becomes non-terminal (design §6).
     let mut scene = Scene::new();
     let (node, _, alloc) = running(&mut scene);
     scene.report(node, &[alloc], ClientStatus::Complete);
@@ -125,7 +135,7 @@ fn what_has_ended_does_not_begin_again() {
         assert!(!scene.report(node, &[alloc], status).written);
     }
     for status in [ClientStatus::Lost, ClientStatus::Unknown] {
-        assert!(!scene.report(node, &[alloc], status).written, "only the servers can say so");
+        assert!(!scene.report(node, &[alloc], status).written, "only the servers set this status");
     }
 }
 
@@ -149,14 +159,14 @@ fn only_the_active_tracker_brings_reports() {
 
 #[test]
 fn an_end_makes_room_and_settles_the_job() {
-    // N-7.13, N-25.1
+    // The end of an allocation frees its resources, and the job's status is updated (N-7.13, N-25.1).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(job_spec("count", JobType::Batch));
     let alloc = scene.place(&job, &[node])[0];
     assert_eq!(scene.job_status(&job), JobStatus::Running, "N-8.4");
     let done = scene.report(node, &[alloc], ClientStatus::Complete);
-    assert_eq!(done.evals, [], "a good end alone is no reason to look");
+    assert_eq!(done.evals, [], "a successful end requires no evaluation");
     assert_eq!(scene.job_status(&job), JobStatus::Dead);
     let class = scene.whole_node(node).spec.computed_class.clone();
     let unblocked =
@@ -166,7 +176,7 @@ fn an_end_makes_room_and_settles_the_job() {
 
 #[test]
 fn a_failure_that_may_be_rescheduled_makes_one_evaluation_for_each_job() {
-    // N-7.5, N-7.6, R-1.13
+    // A failure that may be rescheduled creates one evaluation per job (N-7.5, N-7.6, R-1.13).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -174,13 +184,17 @@ fn a_failure_that_may_be_rescheduled_makes_one_evaluation_for_each_job() {
     let done = scene.report(node, &allocs, ClientStatus::Failed);
     let eval = scene.eval(done.evals[0]);
     assert_eq!((done.evals.len(), &eval.trigger, eval.priority), (1, &EvalTrigger::AllocFailure, 60));
-    scene.settle(&job);
-    assert_eq!(scene.report(node, &allocs, ClientStatus::Failed).evals, [], "that is known");
+    scene.complete_pending(&job);
+    assert_eq!(
+        scene.report(node, &allocs, ClientStatus::Failed).evals,
+        [],
+        "the failure was reported before"
+    );
 }
 
 #[test]
 fn a_failure_for_which_no_attempt_is_left_makes_none() {
-    //
+    // A failure without attempts left creates no evaluation.
     let mut scene = Scene::new();
     let node = scene.node();
     let mut spec = service("web");
@@ -204,23 +218,24 @@ fn a_failure_for_which_no_attempt_is_left_makes_none() {
     scene.submit(Plan { placements: vec![placements], ..plan });
     for (id, evals) in ids.iter().zip([0, 1, 1]) {
         assert_eq!(scene.report(node, &[*id], ClientStatus::Failed).evals.len(), evals);
-        scene.settle(&job);
+        scene.complete_pending(&job);
     }
 }
 
 #[test]
 fn a_failure_in_a_group_that_is_gone_makes_none() {
-    // N-7.5
+    // A failure in a group that the job no longer has creates no evaluation (N-7.5).
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     let mut spec = service("web");
     spec.task_groups[0].name = "other".into();
     scene.register(spec);
-    scene.settle(&job);
+    scene.complete_pending(&job);
     assert_eq!(scene.report(node, &[alloc], ClientStatus::Failed).evals, []);
 }
 
-/// A service with two allocations on a node that was away and is heard of again, waiting for one delayed evaluation.
+/// A service with two unknown allocations, on a node that was disconnected and is initializing. Both refer to one delayed
+/// evaluation.
 fn back(scene: &mut Scene) -> (NodeId, JobKey, Vec<AllocId>, EvalId) {
     let node = scene.node();
     let job = scene.register(patient_service("web"));
@@ -244,7 +259,8 @@ fn back(scene: &mut Scene) -> (NodeId, JobKey, Vec<AllocId>, EvalId) {
 
 #[test]
 fn the_return_of_an_allocation_is_looked_at_and_not_waited_for_any_more() {
-    // N-7.5, N-7.11, R-1.22
+    // A reconnected allocation triggers an evaluation; its follow-up evaluation is cancelled once no allocation refers to
+    // it (N-7.5, N-7.11, R-1.22).
     let mut scene = Scene::new();
     let (node, _, allocs, followup) = back(&mut scene);
     let unknown = Some(ClientStatus::Unknown);
@@ -252,7 +268,7 @@ fn the_return_of_an_allocation_is_looked_at_and_not_waited_for_any_more() {
     let done = scene.report(node, &allocs[..1], ClientStatus::Running);
     assert_eq!(scene.eval(done.evals[0]).trigger, EvalTrigger::Reconnect);
     assert_eq!(scene.alloc(allocs[0]).extra.followup_eval, None);
-    assert_eq!(scene.eval(followup).status, EvalStatus::Pending, "the other one is still away");
+    assert_eq!(scene.eval(followup).status, EvalStatus::Pending, "the other allocation is still unknown");
     scene.report(node, &allocs[1..], ClientStatus::Failed);
     let eval = scene.eval(followup);
     assert_eq!((eval.status, &*eval.status_description), (EvalStatus::Canceled, "allocations reconnected"));
@@ -260,7 +276,7 @@ fn the_return_of_an_allocation_is_looked_at_and_not_waited_for_any_more() {
 
 #[test]
 fn a_failure_of_what_was_away_counts_as_its_return() {
-    // N-7.5
+    // A failure of an unknown allocation triggers an evaluation for its reconnection (N-7.5).
     let mut scene = Scene::new();
     let (node, _, allocs, _) = back(&mut scene);
     let done = scene.report(node, &allocs[..1], ClientStatus::Failed);
@@ -269,7 +285,8 @@ fn a_failure_of_what_was_away_counts_as_its_return() {
 
 #[test]
 fn verdicts_are_counted_in_the_deployment() {
-    // N-7.8, N-12.8, N-12.10, N-12.11
+    // Health verdicts are counted in the deployment: the first one, and changes from healthy to unhealthy (N-7.8, N-12.8,
+    // N-12.10, N-12.11).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -301,7 +318,11 @@ fn verdicts_are_counted_in_the_deployment() {
     verdict(&mut scene, allocs[0], false, later);
     assert_eq!((group(&scene).healthy_allocs, group(&scene).unhealthy_allocs), (0, 2));
     verdict(&mut scene, allocs[0], true, later);
-    assert_eq!((group(&scene).healthy_allocs, group(&scene).unhealthy_allocs), (0, 2), "too late");
+    assert_eq!(
+        (group(&scene).healthy_allocs, group(&scene).unhealthy_allocs),
+        (0, 2),
+        "unhealthy stays unhealthy"
+    );
 }
 
 fn deployment(scene: &Scene, plan: &Plan) -> Deployment {
@@ -326,7 +347,7 @@ fn deployment(scene: &Scene, plan: &Plan) -> Deployment {
 
 #[test]
 fn allocations_of_an_older_incarnation_are_not_counted() {
-    // N-25.6
+    // Allocations of an older incarnation of the job do not change its summary (N-25.6).
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     let old = scene.alloc(alloc);
@@ -339,7 +360,7 @@ fn allocations_of_an_older_incarnation_are_not_counted() {
     let version = scene.job(&job).clone();
     scene.done(Command::DeregisterJob(purge));
     scene.register(service("web"));
-    // As if it had been missed by the purge.
+    // As if the purge had missed it.
     scene.commit(Cause::PlanResult, vec![Change::Job(Arc::new(version)), Change::Alloc(Box::new(old))]);
     scene.report(node, &[alloc], ClientStatus::Failed);
     assert_eq!(scene.summary(&job).groups["app"], GroupSummary::default());
@@ -347,7 +368,7 @@ fn allocations_of_an_older_incarnation_are_not_counted() {
 
 #[test]
 fn a_job_stays_dead_when_its_evaluations_are_forgotten() {
-    // N-25.1
+    // A dead job stays dead after its evaluations are deleted (N-25.1).
     let mut scene = Scene::new();
     let (node, job, alloc) = running(&mut scene);
     scene.missed(&[node]);
@@ -367,7 +388,7 @@ fn a_job_stays_dead_when_its_evaluations_are_forgotten() {
     scene.report(node, &[alloc], ClientStatus::Complete);
     assert_eq!(scene.job_status(&job), JobStatus::Dead);
     let summary = scene.summary(&job).groups["app"];
-    assert_eq!((summary.lost, summary.complete), (0, 1), "it had ended well after all");
+    assert_eq!((summary.lost, summary.complete), (0, 1), "the agent reports that it completed");
 }
 
 #[test]
@@ -413,7 +434,7 @@ fn tasks_of_which_there_is_no_news_are_not_written_again() {
     assert_eq!(say(&mut scene, &[(allocs[0], true)]), [(1, 1)]);
     assert_eq!(say(&mut scene, &[(allocs[0], true), (allocs[1], true)]), [(1, 0), (1, 1)]);
     assert_eq!(say(&mut scene, &[(allocs[0], true), (allocs[1], true)]), [(2, 0)]);
-    assert_eq!(scene.alloc(allocs[0]).task_states, states, "what is known stays");
+    assert_eq!(scene.alloc(allocs[0]).task_states, states, "the known task states are kept");
     assert_eq!(say(&mut scene, &[(allocs[0], false)]), [(1, 1)]);
     assert_eq!(scene.alloc(allocs[0]).task_states, PackedTaskStates::default());
 }

@@ -1,6 +1,6 @@
-//! A cluster for tests that say what is commanded and what comes of it. Every verdict is checked on the way past: a
-//! change set does to another copy of the state what judging did to the overlay, judging again says the same, and what
-//! is refused or needless leaves the overlay alone.
+//! [`Scene`]: a cluster for tests that judge commands and compare the results. Every verdict is checked: a change set does
+//! to a copy of the state what judging did to the overlay; judging again gives the same verdict; a command that is refused,
+//! or has nothing to do, leaves the overlay unchanged.
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ use wire::node::AllocReport;
 use wire::{Refusal, RefusalKind};
 
 use super::describe::assert_same;
-use crate::judge::{Given, Verdict, bootstrap, judge};
+use crate::judge::{Inputs, Verdict, bootstrap, judge};
 
-/// The epoch of every lease of a scene.
+/// The epoch of every lease in a scene.
 pub(super) const EPOCH: Epoch = Epoch(1);
-/// The boot that every agent is in.
+/// The boot of every agent.
 pub(super) const BOOT: u32 = 3;
 
 pub(super) struct Scene {
     pub(super) state: State,
     pub(super) now: Timestamp,
-    /// Whether holders of leases are heard of.
+    /// Whether holders of leases are alive.
     pub(super) live: bool,
     /// Every change set since the beginning.
     pub(super) log: Vec<ChangeSet>,
@@ -52,7 +52,7 @@ impl Scene {
             log: Vec::new(),
             ids: 0,
         };
-        let changes = bootstrap(&scene.state).expect("an empty state lacks everything");
+        let changes = bootstrap(&scene.state).expect("an empty state lacks all built-in objects");
         scene.commit(Cause::Settings, changes);
         for service in Singleton::ALL {
             scene.done(Command::TakeLease(TakeLease { service: *service, process: process(1), gone: None }));
@@ -60,7 +60,7 @@ impl Scene {
         scene
     }
 
-    /// An id that nothing has.
+    /// An unused id.
     pub(super) fn id(&mut self) -> [u8; 16] {
         self.ids += 1;
         (self.ids.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)).to_be_bytes()
@@ -70,19 +70,19 @@ impl Scene {
         self.now = self.now + length;
     }
 
-    /// A change set that no command made.
+    /// Applies a change set that no command made.
     pub(super) fn commit(&mut self, cause: Cause, changes: Vec<Change>) {
         let set = self.change_set(cause, changes, self.state.index().next());
-        self.state.apply(&set).expect("the changes fit");
+        self.state.apply(&set).expect("the changes fit the state");
         self.log.push(set);
     }
 
-    /// What the last command that changed anything changed.
+    /// The changes of the last command that changed anything.
     pub(super) fn last(&self) -> &[Change] {
         self.log.last().map_or(&[], |set| &set.changes)
     }
 
-    /// What kind of command that was.
+    /// The kind of that command.
     pub(super) fn cause(&self) -> Option<Cause> {
         self.log.last().map(|set| set.cause)
     }
@@ -94,26 +94,30 @@ impl Scene {
 
     /// Judges a command, and checks what holds for every verdict.
     pub(super) fn judge(&mut self, command: Command) -> Verdict {
-        let (before, request_id, is_live) = (self.state.clone(), self.id(), self.live);
-        let live = move |_: &Lease| is_live;
-        let given = Given {
+        let (before, request_id, live) = (self.state.clone(), self.id(), self.live);
+        let is_live = move |_: &Lease| live;
+        let inputs = Inputs {
             index: before.index().next(),
             at: self.now,
             request_id: RequestId::from_bytes(request_id),
             trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().ok(),
-            live: &live,
+            is_live: &is_live,
         };
         let mut again = before.clone();
-        let as_it_was = || before.clone();
-        let verdict = judge(&mut self.state, command.clone(), &given, as_it_was);
-        assert_eq!(judge(&mut again, command, &given, as_it_was), verdict, "judging again says the same");
+        let rebuild_overlay = || before.clone();
+        let verdict = judge(&mut self.state, command.clone(), &inputs, rebuild_overlay);
+        assert_eq!(
+            judge(&mut again, command, &inputs, rebuild_overlay),
+            verdict,
+            "judging again gives the same verdict"
+        );
         match &verdict {
             Verdict::Changed { cause, changes, done } => {
                 let mut applied = before;
-                let set = self.change_set(*cause, changes.clone(), given.index);
+                let set = self.change_set(*cause, changes.clone(), inputs.index);
                 applied.apply(&set).expect("a change set fits the state that it was judged on");
                 assert_same(&self.state, &applied);
-                assert_eq!((done.index, done.written), (given.index, true));
+                assert_eq!((done.index, done.written), (inputs.index, true));
                 self.log.push(set);
             }
             Verdict::Unchanged(done) => {
@@ -125,7 +129,7 @@ impl Scene {
         verdict
     }
 
-    /// Judges a command that is carried out, or finds nothing to do.
+    /// Judges a command that must not be refused.
     pub(super) fn done(&mut self, command: Command) -> Done {
         match self.judge(command) {
             Verdict::Changed { done, .. } | Verdict::Unchanged(done) => done,
@@ -133,7 +137,7 @@ impl Scene {
         }
     }
 
-    /// Judges a command that is refused.
+    /// Judges a command that must be refused.
     pub(super) fn refused(&mut self, command: Command) -> (RefusalKind, String) {
         match self.judge(command) {
             Verdict::Refused(Refusal { kind, message }) => (kind, message.to_string()),
@@ -148,7 +152,7 @@ impl Scene {
         key
     }
 
-    /// A ready node of 1,000 MHz, 1,000 MB and 1,000 MB of disk.
+    /// Adds a ready node of 1,000 MHz, 1,000 MB and 1,000 MB of disk.
     pub(super) fn node(&mut self) -> NodeId {
         let id = NodeId::from_bytes(self.id());
         self.register_node(id, node_spec());
@@ -174,17 +178,17 @@ impl Scene {
         self.done(Command::UpdateNodes(update))
     }
 
-    /// Allocations of a job's first group placed on nodes, by its oldest evaluation that is still pending.
+    /// Places allocations of a job's first group on nodes, for the job's oldest pending evaluation.
     pub(super) fn place(&mut self, job: &JobKey, nodes: &[NodeId]) -> Vec<AllocId> {
         let plan = self.plan(job);
         let placements = self.placements(&plan, nodes);
         let ids = placements.ids.0.clone();
         let result = self.submit(Plan { placements: vec![placements], ..plan });
-        assert_eq!(result.rejected_nodes, [], "the nodes have room");
+        assert_eq!(result.rejected_nodes, [], "the nodes have enough capacity");
         ids
     }
 
-    /// A plan for a job's oldest pending evaluation, in which nothing happens yet.
+    /// An empty plan for a job's oldest pending evaluation.
     pub(super) fn plan(&self, job: &JobKey) -> Plan {
         let eval = self.pending(job).into_iter().min_by_key(|eval| (eval.create_index, eval.id));
         let eval = eval.expect("an evaluation is pending");
@@ -202,12 +206,12 @@ impl Scene {
         self.state.job_version(version).expect("the job is registered")
     }
 
-    /// The same of a version that need not be there any more.
+    /// The same for a version that need not exist any more.
     pub(super) fn placements_of(&mut self, job: &Job, eval_id: EvalId, nodes: &[NodeId]) -> Placements {
         let mut placements = Placements::new(Arc::new(common(job, eval_id)));
         for (name_index, node) in (0..).zip(nodes) {
-            let place = placements.nodes.iter().position(|known| known == node);
-            let node = place.map_or_else(|| placements.add_node(*node), |place| place as u32);
+            let index = placements.nodes.iter().position(|known| known == node);
+            let node = index.map_or_else(|| placements.add_node(*node), |index| index as u32);
             placements.push(Placement {
                 id: AllocId::from_bytes(self.id()),
                 node,
@@ -221,29 +225,29 @@ impl Scene {
         placements
     }
 
-    /// What allocations of the first group of a plan's job share.
+    /// The common part of allocations of the first group of a plan's job.
     pub(super) fn common(&self, plan: &Plan) -> AllocCommon {
         common(self.planned_version(plan), plan.eval_id)
     }
 
-    /// Submits a plan whose evaluation is complete with it.
+    /// Submits a plan that completes its evaluation.
     pub(super) fn submit(&mut self, plan: Plan) -> PlanResult {
         let outcome = self.complete(&plan);
         self.submit_with(plan, outcome)
     }
 
     pub(super) fn submit_with(&mut self, plan: Plan, outcome: Outcome) -> PlanResult {
-        self.done(submission(plan, outcome)).plan.expect("a plan is answered")
+        self.done(submission(plan, outcome)).plan.expect("the answer contains a plan result")
     }
 
-    /// The outcome in which a plan's evaluation is complete.
+    /// The outcome that completes a plan's evaluation.
     pub(super) fn complete(&self, plan: &Plan) -> Outcome {
         let eval = Evaluation::clone(self.state.eval(plan.eval_id).expect("the evaluation exists"));
         let eval = Box::new(Evaluation { status: EvalStatus::Complete, ..eval });
         Outcome { eval, creates: Vec::new() }
     }
 
-    /// One node's report that allocations fare alike.
+    /// One node's report of the same status for several allocations.
     pub(super) fn report(&mut self, node: NodeId, allocs: &[AllocId], status: ClientStatus) -> Done {
         let allocs = allocs.iter().map(|id| self.alloc_report(*id, status)).collect();
         let report = NodeReport { node, boot: BOOT, all_since: None, allocs };
@@ -269,11 +273,11 @@ impl Scene {
     }
 
     pub(super) fn whole_node(&self, id: NodeId) -> &Node {
-        self.state.node(id).expect("the node is known").node()
+        self.state.node(id).expect("the node exists").node()
     }
 
     pub(super) fn alloc(&self, id: AllocId) -> Allocation {
-        self.state.alloc(id).expect("the allocation is there").to_allocation()
+        self.state.alloc(id).expect("the allocation exists").to_allocation()
     }
 
     pub(super) fn job(&self, key: &JobKey) -> &Job {
@@ -300,13 +304,13 @@ impl Scene {
         evals
     }
 
-    /// Why a job's pending evaluations were made, the oldest first.
+    /// The triggers of a job's pending evaluations, the oldest first.
     pub(super) fn triggers(&self, job: &JobKey) -> Vec<EvalTrigger> {
         self.pending(job).into_iter().map(|eval| eval.trigger).collect()
     }
 
-    /// Completes all pending evaluations of a job without doing anything.
-    pub(super) fn settle(&mut self, job: &JobKey) {
+    /// Completes all pending evaluations of a job with empty plans.
+    pub(super) fn complete_pending(&mut self, job: &JobKey) {
         for eval in self.pending(job) {
             let version = self.state.job(job).map(|job| job.version_key());
             let plan = Plan::new(&eval, version, self.state.index());
@@ -354,7 +358,7 @@ pub(super) fn reports(reports: Vec<NodeReport>) -> Command {
     Command::ReportAllocs(ReportAllocs { epoch: EPOCH, reports })
 }
 
-/// A job with one group `app` of one task `web`, which is rescheduled for ever.
+/// A job with one group `app` of one task `web`, with unlimited rescheduling.
 pub(super) fn job_spec(id: &str, kind: JobType) -> JobSpec {
     let group = TaskGroup {
         name: "app".into(),
@@ -380,7 +384,7 @@ pub(super) fn service(id: &str) -> JobSpec {
     job_spec(id, JobType::Service)
 }
 
-/// A service whose allocations may stay away for a minute.
+/// A service whose allocations may stay disconnected for a minute.
 pub(super) fn patient_service(id: &str) -> JobSpec {
     let mut spec = service(id);
     let lost_after = Nanos::from_mins(1);

@@ -1,4 +1,4 @@
-//! Which attempts count, and what they make of their evaluation.
+//! Which attempts count, and how they change their evaluation.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::batch::{Batch, Incoming, Reply};
 
 #[test]
 fn a_worker_of_another_version_places_nothing() {
-    //
+    // Plans of schedulers of another version are refused.
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -34,7 +34,7 @@ fn a_worker_of_another_version_places_nothing() {
 
 #[test]
 fn an_empty_plan_is_an_attempt_and_finishes_its_evaluation() {
-    // design §6, R-1.21
+    // An empty plan counts as an attempt, and its outcome is written (design §6, R-1.21).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -56,7 +56,7 @@ fn an_empty_plan_is_an_attempt_and_finishes_its_evaluation() {
 
 #[test]
 fn of_two_workers_on_one_job_the_second_starts_over() {
-    // design §6
+    // An attempt is stale if another one for the same job was accepted after its snapshot (design §6).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -75,7 +75,7 @@ fn of_two_workers_on_one_job_the_second_starts_over() {
 
 #[test]
 fn an_evaluation_that_is_over_takes_no_more_plans() {
-    // design §6
+    // A terminal or deleted evaluation refuses plans permanently (design §6).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -153,7 +153,8 @@ fn a_plan_that_is_refused_leaves_nothing_of_itself_in_its_batch() {
 
 #[test]
 fn a_late_attempt_may_place_but_does_not_finish_its_evaluation() {
-    // design §6
+    // An attempt whose snapshot is older than its evaluation's modify index may place, but its outcome is dropped (design
+    // §6).
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -165,7 +166,11 @@ fn a_late_attempt_may_place_but_does_not_finish_its_evaluation() {
     let raised = scene.eval(eval_id).modify_index;
 
     let empty = scene.submit(plan.clone());
-    assert_eq!((empty.verdict, empty.refresh_index), (PlanVerdict::Stale, raised), "it does not count");
+    assert_eq!(
+        (empty.verdict, empty.refresh_index),
+        (PlanVerdict::Stale, raised),
+        "the attempt does not count"
+    );
     let node = scene.node();
     plan.placements = vec![scene.placements(&plan, &[node])];
     let result = scene.submit(plan);
@@ -176,7 +181,7 @@ fn a_late_attempt_may_place_but_does_not_finish_its_evaluation() {
 
 #[test]
 fn a_job_that_was_stopped_meanwhile_gets_nothing_new() {
-    // N-8.1, R-3.36
+    // Placements for a stopped job are dropped (N-8.1, R-3.36).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -230,7 +235,7 @@ fn a_version_that_was_forgotten_meanwhile_starts_the_attempt_over() {
 
 #[test]
 fn a_plan_for_a_job_that_was_purged_and_registered_again_is_refused_for_good() {
-    // design §6
+    // A plan for another incarnation of the job is refused permanently (design §6).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -240,7 +245,7 @@ fn a_plan_for_a_job_that_was_purged_and_registered_again_is_refused_for_good() {
     let stop = DeregisterJob { job: job.clone(), purge, eval_priority, no_shutdown_delay };
     scene.done(Command::DeregisterJob(stop));
     scene.register(service("web"));
-    assert_eq!(scene.job(&job).version, 0, "it is another one of the same name");
+    assert_eq!(scene.job(&job).version, 0, "a new job with the same name");
     let outcome = scene.complete(&plan);
     assert_eq!(scene.refused(submission(plan, outcome)).0, RefusalKind::Conflict);
     assert_eq!(scene.state.alloc_count(), 0);
@@ -248,7 +253,7 @@ fn a_plan_for_a_job_that_was_purged_and_registered_again_is_refused_for_good() {
 
 #[test]
 fn an_outcome_comes_with_what_follows_it() {
-    // N-25.5
+    // An outcome is written with its blocked evaluation and the queued counts (R-1.18, R-1.46, N-25.5).
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -275,7 +280,8 @@ fn an_outcome_comes_with_what_follows_it() {
 
 #[test]
 fn success_cancels_what_waited_for_room() {
-    // design §6
+    // A complete evaluation without failed groups cancels the job's blocked evaluations whose snapshot is not newer
+    // (R-1.19, design §6).
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -289,13 +295,13 @@ fn success_cancels_what_waited_for_room() {
     let eval = scene.eval(older);
     let text = format!("evaluation \"{id}\" successful");
     assert_eq!((eval.status, &*eval.status_description), (EvalStatus::Canceled, &*text));
-    assert_eq!(scene.eval(newer).status, EvalStatus::Blocked, "it saw a newer state");
+    assert_eq!(scene.eval(newer).status, EvalStatus::Blocked, "its snapshot is newer");
     assert_eq!(scene.job_status(&job), JobStatus::Pending);
 }
 
 #[test]
 fn waiting_again_is_an_outcome_too() {
-    //
+    // An evaluation that stays blocked is written with its new class eligibility.
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let plan = scene.plan(&job);
@@ -311,7 +317,7 @@ fn waiting_again_is_an_outcome_too() {
 
 #[test]
 fn taken_in_part_a_plan_brings_the_evaluations_that_allocations_wait_for() {
-    // design §6
+    // A partly accepted plan creates only the follow-up evaluations that its accepted part names (design §6).
     let mut scene = Scene::new();
     let [full, free] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));

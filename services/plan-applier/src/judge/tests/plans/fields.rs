@@ -1,4 +1,4 @@
-//! What of a plan lands, and what stays as it is because it is newer.
+//! The accepted part of a plan, and fields that are kept because they are newer than the plan.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use wire::node::AllocReport;
 use super::super::scene::{Scene, service};
 use super::stops;
 
-/// A node with allocations of a service, and a plan for one more look at it.
+/// A node with running allocations of a service, and a plan for another evaluation of the job.
 fn running(scene: &mut Scene, count: usize) -> (NodeId, JobKey, Vec<AllocId>, Plan) {
     let node = scene.node();
     let job = scene.register(service("web"));
     let allocs = scene.place(&job, &vec![node; count]);
     scene.report(node, &allocs, ClientStatus::Running);
-    let plan = look_again(scene, &job);
+    let plan = reevaluate(scene, &job);
     (node, job, allocs, plan)
 }
 
-fn look_again(scene: &mut Scene, job: &JobKey) -> Plan {
+fn reevaluate(scene: &mut Scene, job: &JobKey) -> Plan {
     scene.done(Command::EvaluateJob(EvaluateJob { job: job.clone(), force_reschedule: false }));
     scene.plan(job)
 }
@@ -38,7 +38,8 @@ fn updates(allocs: &[AllocId], change: Update) -> Vec<Updates> {
 
 #[test]
 fn a_stop_says_why_and_what_became_of_it() {
-    //
+    // A stop sets the desired status and description, and optionally a client status, follow-up evaluation and reschedule
+    // outcome.
     let mut scene = Scene::new();
     let (_, job, allocs, mut plan) = running(&mut scene, 2);
     let followup = EvalId::from_bytes([6; 16]);
@@ -63,12 +64,12 @@ fn a_stop_says_why_and_what_became_of_it() {
     assert_eq!(stopped.extra.states, []);
     let summary = scene.summary(&job).groups["app"];
     assert_eq!((summary.running, summary.lost), (1, 1));
-    assert_eq!(scene.job_status(&job), JobStatus::Dead, "nothing of it lives");
+    assert_eq!(scene.job_status(&job), JobStatus::Dead, "it has no live allocation or evaluation");
 }
 
 #[test]
 fn what_ended_meanwhile_stays_as_it_ended() {
-    // design §6
+    // A plan does not change the client status of an allocation that has ended since its snapshot (design §6).
     let mut scene = Scene::new();
     let (node, _, allocs, mut plan) = running(&mut scene, 1);
     scene.report(node, &allocs, ClientStatus::Failed);
@@ -81,19 +82,19 @@ fn what_ended_meanwhile_stays_as_it_ended() {
 
 #[test]
 fn what_the_servers_stopped_is_not_resurrected_but_may_be_lost() {
-    // design §6, R-7.6
+    // An allocation that was stopped keeps its desired status, but may become lost (design §6, R-7.6).
     let mut scene = Scene::new();
     let (_, job, allocs, mut plan) = running(&mut scene, 1);
     plan.stops = vec![stops(&allocs)];
     scene.submit(plan);
     let before = scene.alloc(allocs[0]);
-    let mut plan = look_again(&mut scene, &job);
+    let mut plan = reevaluate(&mut scene, &job);
     plan.updates = updates(&allocs, Update::InPlace(Arc::new(scene.common(&plan))));
     plan.updates.extend(updates(&allocs, Update::RescheduleFailed));
     plan.stops = vec![Stops { description: "again".into(), ..stops(&allocs) }];
     assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
     assert_eq!(scene.alloc(allocs[0]), before);
-    let mut plan = look_again(&mut scene, &job);
+    let mut plan = reevaluate(&mut scene, &job);
     let description = "alloc is lost since its node is down".into();
     plan.stops = vec![Stops { client_status: Some(ClientStatus::Lost), description, ..stops(&allocs) }];
     scene.submit(plan);
@@ -115,7 +116,7 @@ fn allocations_that_are_gone_or_somebody_elses_are_passed_over() {
 
 #[test]
 fn a_replacement_is_known_to_what_it_replaces() {
-    // N-8.3, R-3.38
+    // A placement that names a previous allocation becomes its next allocation (N-8.3, R-3.38).
     let mut scene = Scene::new();
     let (node, _, allocs, mut plan) = running(&mut scene, 1);
     let mut placements = scene.placements(&plan, &[node]);
@@ -129,7 +130,7 @@ fn a_replacement_is_known_to_what_it_replaces() {
 
 #[test]
 fn updates_change_what_they_name() {
-    //
+    // Reconnects, later reschedules and failed reschedules are recorded in the allocations.
     let mut scene = Scene::new();
     let (node, _, allocs, mut plan) = running(&mut scene, 3);
     scene.report(node, &allocs[2..], ClientStatus::Failed);
@@ -148,17 +149,18 @@ fn updates_change_what_they_name() {
 
 #[test]
 fn victims_make_room_and_their_jobs_are_looked_at() {
-    //
+    // Preempted allocations are evicted unless they have ended, and each of their jobs gets one evaluation (R-1.17, R-3.4,
+    //
     let mut scene = Scene::new();
     let (node, low, allocs, plan) = running(&mut scene, 10);
     scene.submit(plan);
-    scene.settle(&low);
+    scene.complete_pending(&low);
     let high = scene.register(service("high"));
     let mut plan = scene.plan(&high);
     let mut placements = scene.placements(&plan, &[node, node]);
     placements.preempted = vec![allocs[..1].to_vec(), vec![allocs[0], AllocId::from_bytes([9; 16])]];
     plan.placements = vec![placements.clone()];
-    assert_eq!(scene.submit(plan.clone()).verdict, PlanVerdict::Nothing, "one makes room once");
+    assert_eq!(scene.submit(plan.clone()).verdict, PlanVerdict::Nothing, "its resources are freed once");
     placements.preempted = vec![allocs[..1].to_vec(), allocs[1..3].to_vec()];
     plan.placements = vec![placements.clone()];
     scene.report(node, &allocs[2..3], ClientStatus::Complete);
@@ -167,7 +169,7 @@ fn victims_make_room_and_their_jobs_are_looked_at() {
     let victim = scene.alloc(allocs[0]);
     assert_eq!((victim.desired_status, victim.extra.preempted_by), (DesiredStatus::Evict, Some(by)));
     assert_eq!(*victim.desired_description, *format!("Preempted by alloc ID {by}"));
-    assert_eq!(scene.alloc(allocs[2]).desired_status, DesiredStatus::Run, "it had ended already");
+    assert_eq!(scene.alloc(allocs[2]).desired_status, DesiredStatus::Run, "the allocation had ended");
     assert_eq!(scene.alloc(by).extra.preempted, allocs[..1]);
     assert_eq!(scene.triggers(&low), [EvalTrigger::Preemption]);
 }
@@ -177,7 +179,7 @@ fn deployment(plan: &Plan) -> Deployment {
         progress_deadline: Nanos::from_mins(10),
         desired_total: 2,
         desired_canaries: 1,
-        // What a scheduler thinks was placed is not taken for granted.
+        // The scheduler's counters are ignored.
         placed_allocs: 7,
         placed_canaries: vec![AllocId::from_bytes([1; 16])],
         ..DeploymentGroup::default()
@@ -202,7 +204,8 @@ fn deployment(plan: &Plan) -> Deployment {
 
 #[test]
 fn a_deployment_counts_what_was_placed_for_it() {
-    // N-12.8 to N-12.10
+    // A deployment counts only accepted placements; the first one starts its progress deadline (R-3.32, R-3.39, N-12.8 to
+    // N-12.10).
     let mut scene = Scene::new();
     let [node, full] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -227,13 +230,13 @@ fn a_deployment_counts_what_was_placed_for_it() {
     assert!(alloc.health.unwrap().canary);
     assert!(
         stored.trace.is_some() && alloc.common.trace == stored.trace,
-        "both follow from the plan's command"
+        "both continue the trace of the plan's command"
     );
 }
 
 #[test]
 fn of_a_deployment_that_exists_the_newest_holds() {
-    // design §6
+    // Counters, status and promotion of an existing deployment are kept (R-3.35, design §6).
     let mut scene = Scene::new();
     let (node, job, _, mut plan) = running(&mut scene, 1);
     let begun = deployment(&plan);
@@ -246,7 +249,7 @@ fn of_a_deployment_that_exists_the_newest_holds() {
     stored.groups.insert("other".into(), DeploymentGroup::default());
     scene.commit(Cause::PlanResult, vec![Change::Deployment(Arc::new(stored.clone()))]);
 
-    let mut plan = look_again(&mut scene, &job);
+    let mut plan = reevaluate(&mut scene, &job);
     let mut wider = begun.clone();
     wider.groups.get_mut("app").unwrap().desired_total = 5;
     plan.deployment = Some(Box::new(wider.clone()));
@@ -259,7 +262,7 @@ fn of_a_deployment_that_exists_the_newest_holds() {
 
 #[test]
 fn a_plan_changes_the_status_of_deployments_that_go_on() {
-    // N-13.2, N-13.3
+    // A status update of a running deployment is applied; one of a terminal deployment is ignored (R-3.40, N-13.2, N-13.3).
     let mut scene = Scene::new();
     let (_, job, _, mut plan) = running(&mut scene, 1);
     let begun = deployment(&plan);
@@ -267,7 +270,7 @@ fn a_plan_changes_the_status_of_deployments_that_go_on() {
     plan.deployment = Some(Box::new(begun));
     scene.submit(plan);
     let update = |scene: &mut Scene, status| {
-        let plan = look_again(scene, &job);
+        let plan = reevaluate(scene, &job);
         let update = DeploymentUpdate { id, status, description: status.to_string().into() };
         scene.submit(Plan { deployment_updates: vec![update], ..plan });
         Deployment::clone(scene.state.deployment(id).unwrap())
@@ -279,13 +282,13 @@ fn a_plan_changes_the_status_of_deployments_that_go_on() {
     update(&mut scene, DeploymentStatus::Successful);
     assert!(scene.job(&job).stable);
     let late = update(&mut scene, DeploymentStatus::Cancelled);
-    assert_eq!(late.status, DeploymentStatus::Successful, "nothing more comes of it");
-    assert_eq!(scene.job_status(&job), JobStatus::Running, "its allocation runs");
+    assert_eq!(late.status, DeploymentStatus::Successful, "a terminal status is kept");
+    assert_eq!(scene.job_status(&job), JobStatus::Running, "its allocation is running");
 }
 
 #[test]
 fn an_update_in_place_into_another_deployment_opens_the_question_of_health() {
-    // N-12.8
+    // An allocation that moves to another deployment loses its health verdict and counts as placed (R-7.82, N-12.8).
     let mut scene = Scene::new();
     let (node, job, allocs, mut plan) = running(&mut scene, 2);
     let report = scene.alloc_report(allocs[0], ClientStatus::Running);
@@ -301,9 +304,9 @@ fn an_update_in_place_into_another_deployment_opens_the_question_of_health() {
     let common = Arc::new(scene.common(&plan));
     plan.updates = updates(&allocs, Update::InPlace(common));
     scene.submit(plan);
-    assert!(scene.alloc(allocs[0]).health.is_some(), "it is in no other deployment than before");
+    assert!(scene.alloc(allocs[0]).health.is_some(), "its deployment is the same");
 
-    let mut plan = look_again(&mut scene, &job);
+    let mut plan = reevaluate(&mut scene, &job);
     let begun = deployment(&plan);
     let id = begun.id;
     let common = AllocCommon { deployment_id: Some(id), ..scene.common(&plan) };

@@ -1,4 +1,4 @@
-//! Plans: which attempts count, what fits, what of a plan lands, and what becomes of its evaluation.
+//! Plans: which attempts count, what fits on nodes, what is accepted, and the outcome of the evaluation.
 
 mod attempts;
 mod fields;
@@ -14,7 +14,7 @@ use model::{AllocId, EvalId, JobKey};
 
 use super::scene::Scene;
 
-/// A stop of allocations that says nothing but that.
+/// A stop of allocations without a client status or follow-up.
 fn stops(ids: &[AllocId]) -> Stops {
     Stops {
         ids: ids.iter().copied().collect(),
@@ -25,14 +25,14 @@ fn stops(ids: &[AllocId]) -> Stops {
     }
 }
 
-/// An evaluation that somebody else than the applier makes up.
+/// An evaluation that another service creates.
 fn eval(scene: &mut Scene, job: &JobKey, status: EvalStatus) -> Evaluation {
     let id = EvalId::from_bytes(scene.id());
     let eval = Evaluation::new(id, job.clone(), JobType::Service, 60, EvalTrigger::QueuedAllocs);
     Evaluation { status, ..eval }
 }
 
-/// The same with a port `http` of the group.
+/// The common part with a port `http` of the group.
 pub(super) fn with_port(mut common: AllocCommon) -> AllocCommon {
     let port = Port { label: "http".into(), ..Port::default() };
     common.resources.networks =

@@ -1,4 +1,4 @@
-//! Which nodes can take what.
+//! Which nodes can take which parts of a plan.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use wire::command::{Command, EvaluateJob, PlanVerdict, REJECTED_NODES_MAX};
 use super::super::scene::{Scene, node_spec, patient_service, service};
 use super::{cores, port, stops, with_port};
 
-/// A plan that places one allocation on each node, for one more look at the job.
+/// A plan that places one allocation on each node, for another evaluation of the job.
 fn placing(scene: &mut Scene, job: &JobKey, nodes: &[NodeId]) -> Plan {
-    scene.settle(job);
+    scene.complete_pending(job);
     scene.done(Command::EvaluateJob(EvaluateJob { job: job.clone(), force_reschedule: false }));
     let mut plan = scene.plan(job);
     if !nodes.is_empty() {
@@ -32,23 +32,23 @@ fn updating(scene: &mut Scene, job: &JobKey, allocs: &[AllocId], change: Update)
 
 #[test]
 fn a_node_takes_what_fits_and_no_more() {
-    //
+    // The sum of the allocations on a node must not exceed its capacity.
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     let plan = placing(&mut scene, &job, &[node; 10]);
-    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole, "equality is allowed");
+    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole, "usage may equal capacity");
     let plan = placing(&mut scene, &job, &[node]);
     let result = scene.submit(plan.clone());
     assert_eq!((result.verdict, result.rejected_nodes), (PlanVerdict::Nothing, vec![node]));
-    //
+    // A rejected plan gets a refresh index.
     assert_eq!(result.refresh_index, scene.eval(plan.eval_id).modify_index);
     assert_eq!(scene.state.alloc_count(), 10);
 }
 
 #[test]
 fn each_amount_is_looked_at() {
-    //
+    // CPU, memory and disk must all fit.
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
@@ -71,7 +71,7 @@ fn each_amount_is_looked_at() {
 
 #[test]
 fn a_node_may_take_a_certain_number_only() {
-    //
+    // A node may have a maximum number of allocations.
     let mut scene = Scene::new();
     let node = scene.node();
     scene.register_node(node, NodeSpec { max_allocs: 1, ..node_spec() });
@@ -87,20 +87,24 @@ fn a_node_may_take_a_certain_number_only() {
 
 #[test]
 fn what_the_plan_stops_makes_room_and_so_does_what_was_stopped() {
-    //
+    // Allocations that are stopped, by this plan or before, do not count.
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(service("web"));
     let allocs = scene.place(&job, &[node; 10]);
     let mut plan = placing(&mut scene, &job, &[node; 2]);
-    // Named twice, an allocation makes room once.
+    // An allocation that is named twice frees its resources once.
     plan.stops = vec![stops(&allocs[..1]), stops(&allocs[..1])];
     assert_eq!(scene.submit(plan.clone()).verdict, PlanVerdict::Nothing);
     plan.stops = vec![stops(&allocs[..2])];
     assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
     let plan = placing(&mut scene, &job, &[]);
     scene.submit(Plan { stops: vec![stops(&allocs[2..3])], ..plan });
-    assert_eq!(scene.alloc(allocs[2]).client_status, ClientStatus::Pending, "the node still has it");
+    assert_eq!(
+        scene.alloc(allocs[2]).client_status,
+        ClientStatus::Pending,
+        "the agent has not reported its end"
+    );
     let plan = placing(&mut scene, &job, &[node]);
     assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
 }
@@ -115,16 +119,25 @@ fn only_what_a_plan_may_take_away_makes_room() {
     let ours = scene.place(&job, &[other]);
     let mut plan = placing(&mut scene, &job, &[node]);
     let stopping = Plan { stops: vec![stops(&theirs)], ..plan.clone() };
-    assert_eq!(scene.submit(stopping).verdict, PlanVerdict::Nothing, "a plan stops its own job's only");
+    assert_eq!(
+        scene.submit(stopping).verdict,
+        PlanVerdict::Nothing,
+        "a plan stops only allocations of its own job"
+    );
     plan.placements[0].preempted = vec![ours];
-    assert_eq!(scene.submit(plan.clone()).verdict, PlanVerdict::Nothing, "nor does it evict those");
+    assert_eq!(
+        scene.submit(plan.clone()).verdict,
+        PlanVerdict::Nothing,
+        "a plan does not evict allocations of its own job"
+    );
     plan.placements[0].preempted = vec![theirs[..1].to_vec()];
     assert_eq!(scene.submit(plan).verdict, PlanVerdict::Whole);
 }
 
 #[test]
 fn nodes_that_fit_are_taken_without_those_that_do_not() {
-    //
+    // A rejected node makes the plan partial, with a refresh index; the other nodes' content is kept (R-3.16, R-3.29,
+    //
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -142,12 +155,12 @@ fn nodes_that_fit_are_taken_without_those_that_do_not() {
     let placed: Vec<_> = ids.iter().filter_map(placed).collect();
     assert_eq!(placed, [(nodes[1], Some(11)), (nodes[2], Some(13)), (nodes[1], Some(14))]);
     let desired = scene.alloc(there[0]).desired_status;
-    assert_eq!(desired, DesiredStatus::Run, "on a node that is refused nothing of the plan happens");
+    assert_eq!(desired, DesiredStatus::Run, "nothing of the plan is applied on a rejected node");
 }
 
 #[test]
 fn what_is_replaced_elsewhere_goes_also_from_a_node_that_is_refused() {
-    // design §9: never more than wanted
+    // A job never has more live allocations than its count (design §9).
     let mut scene = Scene::new();
     let [full, free] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -163,7 +176,7 @@ fn what_is_replaced_elsewhere_goes_also_from_a_node_that_is_refused() {
 
 #[test]
 fn all_at_once_is_all_or_nothing() {
-    //
+    // With `all_at_once`, a node that does not fit rejects the whole plan.
     let mut scene = Scene::new();
     let [node, full] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -187,7 +200,7 @@ fn an_answer_names_a_limited_number_of_nodes() {
 
 #[test]
 fn placements_need_a_node_that_is_ready_and_eligible() {
-    //
+    // Placements need a ready node that is eligible.
     let mut scene = Scene::new();
     let job = scene.register(service("web"));
     let [down, ineligible] = [scene.node(), scene.node()];
@@ -205,7 +218,7 @@ fn placements_need_a_node_that_is_ready_and_eligible() {
         let plan = placing(&mut scene, &job, &[node]);
         assert_eq!(scene.submit(plan).verdict, PlanVerdict::Nothing);
     }
-    //
+    // In-place updates are accepted on an ineligible node.
     let plan = placing(&mut scene, &job, &[]);
     let common = Arc::new(scene.common(&plan));
     let plan = updating(&mut scene, &job, &there, Update::InPlace(common));
@@ -214,7 +227,7 @@ fn placements_need_a_node_that_is_ready_and_eligible() {
 
 #[test]
 fn out_of_sight_is_only_what_is_on_a_node_that_is_not_heard_of() {
-    //
+    // Which updates a disconnected node and a node that is down accept.
     let mut scene = Scene::new();
     let nodes = [scene.node(), scene.node()];
     let waiting = scene.register(patient_service("waiting"));
@@ -229,18 +242,26 @@ fn out_of_sight_is_only_what_is_on_a_node_that_is_not_heard_of() {
         scene.submit(plan).verdict
     };
     let unknown = Update::Unknown { followup_eval: None };
-    assert_eq!(submit(&mut scene, &waiting, &a, unknown.clone()), PlanVerdict::Nothing, "it is ready");
+    assert_eq!(submit(&mut scene, &waiting, &a, unknown.clone()), PlanVerdict::Nothing, "the node is ready");
     scene.missed(&nodes);
-    assert_eq!(submit(&mut scene, &waiting, &a, Update::Reconnect), PlanVerdict::Nothing, "it is away");
+    assert_eq!(
+        submit(&mut scene, &waiting, &a, Update::Reconnect),
+        PlanVerdict::Nothing,
+        "the node is disconnected"
+    );
     assert_eq!(submit(&mut scene, &waiting, &a, unknown.clone()), PlanVerdict::Whole);
     scene.wait(model::Nanos::from_mins(2));
     scene.missed(&nodes[..1]);
-    assert_eq!(submit(&mut scene, &waiting, &a, unknown.clone()), PlanVerdict::Nothing, "it is lost");
+    assert_eq!(submit(&mut scene, &waiting, &a, unknown.clone()), PlanVerdict::Nothing, "the node is down");
     scene.heard(&nodes[1..]);
-    assert_eq!(submit(&mut scene, &kept, &b, unknown.clone()), PlanVerdict::Nothing, "it is back");
+    assert_eq!(
+        submit(&mut scene, &kept, &b, unknown.clone()),
+        PlanVerdict::Nothing,
+        "the node is initializing"
+    );
     assert_eq!(submit(&mut scene, &kept, &b, Update::Reconnect), PlanVerdict::Whole);
     scene.missed(&nodes[1..]);
-    assert_eq!(submit(&mut scene, &kept, &b, unknown), PlanVerdict::Whole, "nobody took its place");
+    assert_eq!(submit(&mut scene, &kept, &b, unknown), PlanVerdict::Whole, "the allocation was not replaced");
 }
 
 #[test]
@@ -262,7 +283,7 @@ fn what_is_in_sight_again_is_not_replaced() {
 
 #[test]
 fn what_is_out_of_sight_may_move_to_another_version() {
-    //
+    // A disconnected node accepts only updates of unknown allocations.
     let mut scene = Scene::new();
     let node = scene.node();
     let job = scene.register(patient_service("web"));
@@ -275,7 +296,7 @@ fn what_is_out_of_sight_may_move_to_another_version() {
         Plan { updates: vec![Updates { ids: allocs.iter().copied().collect(), change }], ..plan }
     };
     let plan = moving(&mut scene);
-    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Nothing, "it is not known to be out of sight");
+    assert_eq!(scene.submit(plan).verdict, PlanVerdict::Nothing, "the allocation is not unknown yet");
     let plan = updating(&mut scene, &job, &allocs, Update::Unknown { followup_eval: None });
     scene.submit(plan);
     let plan = moving(&mut scene);
@@ -284,7 +305,7 @@ fn what_is_out_of_sight_may_move_to_another_version() {
 
 #[test]
 fn a_port_is_open_once_on_an_address() {
-    //
+    // Each address has its own set of used ports.
     let mut scene = Scene::new();
     let [node, other] = [scene.node(), scene.node()];
     let job = scene.register(service("web"));
@@ -297,20 +318,20 @@ fn a_port_is_open_once_on_an_address() {
     };
     let plan = with_ports(&mut scene, &[node, node, other, other], &[80, 81, 80, 80]);
     let allocs = plan.placements[0].ids.0.clone();
-    assert_eq!(scene.submit(plan).rejected_nodes, [other], "the plan itself opens it twice there");
+    assert_eq!(scene.submit(plan).rejected_nodes, [other], "the plan itself uses the port twice there");
     let plan = with_ports(&mut scene, &[node], &[80]);
     assert_eq!(scene.submit(plan.clone()).verdict, PlanVerdict::Nothing);
     let change = Update::InPlace(Arc::clone(&plan.placements[0].common));
     let updates = vec![Updates { ids: allocs[..1].iter().copied().collect(), change }];
     let updated = Plan { updates, ..plan.clone() };
-    assert_eq!(scene.submit(updated).verdict, PlanVerdict::Nothing, "what is updated keeps its port");
+    assert_eq!(scene.submit(updated).verdict, PlanVerdict::Nothing, "an updated allocation keeps its port");
     let stop = Plan { stops: vec![stops(&allocs[..1])], ..plan };
     assert_eq!(scene.submit(stop).verdict, PlanVerdict::Whole);
 }
 
 #[test]
 fn a_port_that_the_node_keeps_is_nobodys() {
-    //
+    // Ports that the node reserves are not available on any address.
     let mut scene = Scene::new();
     let node = scene.node();
     let mut spec = node_spec();
@@ -327,7 +348,7 @@ fn a_port_that_the_node_keeps_is_nobodys() {
 
 #[test]
 fn a_core_is_one_tasks_alone() {
-    //
+    // A core may be reserved by one task only.
     let mut scene = Scene::new();
     let node = scene.node();
     let mut spec = node_spec();
@@ -349,7 +370,7 @@ fn a_core_is_one_tasks_alone() {
 
 #[test]
 fn a_host_volume_with_a_single_writer_has_one_user() {
-    //
+    // A host volume with a single writer fits only one user.
     let mut scene = Scene::new();
     let node = scene.node();
     let with_volume = |id: &str, access_mode| {

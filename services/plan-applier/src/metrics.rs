@@ -1,4 +1,4 @@
-//! What the applier records of its work.
+//! Metrics of the applier.
 
 use std::time::Duration;
 
@@ -17,53 +17,53 @@ use wire::command::{Answer, PlanVerdict};
 
 use crate::batch::Reply;
 
-/// This process is the active applier from now on.
-pub(crate) fn active(epoch: Epoch) {
+/// This process has become the active applier.
+pub(crate) fn became_active(epoch: Epoch) {
     RAFT_LEADER.add(1);
     LEASES_TAKEN.add_with(1, &[APPLIER]);
     set_active(APPLIER, epoch.0);
 }
 
-/// It is not any more, because another one took over or because it stops.
-pub(crate) fn standing_by(is_deposed: bool) {
+/// This process is no longer active, because another applier took over or because it stops.
+pub(crate) fn no_longer_active(is_deposed: bool) {
     if is_deposed {
         LEASES_LOST.add_with(1, &[APPLIER]);
     }
     set_standby(APPLIER);
 }
 
-/// It begins to stand by.
-pub(crate) fn follower() {
+/// This process begins to stand by.
+pub(crate) fn began_standby() {
     RAFT_FOLLOWER.add(1);
 }
 
-/// It asks for the lease of an applier that is gone.
-pub(crate) fn candidate() {
+/// This process tries to take the lease of an applier that is gone.
+pub(crate) fn tries_takeover() {
     RAFT_CANDIDATE.add(1);
 }
 
-/// A new applier brought its replica to the head.
+/// A new applier has brought its replica to the head.
 pub(crate) fn caught_up(took: Duration) {
     LEADER_RECONCILE.record(took);
 }
 
-/// The database confirmed the epoch, so long after the time before.
-pub(crate) fn contact(since_last: Duration) {
+/// The database confirmed the epoch, `since_last` after the previous confirmation.
+pub(crate) fn epoch_confirmed(since_last: Duration) {
     RAFT_LAST_CONTACT.record(since_last);
 }
 
-/// Change sets were put on the feed.
+/// Change sets were published.
 pub(crate) fn published(took: Duration) {
     RAFT_DISPATCH_LOG.record(took);
 }
 
-/// A write was not carried out, or nobody knows.
+/// A write failed, or its outcome is unknown.
 pub(crate) fn write_failed(outcome: &'static str) {
     APPLIER_WRITES_FAILED.add_with(1, &[outcome]);
 }
 
-/// How the log stands.
-pub(crate) fn log(log: &LogSize) {
+/// The size of the log.
+pub(crate) fn log_size(log: &LogSize) {
     APPLIER_LOG_BYTES.set(log.bytes as f64);
     APPLIER_LOG_PARTS.set(log.parts as f64);
     APPLIER_LOG_HELD_UP.set(log.held_up as f64);
@@ -71,18 +71,18 @@ pub(crate) fn log(log: &LogSize) {
     APPLIER_LOG_FULL.set(f64::from(u8::from(log.is_full)));
 }
 
-/// How many commands wait, and how many of them are plans.
+/// The number of waiting commands, and how many of them are plans.
 pub(crate) fn waiting(commands: usize, plans: usize) {
     APPLIER_WAITING.set(commands as f64);
     PLAN_QUEUE_DEPTH.set(plans as f64);
 }
 
-/// A repeat of a command was answered from the log.
+/// A repeated command was answered from the log.
 pub(crate) fn repeated() {
     APPLIER_REPEATED.add(1);
 }
 
-/// How long it took to judge so much of a batch, and whether there were plans in it.
+/// The time that it took to judge commands, and whether there were plans among them.
 pub(crate) fn judged(took: Duration, has_plans: bool) {
     APPLIER_JUDGE.record(took.as_secs_f64());
     if has_plans {
@@ -90,8 +90,8 @@ pub(crate) fn judged(took: Duration, has_plans: bool) {
     }
 }
 
-/// A write ended after so long, and the epoch held.
-pub(crate) fn durable(rows: &[LogRow], took: Duration) {
+/// A write succeeded after `took`.
+pub(crate) fn write_succeeded(rows: &[LogRow], took: Duration) {
     let Some(last) = rows.last() else { return LEADER_BARRIER.record(took) };
     APPLIER_COMMIT.record(took.as_secs_f64());
     RAFT_COMMIT_TIME.record(took);
@@ -101,8 +101,8 @@ pub(crate) fn durable(rows: &[LogRow], took: Duration) {
     APPLIER_INDEX.set(last.index.0 as f64);
 }
 
-/// Somebody was answered, so long after asking.
-pub(crate) fn said(reply: &Reply, took: Duration) {
+/// A request was answered, `took` after its arrival.
+pub(crate) fn replied(reply: &Reply, took: Duration) {
     match reply {
         Reply::Refuse(refusal) => {
             APPLIER_REFUSED.add_with(1, &[&format!("{:?}", refusal.kind)]);
@@ -126,7 +126,7 @@ pub(crate) fn said(reply: &Reply, took: Duration) {
     }
 }
 
-/// The tables are at this index, which the cluster was at at that moment.
+/// The tables have reached `index`, whose cluster time is `at`.
 pub(crate) fn projected(index: Index, at: Timestamp) {
     APPLIER_PROJECTED.set(index.0 as f64);
     let lag = telemetry::clock::now().0.saturating_sub(at.0).max(0);

@@ -1,5 +1,5 @@
-//! What of a plan lands: placements on nodes that can take them, and field changes, which keep whatever is newer than
-//! the plan (design §6).
+//! The accepted part of a plan: placements on nodes that can take them, and field changes, which keep everything that is
+//! newer than the plan (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,62 +16,62 @@ use wire::Refusal;
 use super::super::work::Work;
 use super::verify::Verified;
 
-/// What an allocation is told when its node is out of sight.
+/// The client description of an allocation whose node is disconnected.
 const UNKNOWN_DESCRIPTION: &str = "alloc is unknown since its node is disconnected";
 
-/// What of a plan lands.
+/// The accepted part of a plan.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct AcceptedPlan {
     deployment: Option<Box<Deployment>>,
     deployment_updates: Vec<DeploymentUpdate>,
-    /// Updates, then stops, then evictions: of two that speak of one allocation, the later holds.
+    /// Updates, then stops, then evictions. If two of them change the same allocation, the later one prevails.
     changes: Vec<AllocsChanged>,
     placements: Vec<Placements>,
-    /// The jobs of allocations that make room.
-    victims: BTreeSet<JobKey>,
-    /// The delayed evaluations that allocations point at now.
+    /// The jobs of preempted allocations.
+    preempted_jobs: BTreeSet<JobKey>,
+    /// The delayed evaluations that allocations refer to now.
     pub(super) followups: BTreeSet<EvalId>,
 }
 
-impl Taken {
+impl AcceptedPlan {
     pub(super) fn new(work: &Work<'_>, job: &JobKey, plan: Plan, verified: &Verified) -> Self {
         let (state, at) = (work.state(), work.at());
-        let deployment = plan.deployment.and_then(|planned| merged(work, *planned)).map(Box::new);
-        let mut taken = Self { deployment, ..Self::default() };
+        let deployment = plan.deployment.and_then(|planned| merge_deployment(work, *planned)).map(Box::new);
+        let mut accepted_plan = Self { deployment, ..Self::default() };
         for update in plan.deployment_updates {
-            let is_begun = taken.deployment.as_ref().is_some_and(|begun| begun.id == update.id);
-            if is_begun || state.deployment(update.id).is_some_and(|known| !known.status.is_terminal()) {
-                taken.deployment_updates.push(update);
+            let is_created = accepted_plan.deployment.as_ref().is_some_and(|created| created.id == update.id);
+            if is_created || state.deployment(update.id).is_some_and(|known| !known.status.is_terminal()) {
+                accepted_plan.deployment_updates.push(update);
             }
         }
-        // What is in sight again needs nobody in its place.
-        let in_sight = in_sight(state, &plan.updates, verified);
+        // An allocation whose node is back needs no replacement.
+        let reconnected = reconnected(state, &plan.updates, verified);
         let placements = plan.placements.into_iter().enumerate();
         let placements = placements.map(|(number, placements)| {
-            accepted(placements, |place| verified.takes_place(number, place), &in_sight)
+            accepted_rows(placements, |node| verified.accepts_node(number, node), &reconnected)
         });
-        taken.placements = placements.filter(|placements| !placements.is_empty()).collect();
-        let replaced = if verified.rejected.is_empty() { BTreeSet::new() } else { taken.replaced() };
+        accepted_plan.placements = placements.filter(|placements| !placements.is_empty()).collect();
+        let replaced = if verified.rejected.is_empty() { BTreeSet::new() } else { accepted_plan.replaced() };
         let of_job = |ids: &AllocIds| {
             let allocs = ids.0.iter().filter_map(|id| state.alloc(*id));
             allocs.filter(|alloc| alloc.job_key() == job).collect::<Vec<_>>()
         };
         for updates in plan.updates {
             let mut allocs = of_job(&updates.ids);
-            allocs.retain(|alloc| verified.takes_slot(alloc.node_slot()));
-            taken.update(allocs, updates.change, at);
+            allocs.retain(|alloc| verified.accepts_slot(alloc.node_slot()));
+            accepted_plan.update(allocs, updates.change, at);
         }
         for stops in plan.stops {
             let mut allocs = of_job(&stops.ids);
-            // What has its replacement elsewhere goes, whatever becomes of the rest on its node.
-            allocs.retain(|alloc| verified.takes_slot(alloc.node_slot()) || replaced.contains(&alloc.id()));
-            taken.stop(allocs, stops, at);
+            // A stop whose replacement was accepted on another node stands, even if its own node is rejected.
+            allocs.retain(|alloc| verified.accepts_slot(alloc.node_slot()) || replaced.contains(&alloc.id()));
+            accepted_plan.stop(allocs, stops, at);
         }
-        taken.evict(state, job);
-        taken
+        accepted_plan.evict(state, job);
+        accepted_plan
     }
 
-    /// The allocations that new ones take the place of.
+    /// The allocations that accepted placements replace.
     fn replaced(&self) -> BTreeSet<AllocId> {
         self.placements.iter().flat_map(|placements| &placements.previous.0).copied().collect()
     }
@@ -83,7 +83,7 @@ impl Taken {
             && self.placements.is_empty()
     }
 
-    /// Writes it. Answers with the jobs of allocations that make room.
+    /// Writes the changes. Returns the jobs of preempted allocations.
     pub(super) fn write(self, work: &mut Work<'_>) -> Result<BTreeSet<JobKey>, Refusal> {
         if let Some(deployment) = self.deployment {
             work.apply(Change::Deployment(deployment.into()))?;
@@ -91,8 +91,8 @@ impl Taken {
         self.deployment_updates.iter().try_for_each(|update| work.set_deployment_status(update))?;
         self.changes.into_iter().try_for_each(|change| work.change_allocs(change))?;
         let trace = work.trace();
-        self.placements.into_iter().try_for_each(|placements| work.place(traced(placements, trace)))?;
-        Ok(self.victims)
+        self.placements.into_iter().try_for_each(|placements| work.place(with_trace(placements, trace)))?;
+        Ok(self.preempted_jobs)
     }
 
     fn push(&mut self, allocs: &[AllocRef<'_>], change: AllocsChanged) {
@@ -110,12 +110,12 @@ impl Taken {
         let live = allocs.iter().copied().filter(|alloc| !alloc.is_terminal());
         match update {
             Update::InPlace(common) => {
-                // In another deployment its health is open again.
+                // In another deployment, the allocation's health has to be determined again.
                 let is_same = |alloc: &AllocRef<'_>| alloc.deployment_id() == common.deployment_id;
-                let (stay, move_on): (Vec<AllocRef<'_>>, Vec<AllocRef<'_>>) = live.partition(is_same);
+                let (unmoved, moved): (Vec<AllocRef<'_>>, Vec<AllocRef<'_>>) = live.partition(is_same);
                 let change = AllocsChanged { common: Some(common), ..none };
-                self.push(&stay, change.clone());
-                self.push(&move_on, AllocsChanged { health: Some(None), ..change });
+                self.push(&unmoved, change.clone());
+                self.push(&moved, AllocsChanged { health: Some(None), ..change });
             }
             Update::Unknown { followup_eval } => {
                 let client = Some((ClientStatus::Unknown, UNKNOWN_DESCRIPTION.into()));
@@ -145,14 +145,14 @@ impl Taken {
         }
     }
 
-    /// What has ended on its node meanwhile is stopped all the same, but stays as it ended. What the servers had stopped
-    /// stays as it was stopped, and can only turn out to be lost.
+    /// An allocation that has ended on its node since the snapshot is stopped as well, but keeps its client status. One
+    /// that the servers had stopped before keeps its description, and can only become lost.
     fn stop(&mut self, allocs: Vec<AllocRef<'_>>, stops: Stops, at: Timestamp) {
-        let (mut stopped, runs): (Vec<_>, Vec<_>) =
+        let (mut stopped, running): (Vec<_>, Vec<_>) =
             allocs.into_iter().partition(|alloc| alloc.desired_status().is_terminal());
         let (ended, live): (Vec<_>, Vec<_>) =
-            runs.into_iter().partition(|alloc| alloc.client_status().is_terminal());
-        let fares = AllocsChanged {
+            running.into_iter().partition(|alloc| alloc.client_status().is_terminal());
+        let client_change = AllocsChanged {
             client: stops.client_status.map(|status| (status, Text::clone(&stops.description))),
             append_state: stops.client_status.map(|status| state_at(status, at)),
             ..AllocsChanged::default()
@@ -164,15 +164,15 @@ impl Taken {
             ..AllocsChanged::default()
         };
         self.push(&ended, stop.clone());
-        let AllocsChanged { client, append_state, .. } = fares.clone();
+        let AllocsChanged { client, append_state, .. } = client_change.clone();
         self.push(&live, AllocsChanged { client, append_state, ..stop });
         if stops.client_status == Some(ClientStatus::Lost) {
             stopped.retain(|alloc| !alloc.client_status().is_terminal());
-            self.push(&stopped, fares);
+            self.push(&stopped, client_change);
         }
     }
 
-    /// Allocations of other jobs make room, unless they have ended or are gone meanwhile.
+    /// Evicts preempted allocations of other jobs, unless they have ended or are gone.
     fn evict(&mut self, state: &State, job: &JobKey) {
         let placements = std::mem::take(&mut self.placements);
         let mut evicted = BTreeSet::new();
@@ -186,7 +186,7 @@ impl Taken {
                 let may_go = victim.node_id() == node && victim.job_key() != job && !victim.is_terminal();
                 may_go && evicted.insert(victim.id())
             });
-            self.victims.extend(allocs.iter().map(|victim| victim.job_key().clone()));
+            self.preempted_jobs.extend(allocs.iter().map(|victim| victim.job_key().clone()));
             let description = format!("Preempted by alloc ID {by}").into();
             let desired = Some((DesiredStatus::Evict, description));
             self.push(&allocs, AllocsChanged { desired, preempted_by: Some(by), ..AllocsChanged::default() });
@@ -199,35 +199,39 @@ fn state_at(status: ClientStatus, time: Timestamp) -> AllocState {
     AllocState { client_status: Some(status), time }
 }
 
-/// Allocations that a plan takes for out of sight although their node was heard of again.
-fn in_sight(state: &State, updates: &[Updates], verified: &Verified) -> BTreeSet<AllocId> {
+/// Allocations that the plan marks as unknown although their node is back.
+fn reconnected(state: &State, updates: &[Updates], verified: &Verified) -> BTreeSet<AllocId> {
     let unknown = updates.iter().filter(|updates| matches!(updates.change, Update::Unknown { .. }));
     let allocs = unknown.flat_map(|updates| &updates.ids.0).filter_map(|id| state.alloc(*id));
-    allocs.filter(|alloc| !verified.takes_slot(alloc.node_slot())).map(|alloc| alloc.id()).collect()
+    allocs.filter(|alloc| !verified.accepts_slot(alloc.node_slot())).map(|alloc| alloc.id()).collect()
 }
 
-/// Placements whose nodes' work on them follows from the plan's command in its trace.
-fn traced(placements: Placements, trace: Option<TraceContext>) -> Placements {
+/// Adds the trace of the plan's command to placements, so that the nodes' work on them continues it.
+fn with_trace(placements: Placements, trace: Option<TraceContext>) -> Placements {
     let Some(trace) = trace else { return placements };
     let common = AllocCommon { trace: Some(trace), ..AllocCommon::clone(&placements.common) };
     Placements { common: Arc::new(common), ..placements }
 }
 
-/// The rows whose nodes can take them, and that do not take the place of any of `stay`.
-fn accepted(placements: Placements, takes: impl Fn(u32) -> bool, stay: &BTreeSet<AllocId>) -> Placements {
-    let places = 0..u32::try_from(placements.nodes.len()).expect("a command names fewer than 2³² nodes");
-    let is_needless =
+/// The rows whose nodes accept them and that do not replace an allocation in `stay`.
+fn accepted_rows(
+    placements: Placements,
+    accepts: impl Fn(u32) -> bool,
+    stay: &BTreeSet<AllocId>,
+) -> Placements {
+    let node_indexes = 0..u32::try_from(placements.nodes.len()).expect("a plan names fewer than 2³² nodes");
+    let is_unneeded =
         |row| !stay.is_empty() && placements.previous.get(row).is_some_and(|id| stay.contains(&id));
-    if places.clone().all(&takes) && !(0..placements.len()).any(is_needless) {
+    if node_indexes.clone().all(&accepts) && !(0..placements.len()).any(is_unneeded) {
         return placements;
     }
     let mut kept = Placements { canary: placements.canary, ..Placements::new(placements.common.clone()) };
-    let mut numbers = Vec::with_capacity(placements.nodes.len());
-    for (node, place) in placements.nodes.iter().zip(places) {
-        numbers.push(takes(place).then(|| kept.add_node(*node)));
+    let mut new_indexes = Vec::with_capacity(placements.nodes.len());
+    for (node, index) in placements.nodes.iter().zip(node_indexes) {
+        new_indexes.push(accepts(index).then(|| kept.add_node(*node)));
     }
     for row in 0..placements.len() {
-        let Some(node) = numbers[placements.node[row] as usize].filter(|_| !is_needless(row)) else {
+        let Some(node) = new_indexes[placements.node[row] as usize].filter(|_| !is_unneeded(row)) else {
             continue;
         };
         kept.push(Placement {
@@ -243,16 +247,16 @@ fn accepted(placements: Placements, takes: impl Fn(u32) -> bool, stay: &BTreeSet
     kept
 }
 
-/// The deployment as it is to be; `None` where there is nothing to write.
+/// The deployment to write; `None` if nothing changes.
 ///
-/// Counters are counted here and nowhere else, and of one that exists neither status nor promotion go back; its
-/// groups that the plan does not speak of stay.
-fn merged(work: &Work<'_>, planned: Deployment) -> Option<Deployment> {
+/// Only the applier counts. Counters, status and promotion of an existing deployment never go back. Groups that
+/// the plan does not mention are kept.
+fn merge_deployment(work: &Work<'_>, planned: Deployment) -> Option<Deployment> {
     let (modify_index, modify_time) = (work.index(), work.at());
     let Some(stored) = work.state().deployment(planned.id) else {
-        let fresh = |(name, group)| (name, with_counters_of(&DeploymentGroup::default(), group));
+        let without_counters = |(name, group)| (name, with_counters_of(&DeploymentGroup::default(), group));
         return Some(Deployment {
-            groups: planned.groups.into_iter().map(fresh).collect(),
+            groups: planned.groups.into_iter().map(without_counters).collect(),
             create_index: modify_index,
             create_time: modify_time,
             modify_index,

@@ -1,5 +1,5 @@
-//! All that a state says of its objects, to compare two of them. Indexes of tables and of nodes' work are not among it:
-//! nobody keeps those over a load.
+//! [`StateDump`]: the objects of a state, for comparing two states. Indexes of tables and of nodes' work are not included,
+//! because a load does not restore them.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use model::{Index, JobKey, Timestamp};
 use state::{AllocRef, State, UnblockKey};
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Picture {
+pub(crate) struct StateDump {
     index: Index,
     at: Timestamp,
-    jobs: BTreeMap<JobKey, JobPicture>,
+    jobs: BTreeMap<JobKey, JobDump>,
     evals: Vec<Evaluation>,
     deployments: Vec<Deployment>,
     nodes: Vec<Node>,
@@ -36,7 +36,7 @@ pub(crate) struct Picture {
 }
 
 #[derive(Debug, PartialEq)]
-struct JobPicture {
+struct JobDump {
     current: Job,
     versions: Vec<Job>,
     submissions: Vec<JobSubmission>,
@@ -45,11 +45,11 @@ struct JobPicture {
     live_allocs: usize,
 }
 
-impl Picture {
+impl StateDump {
     pub(crate) fn of(state: &State) -> Self {
         let jobs = state.jobs().map(|job| {
             let key = job.key();
-            let picture = JobPicture {
+            let dump = JobDump {
                 current: Job::clone(job),
                 versions: state.job_versions(&key).map(|job| Job::clone(job)).collect(),
                 submissions: state.job_submissions(&key).map(|kept| JobSubmission::clone(kept)).collect(),
@@ -57,7 +57,7 @@ impl Picture {
                 plan_index: state.plan_index(&key),
                 live_allocs: state.live_alloc_count(&key),
             };
-            (key, picture)
+            (key, dump)
         });
         Self {
             index: state.index(),

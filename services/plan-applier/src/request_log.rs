@@ -1,0 +1,116 @@
+//! The request log: which commands were committed recently, so that a repeated command is answered instead of executed
+//! again (design §6).
+//!
+//! Only commands that changed something are recorded. A refused command, or one with nothing to do, can safely be judged
+//! again. The answers themselves are in the log of change sets.
+
+use std::collections::{HashMap, VecDeque};
+
+use model::{Index, Nanos, RequestId, Timestamp};
+
+/// Minimum time for which request ids are kept: as long as the log is certain to contain their answers. Callers give up
+/// after a minute.
+pub(crate) const REQUEST_RETENTION: Nanos = store::LOG_KEEP_MIN;
+
+/// What the request log knows about a request id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The request is new.
+    New,
+    /// The request was committed at this index.
+    Committed(Index),
+    /// The request is older than the request log, so its outcome is unknown.
+    TooOld,
+}
+
+/// The ids of requests that were committed recently.
+#[derive(Debug, Default)]
+pub struct Remembered {
+    indexes: HashMap<RequestId, Index>,
+    /// The same ids, the oldest first.
+    by_age: VecDeque<(Timestamp, RequestId)>,
+    /// The request log contains every id that was committed at or after this time.
+    since: Timestamp,
+}
+
+impl Remembered {
+    /// A request log with the requests that were committed since `since`, the oldest first.
+    pub fn new(since: Timestamp, committed: impl IntoIterator<Item = (RequestId, Index, Timestamp)>) -> Self {
+        let mut request_log = Self { since, ..Self::default() };
+        committed.into_iter().for_each(|(id, index, at)| request_log.record(id, index, at));
+        request_log
+    }
+
+    /// Records a committed request, and drops those that are old enough.
+    pub fn record(&mut self, id: RequestId, index: Index, at: Timestamp) {
+        self.indexes.insert(id, index);
+        self.by_age.push_back((at, id));
+        let until = Timestamp(at.0.saturating_sub(REQUEST_RETENTION.0));
+        while let Some((at, id)) = self.by_age.front().copied().filter(|(at, _)| *at < until) {
+            self.by_age.pop_front();
+            self.indexes.remove(&id);
+            self.since = Timestamp(at.0 + 1);
+        }
+    }
+
+    /// Looks up a request id.
+    pub(crate) fn lookup(&self, id: RequestId) -> Known {
+        match self.indexes.get(&id) {
+            Some(index) => Known::Committed(*index),
+            // A command is committed after its id was created. So an id that was created before `since` may belong to a
+            // dropped request.
+            None if created_at(id).is_some_and(|created| created < self.since) => Known::TooOld,
+            None => Known::New,
+        }
+    }
+}
+
+/// When a request id was created; `None` if it is not a UUIDv7.
+fn created_at(id: RequestId) -> Option<Timestamp> {
+    let (secs, nanos) = id.0.get_timestamp()?.to_unix();
+    let nanos = i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+    i64::try_from(nanos).ok().map(Timestamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: i64 = 60;
+
+    /// An id that was created `secs` seconds after the Unix epoch.
+    fn id_at(secs: i64, number: u8) -> RequestId {
+        let millis = u64::try_from(secs * 1000).unwrap();
+        RequestId(uuid::Builder::from_unix_timestamp_millis(millis, &[number; 10]).into_uuid())
+    }
+
+    #[test]
+    fn what_was_committed_is_known_until_it_is_old() {
+        let at = |secs| Timestamp::from_secs(secs);
+        let first = id_at(100, 1);
+        let mut request_log = Remembered::new(Timestamp::UNSET, [(first, Index(1), at(100))]);
+        assert_eq!(request_log.lookup(first), Known::Committed(Index(1)));
+        assert_eq!(request_log.lookup(id_at(100, 2)), Known::New);
+
+        request_log.record(id_at(101, 3), Index(2), at(100 + 10 * MINUTE));
+        assert_eq!(request_log.lookup(first), Known::Committed(Index(1)), "ten minutes are kept");
+
+        request_log.record(id_at(102, 4), Index(3), at(101 + 10 * MINUTE));
+        assert_eq!(request_log.lookup(first), Known::TooOld);
+        assert_eq!(request_log.lookup(id_at(100, 2)), Known::TooOld, "it may belong to a dropped request");
+        assert_eq!(request_log.lookup(id_at(101, 2)), Known::New);
+    }
+
+    #[test]
+    fn ids_from_before_the_log_that_was_read_are_too_old() {
+        let request_log = Remembered::new(Timestamp::from_secs(50), []);
+        assert_eq!(request_log.lookup(id_at(49, 1)), Known::TooOld);
+        assert_eq!(request_log.lookup(id_at(50, 1)), Known::New);
+    }
+
+    #[test]
+    fn ids_without_a_time_are_never_too_old() {
+        let id = RequestId::from_bytes([7; 16]);
+        assert_eq!(Remembered::new(Timestamp::from_secs(50), []).lookup(id), Known::New);
+    }
+}

@@ -294,7 +294,11 @@ fn authenticate(
 
 async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
     if let Err(refusal) = &answer {
-        tracing::debug!(subject = request.subject(), reason = &*refusal.message, "refused a node");
+        tracing::debug!(
+            subject = request.subject(),
+            reason = &*refusal.message,
+            "refused a request of a node"
+        );
     }
     request.answer_or_refuse(answer).await;
 }

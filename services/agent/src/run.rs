@@ -63,8 +63,7 @@ pub fn node_id(args: &Args, issued_for: Option<NodeId>) -> anyhow::Result<NodeId
 }
 
 fn open_store(args: &Args) -> anyhow::Result<Store> {
-    // The data directory is created first. The directories between it and the state directory are created with the state
-    // directory's permissions.
+    // Created separately, because every directory that `Store::open` creates gets the state directory's permissions.
     std::fs::create_dir_all(&args.data_dir)
         .with_context(|| format!("cannot create the data directory {}", args.data_dir.display()))?;
     let dir = state_dir(&std::path::absolute(&args.data_dir)?);

@@ -55,8 +55,8 @@ pub(crate) fn assess(state: &State, deployment: &Deployment, now: Timestamp) -> 
     Assessment { step, deadline }
 }
 
-/// Sums up the health of the deployment's allocations. One that is unhealthy and cannot be replaced fails the deployment
-/// (N-14.6).
+/// Sums up the health of the deployment's allocations. An unhealthy allocation that may not be replaced fails the
+/// deployment (N-14.6).
 fn health(state: &State, deployment: &Deployment, now: Timestamp) -> Health {
     let mut health = Health::default();
     for alloc in state.allocs_of_job(&deployment.job.job) {
@@ -107,8 +107,9 @@ fn deadline(deployment: &Deployment, health: &Health) -> Option<Timestamp> {
     unfinished.map(|(_, group)| group.require_progress_by).filter(|deadline| deadline.is_set()).min()
 }
 
-/// The index up to which the scheduler has seen the job, or will have seen it. A finished evaluation counts with its
-/// snapshot index. A pending evaluation that is not delayed counts with its own modify index if that is newer.
+/// The index up to which the scheduler has seen the job, or will have seen it. An evaluation counts with its snapshot
+/// index. A pending evaluation that is not delayed counts with its own modify index if that is newer. A cancelled
+/// evaluation does not count.
 fn seen_by_scheduler(state: &State, deployment: &Deployment) -> Index {
     let seen_by_scheduler = |eval: &Evaluation| match eval.status {
         EvalStatus::Canceled => Index::ZERO,

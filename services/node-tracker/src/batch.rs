@@ -26,9 +26,9 @@ const QUEUE_CAPACITY: usize = 4096;
 const NODES_MAX: usize = 4096;
 /// The approximate maximum size of the reports in one command, in bytes. A larger command would delay all others.
 const BATCH_BYTES: usize = 1 << 20;
-/// The minimum interval between commands of one kind that are not full (N-7.6): the first after an empty command, the
-/// second after one with [`LARGE_BATCH_BYTES`]. The allocations of a job report at almost the same time, and a command with
-/// reports of many of them costs little more than one with a single report.
+/// The minimum interval between commands of one kind that are not full (N-7.6). It grows with the size of the previous
+/// command, from the first value up to the second at [`LARGE_BATCH_BYTES`]. The allocations of a job report at almost the
+/// same time, and a command with reports of many of them costs little more than one with a single report.
 const INTERVAL_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(200));
 /// The size of the reports in a large command, in bytes: those of a few hundred allocations.
 const LARGE_BATCH_BYTES: usize = 128 << 10;
@@ -101,7 +101,7 @@ async fn submit<T>(sender: &mpsc::Sender<Queued<T>>, node: NodeId, body: T, byte
     outcome.await.unwrap_or_else(|_| Err(deposed()))
 }
 
-/// Returns the interval after a command with `bytes` bytes of reports.
+/// The interval after a command with `bytes` bytes of reports.
 fn interval_after(bytes: usize) -> Duration {
     let (shortest, longest) = INTERVAL_RANGE;
     shortest + (longest - shortest).mul_f64(bytes.min(LARGE_BATCH_BYTES) as f64 / LARGE_BATCH_BYTES as f64)

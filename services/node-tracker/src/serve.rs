@@ -225,7 +225,7 @@ impl Server {
     }
 
     /// A snapshot that is at least as new as the work index that the agent knows. An index of another history is ignored.
-    /// If the applier is at another history than this snapshot, the snapshot is out of date.
+    /// If the applier is at another history than the snapshot, the request is refused until the replica has been reloaded.
     async fn snapshot_at_work(&self, seen: WorkIndex) -> Result<Snapshot, Refusal> {
         let history = self.replica.snapshot().history();
         let snapshot = self.snapshot_at(seen.within(history)).await?;

@@ -277,7 +277,7 @@ impl Process {
 impl ProcessHandle {
     async fn until_ended(&self, alive: pipe::Receiver) -> Exit {
         let mut lines = BufReader::new(alive).lines();
-        // If the executor ended while the pipe was being opened, the pipe never closes.
+        // If the executor ended while the pipe was being opened, the pipe never closes. So the executor is also probed.
         while send_command(&self.dir, "").is_ok() {
             match timeout(PROBE_INTERVAL, lines.next_line()).await {
                 Ok(Ok(Some(_))) | Err(_) => {}

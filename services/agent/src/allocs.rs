@@ -1,5 +1,5 @@
-//! All allocations of the node: begins with new ones, tells those that there are what changed, and removes what has
-//! ended.
+//! Owns all allocations of the node: starts new ones, forwards changes to their runners, and removes ended ones (A-4,
+//!
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,128 +19,128 @@ use wire::node::WorkIndex;
 
 use crate::alloc::core::AllocCore;
 use crate::alloc::runner::{
-    AllocRunner, Before, Command, NOT_RUNNING, SHOULD_NOT_RUN, keep_spec, spec_file, state_file,
+    AllocRunner, Command, NOT_RUNNING, Predecessors, SHOULD_NOT_RUN, save_spec, spec_file, state_file,
 };
 use crate::alloc::spec::AllocSpec;
-use crate::contact::Standing;
+use crate::contact::ContactState;
 use crate::context::Context;
-use crate::gc::{Ended, REMOVED_AT_ONCE};
-use crate::heartbeats::Heard;
-use crate::orders::{TasksOrder, Whom};
+use crate::gc::{CONCURRENT_REMOVALS_MAX, EndedQueue};
+use crate::heartbeats::LastContact;
 use crate::reporter::acknowledged_file;
-use crate::reports::{AllocState, Reports, Told};
+use crate::reports::{AllocEvent, AllocState, Reports};
 use crate::store;
+use crate::task_commands::{TaskSelector, TasksCommand};
 use crate::work::{Changes, Held, is_reconnect};
 
-/// How many commands wait for one allocation.
+/// The capacity of an allocation's command channel.
 const COMMANDS_MAX: usize = 16;
-/// How often it is looked whether ended allocations are to be removed.
-const GC_EVERY: Duration = Duration::from_secs(60);
-/// How often it is looked whether the servers were away too long for some allocation.
-const CONTACT_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
-/// Without any contact since the agent started, allocations stop only after this time.
+/// The interval of garbage collection.
+const GC_INTERVAL: Duration = Duration::from_secs(60);
+/// The interval at which the time without contact to the servers is checked.
+const CONTACT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// If the servers have not been reached since the agent started, this grace period is added.
 const NO_CONTACT_GRACE: Duration = Duration::from_secs(50);
 
-/// What the allocations are asked.
+/// A command to [`Allocs`].
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// Which there are.
+pub(crate) enum AllocsCommand {
+    /// Return the allocations and their indexes.
     Held(oneshot::Sender<Held>),
-    /// To become what the servers want.
+    /// Apply the servers' changes.
     Change {
-        /// What is to be done.
+        /// The changes.
         changes: Changes,
-        /// Told when it is begun with.
+        /// Sent when the changes have begun to be carried out.
         done: oneshot::Sender<()>,
     },
-    /// To have something done with tasks; whoever asked hears nothing if there is no such allocation.
+    /// Forward a command to tasks. It is dropped without an answer if there is no such allocation.
     Tasks {
         /// The allocation.
         alloc: AllocId,
-        /// What.
-        order: TasksOrder,
+        /// The command.
+        command: TasksCommand,
     },
-    /// To end all tasks, since the agent ends.
+    /// Stop all tasks, because the agent stops.
     StopAll(oneshot::Sender<()>),
 }
 
 /// All allocations of the node.
 pub(crate) struct Allocs {
     context: Arc<Context>,
-    reporter: mpsc::Sender<Told>,
+    reporter: mpsc::Sender<AllocEvent>,
     contacted: watch::Sender<bool>,
-    standing: watch::Receiver<Standing>,
+    contact_state: watch::Receiver<ContactState>,
     started: Instant,
     held: BTreeMap<AllocId, Entry>,
-    ended: Ended,
+    ended: EndedQueue,
     runners: JoinSet<()>,
     by_runner: BTreeMap<Id, AllocId>,
     removals: JoinSet<AllocId>,
     removing: BTreeSet<AllocId>,
-    at_once: Arc<Semaphore>,
+    removal_permits: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 struct Entry {
     index: WorkIndex,
-    life: Life,
+    state: EntryState,
     stop_after: Option<Nanos>,
-    /// Why its files go as soon as it has ended, if they do.
-    doom: Option<Doom>,
+    /// Why the allocation's files are removed as soon as it has ended; `None` if they are kept.
+    removal: Option<RemovalReason>,
 }
 
-/// Why an allocation is to vanish.
+/// Why an allocation is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doom {
-    /// The servers have forgotten it.
+enum RemovalReason {
+    /// The servers have deleted it.
     Unlisted,
-    /// The servers were away for too long.
-    Forsaken,
+    /// The servers were unreachable for too long.
+    ServersUnreachable,
 }
 
 #[derive(Debug)]
-enum Life {
-    /// Its loop runs.
-    Runs { commands: mpsc::Sender<Command>, ended: watch::Sender<bool> },
-    /// It has ended; its files are kept.
+enum EntryState {
+    /// Its runner is running.
+    Running { commands: mpsc::Sender<Command>, ended: watch::Sender<bool> },
+    /// It has ended. Its files are kept.
     Ended,
-    /// Nothing is left of it. The servers still list it.
+    /// It has ended and its files are removed. The servers still list it.
     Gone,
 }
 
 impl Allocs {
-    /// The allocations of a node whose agent has just started.
+    /// Creates an empty set of allocations.
     pub(crate) fn new(
         context: Arc<Context>,
-        reporter: mpsc::Sender<Told>,
+        reporter: mpsc::Sender<AllocEvent>,
         contacted: watch::Sender<bool>,
-        standing: watch::Receiver<Standing>,
+        contact_state: watch::Receiver<ContactState>,
     ) -> Self {
         Self {
             context,
             reporter,
             contacted,
-            standing,
+            contact_state,
             started: clock::monotonic(),
             held: BTreeMap::new(),
-            ended: Ended::default(),
+            ended: EndedQueue::default(),
             runners: JoinSet::new(),
             by_runner: BTreeMap::new(),
             removals: JoinSet::new(),
             removing: BTreeSet::new(),
-            at_once: Arc::new(Semaphore::new(REMOVED_AT_ONCE)),
+            removal_permits: Arc::new(Semaphore::new(CONCURRENT_REMOVALS_MAX)),
         }
     }
 
-    /// Goes on with what an earlier run of the agent left. Answers what the servers know of it.
+    /// Restores the allocations of the previous run. Returns what the servers know of them.
     pub(crate) fn restore(&mut self) -> io::Result<Reports> {
         let mut reports = Reports::default();
         for id in self.context.store.allocs()? {
             let spec: Option<AllocSpec> = read(id, &spec_file(&self.context, id));
             let state: Option<AllocState> = read(id, &state_file(&self.context, id));
             let (Some(spec), Some(state)) = (spec, state) else {
-                // The servers tell anew what is to run.
-                tracing::warn!(alloc.id = %id, "too little is left of an allocation to go on with it");
+                // The servers will send the node's work again.
+                tracing::warn!(alloc.id = %id, "the saved state of an allocation is incomplete; removing it");
                 self.remove_files(id);
                 continue;
             };
@@ -154,83 +154,85 @@ impl Allocs {
     fn restore_one(&mut self, spec: Arc<AllocSpec>, state: &AllocState) {
         let id = spec.id();
         if state.status.is_terminal() {
-            self.held.insert(id, Entry { life: Life::Ended, ..Entry::new(&spec) });
+            self.held.insert(id, Entry { state: EntryState::Ended, ..Entry::new(&spec) });
             self.ended.push(id);
             return;
         }
         let states = state.task_states.unpack().unwrap_or_else(|error| {
-            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the states of an allocation's tasks");
+            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the task states of an allocation");
             Vec::new()
         });
-        tracing::info!(alloc.id = %id, "going on with an allocation");
+        tracing::info!(alloc.id = %id, "restoring an allocation");
         let core = AllocCore::restore(Arc::clone(&spec), states.clone(), state.health, clock::now());
-        self.begin(&spec, core, Before::default(), Some(states));
+        self.begin(&spec, core, Predecessors::default(), Some(states));
     }
 
-    /// Does what it is asked until the orders end. Then it lets go of all tasks, which run on.
-    pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
-        let mut gc = interval(GC_EVERY);
-        let mut look = interval(CONTACT_LOOKED_AT_EVERY);
+    /// Carries out commands until the channel closes. Then it detaches from all tasks, which keep running.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<AllocsCommand>) {
+        let mut gc = interval(GC_INTERVAL);
+        let mut contact_check = interval(CONTACT_CHECK_INTERVAL);
         gc.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        contact_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(Order::Held(answer)) => {
+                command = commands.recv() => match command {
+                    Some(AllocsCommand::Held(answer)) => {
                         let held = self.held.iter().map(|(id, entry)| (*id, entry.index)).collect();
-                        // Whoever asked may have given up.
+                        // Fails if the requester has stopped waiting.
                         let _ = answer.send(held);
                     }
-                    Some(Order::Change { changes, done }) => {
+                    Some(AllocsCommand::Change { changes, done }) => {
                         self.change(changes).await;
                         let _ = done.send(());
                     }
-                    Some(Order::Tasks { alloc, order }) => self.pass_on(alloc, order).await,
-                    Some(Order::StopAll(done)) => {
+                    Some(AllocsCommand::Tasks { alloc, command }) => self.forward(alloc, command).await,
+                    Some(AllocsCommand::StopAll(done)) => {
                         self.stop_all().await;
                         let _ = done.send(());
                         return;
                     }
                     None => return,
                 },
-                Some(over) = self.runners.join_next_with_id() => {
-                    let runner = match over {
+                Some(result) = self.runners.join_next_with_id() => {
+                    let runner = match result {
                         Ok((runner, ())) => runner,
                         Err(error) => {
-                            tracing::error!(error = chain(&error), "an allocation's loop broke off");
+                            tracing::error!(error = chain(&error), "an allocation's runner panicked or was cancelled");
                             error.id()
                         }
                     };
-                    self.over(runner).await;
+                    self.runner_ended(runner).await;
                 }
                 Some(removed) = self.removals.join_next() => self.removed(removed),
                 _ = gc.tick() => self.collect().await,
-                _ = look.tick() => self.stop_the_forsaken().await,
+                _ = contact_check.tick() => self.stop_disconnected().await,
             }
         }
     }
 
-    async fn pass_on(&self, alloc: AllocId, order: TasksOrder) {
-        let refused = match self.held.get(&alloc).map(|entry| &entry.life) {
-            Some(Life::Runs { commands, .. }) => match commands.send(Command::Tasks(order)).await {
-                Ok(()) => return,
-                Err(mpsc::error::SendError(Command::Tasks(order))) => order,
-                Err(_) => return,
-            },
-            Some(Life::Ended | Life::Gone) => order,
-            // Dropping the order says that it is unknown.
+    async fn forward(&self, alloc: AllocId, command: TasksCommand) {
+        let refused = match self.held.get(&alloc).map(|entry| &entry.state) {
+            Some(EntryState::Running { commands, .. }) => {
+                match commands.send(Command::Tasks(command)).await {
+                    Ok(()) => return,
+                    Err(mpsc::error::SendError(Command::Tasks(command))) => command,
+                    Err(_) => return,
+                }
+            }
+            Some(EntryState::Ended | EntryState::Gone) => command,
+            // Dropping the command reports that the allocation is unknown.
             None => return,
         };
-        let why = if refused.whom == Whom::All { SHOULD_NOT_RUN } else { NOT_RUNNING };
-        let _ = refused.done.send(Err(why.into()));
+        let reason = if refused.selector == TaskSelector::All { SHOULD_NOT_RUN } else { NOT_RUNNING };
+        let _ = refused.done.send(Err(reason.into()));
     }
 
     async fn change(&mut self, changes: Changes) {
         for id in changes.removed {
-            let _ = self.reporter.send(Told::Dropped(id)).await;
-            self.doom(id, Doom::Unlisted).await;
-            // One that still ends stays known until it has.
-            if self.held.get(&id).is_some_and(|entry| !matches!(entry.life, Life::Runs { .. })) {
+            let _ = self.reporter.send(AllocEvent::Unlisted(id)).await;
+            self.stop_and_remove(id, RemovalReason::Unlisted).await;
+            // An allocation that is still running stays known until it has ended.
+            if self.held.get(&id).is_some_and(|entry| !matches!(entry.state, EntryState::Running { .. })) {
                 self.held.remove(&id);
             }
         }
@@ -250,28 +252,28 @@ impl Allocs {
 
     async fn update(&mut self, spec: AllocSpec) {
         let Some(entry) = self.held.get_mut(&spec.id()) else { return };
-        let known = std::mem::replace(&mut entry.index, spec.index());
-        if known.history != spec.history {
-            // Whatever was reported may be among what the servers lost.
-            if matches!(entry.life, Life::Gone) {
+        let previous = std::mem::replace(&mut entry.index, spec.index());
+        if previous.history != spec.history {
+            // The servers may have lost any of the earlier reports.
+            if matches!(entry.state, EntryState::Gone) {
                 return self.add(spec).await;
             }
-            let _ = self.reporter.send(Told::Again(spec.id())).await;
+            let _ = self.reporter.send(AllocEvent::ReportAgain(spec.id())).await;
         }
-        match &entry.life {
-            Life::Runs { commands, .. } => {
+        match &entry.state {
+            EntryState::Running { commands, .. } => {
                 let command = if is_reconnect(&spec) {
                     Command::Reconnect(Box::new(spec))
                 } else {
                     entry.stop_after = stop_after(&spec);
                     Command::Update(Box::new(spec))
                 };
-                // A loop that ends at this moment needs no update.
+                // Fails if the runner has just ended and needs no update.
                 let _ = commands.send(command).await;
             }
-            Life::Ended | Life::Gone => {
+            EntryState::Ended | EntryState::Gone => {
                 if is_reconnect(&spec) {
-                    let _ = self.reporter.send(Told::Again(spec.id())).await;
+                    let _ = self.reporter.send(AllocEvent::ReportAgain(spec.id())).await;
                 }
             }
         }
@@ -281,61 +283,67 @@ impl Allocs {
         let id = spec.id();
         let spec = Arc::new(spec);
         if spec.work.client_status.is_terminal() {
-            // It ended here before, and its files were removed.
-            self.held.insert(id, Entry { life: Life::Gone, ..Entry::new(&spec) });
+            // The allocation ended on this node before, and its files were removed.
+            self.held.insert(id, Entry { state: EntryState::Gone, ..Entry::new(&spec) });
             return;
         }
         if spec.group().is_none() {
             let state = AllocState::not_added("its job has no such task group");
-            let _ = self.reporter.send(Told::State(id, state)).await;
-            self.held.insert(id, Entry { life: Life::Gone, ..Entry::new(&spec) });
+            let _ = self.reporter.send(AllocEvent::State(id, state)).await;
+            self.held.insert(id, Entry { state: EntryState::Gone, ..Entry::new(&spec) });
             return;
         }
         self.until_removed(id).await;
-        keep_spec(&self.context, &spec).await;
-        tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "new allocation");
-        let before = self.before(&spec);
+        save_spec(&self.context, &spec).await;
+        tracing::info!(alloc.id = %id, alloc.name = &*spec.name(), "starting a new allocation");
+        let predecessors = self.predecessors(&spec);
         let core = AllocCore::new(Arc::clone(&spec), clock::now());
-        self.begin(&spec, core, before, None);
+        self.begin(&spec, core, predecessors, None);
     }
 
-    /// What of this node an allocation waits for.
-    fn before(&self, spec: &AllocSpec) -> Before {
-        let mut before = Before::default();
+    /// The allocations of this node that an allocation waits for.
+    fn predecessors(&self, spec: &AllocSpec) -> Predecessors {
+        let mut predecessors = Predecessors::default();
         let previous = spec.work.previous.filter(|previous| self.held.contains_key(previous));
         for other in previous.iter().chain(&spec.work.preempted) {
-            if let Some(Entry { life: Life::Runs { ended, .. }, .. }) = self.held.get(other) {
-                before.ends.push(ended.subscribe());
+            if let Some(Entry { state: EntryState::Running { ended, .. }, .. }) = self.held.get(other) {
+                predecessors.ends.push(ended.subscribe());
             }
         }
         let sticky = spec.group().is_some_and(|group| group.ephemeral_disk.sticky);
-        before.data_of = previous.filter(|_| sticky);
-        before
+        predecessors.data_of = previous.filter(|_| sticky);
+        predecessors
     }
 
-    fn begin(&mut self, spec: &AllocSpec, core: AllocCore, before: Before, known: Option<Vec<TaskState>>) {
+    fn begin(
+        &mut self,
+        spec: &AllocSpec,
+        core: AllocCore,
+        predecessors: Predecessors,
+        known: Option<Vec<TaskState>>,
+    ) {
         let (commands, inbox) = mpsc::channel(COMMANDS_MAX);
         let runner = AllocRunner::new(Arc::clone(&self.context), core, inbox, self.reporter.clone());
-        let handle = self.runners.spawn(runner.run(before, known));
+        let handle = self.runners.spawn(runner.run(predecessors, known));
         self.by_runner.insert(handle.id(), spec.id());
-        let life = Life::Runs { commands, ended: watch::Sender::new(false) };
-        self.held.insert(spec.id(), Entry { life, ..Entry::new(spec) });
+        let state = EntryState::Running { commands, ended: watch::Sender::new(false) };
+        self.held.insert(spec.id(), Entry { state, ..Entry::new(spec) });
     }
 
-    /// An allocation's loop has ended, and so have its tasks.
-    async fn over(&mut self, runner: Id) {
+    /// Handles the end of a runner. All tasks of its allocation have ended.
+    async fn runner_ended(&mut self, runner: Id) {
         let Some(id) = self.by_runner.remove(&runner) else { return };
         let Some(entry) = self.held.get_mut(&id) else { return };
-        if let Life::Runs { ended, .. } = std::mem::replace(&mut entry.life, Life::Ended) {
+        if let EntryState::Running { ended, .. } = std::mem::replace(&mut entry.state, EntryState::Ended) {
             ended.send_replace(true);
         }
-        match entry.doom {
-            Some(Doom::Unlisted) => {
+        match entry.removal {
+            Some(RemovalReason::Unlisted) => {
                 self.held.remove(&id);
                 self.forget(id).await;
             }
-            Some(Doom::Forsaken) => {
-                entry.life = Life::Gone;
+            Some(RemovalReason::ServersUnreachable) => {
+                entry.state = EntryState::Gone;
                 self.forget(id).await;
             }
             None => {
@@ -345,48 +353,49 @@ impl Allocs {
         }
     }
 
-    /// Ends an allocation, if it has not, and removes its files.
-    async fn doom(&mut self, id: AllocId, doom: Doom) {
+    /// Stops an allocation if it is running, and removes its files.
+    async fn stop_and_remove(&mut self, id: AllocId, reason: RemovalReason) {
         let Some(entry) = self.held.get_mut(&id) else { return };
-        entry.doom = Some(doom);
-        match &entry.life {
-            Life::Runs { commands, .. } => {
+        entry.removal = Some(reason);
+        match &entry.state {
+            EntryState::Running { commands, .. } => {
                 let _ = commands.send(Command::Destroy).await;
             }
-            Life::Ended => self.forget(id).await,
-            Life::Gone => {}
+            EntryState::Ended => self.forget(id).await,
+            EntryState::Gone => {}
         }
     }
 
     async fn forget(&mut self, id: AllocId) {
         self.ended.remove(id);
-        let _ = self.reporter.send(Told::Forgotten(id)).await;
+        let _ = self.reporter.send(AllocEvent::Removed(id)).await;
         self.remove_files(id);
     }
 
-    /// Removes what has ended, oldest first, while there is too much of anything.
+    /// Removes ended allocations, oldest first, while a limit is exceeded.
     async fn collect(&mut self) {
-        let mut kept = self.held.values().filter(|entry| !matches!(entry.life, Life::Gone)).count();
+        let mut count = self.held.values().filter(|entry| !matches!(entry.state, EntryState::Gone)).count();
         let disk = self.context.disk_use();
-        // What removing makes of the disk is seen at the next look.
-        let most = if kept > self.context.config.gc.allocs_max { usize::MAX } else { REMOVED_AT_ONCE };
+        // Removals run in the background, so their effect on the disk is seen at the next collection.
+        let most =
+            if count > self.context.config.gc.allocs_max { usize::MAX } else { CONCURRENT_REMOVALS_MAX };
         for _ in 0..most {
-            let Some(id) = self.ended.take(&self.context.config.gc, kept, disk) else { return };
-            tracing::info!(alloc.id = %id, allocs = kept, disk_percent = disk.percent, "removing an ended allocation");
-            kept -= 1;
+            let Some(id) = self.ended.pop_if_exceeded(&self.context.config.gc, count, disk) else { return };
+            tracing::info!(alloc.id = %id, allocs = count, disk_percent = disk.percent, "removing an ended allocation");
+            count -= 1;
             if let Some(entry) = self.held.get_mut(&id) {
-                entry.life = Life::Gone;
+                entry.state = EntryState::Gone;
             }
             self.forget(id).await;
         }
     }
 
     fn remove_files(&mut self, id: AllocId) {
-        let (context, at_once) = (Arc::clone(&self.context), Arc::clone(&self.at_once));
+        let (context, removal_permits) = (Arc::clone(&self.context), Arc::clone(&self.removal_permits));
         self.removing.insert(id);
         self.removals.spawn(async move {
-            let _permit = at_once.acquire().await;
-            // The state goes last: as long as there is some, the files are known to belong to somebody.
+            let _permit = removal_permits.acquire().await;
+            // The state goes last: while it exists, the files are known to belong to an allocation.
             for dir in [context.dirs(id).root, context.store.alloc(id)] {
                 remove(id, &dir).await;
             }
@@ -397,11 +406,14 @@ impl Allocs {
     fn removed(&mut self, removal: Result<AllocId, JoinError>) {
         match removal {
             Ok(id) => drop(self.removing.remove(&id)),
-            Err(error) => tracing::error!(error = chain(&error), "removing an allocation's files broke off"),
+            Err(error) => tracing::error!(
+                error = chain(&error),
+                "the removal of an allocation's files panicked or was cancelled"
+            ),
         }
     }
 
-    /// Waits until nothing is being removed of an allocation: it begins anew, and what it makes must stay.
+    /// Waits until the removal of an allocation's files has finished, because the allocation is created again.
     async fn until_removed(&mut self, id: AllocId) {
         while self.removing.contains(&id)
             && let Some(removal) = self.removals.join_next().await
@@ -410,24 +422,24 @@ impl Allocs {
         }
     }
 
-    /// Ends allocations that must not run for so long without the servers.
-    async fn stop_the_forsaken(&mut self) {
+    /// Stops allocations that may not run without contact to the servers for this long.
+    async fn stop_disconnected(&mut self) {
         let now = clock::monotonic();
-        let alone = match self.standing.borrow().heard {
-            // Between two heartbeats nobody is missed.
-            Some(Heard { at, ttl }) if now < at + ttl => return,
-            Some(Heard { at, .. }) => now.saturating_duration_since(at),
+        let without_contact = match self.contact_state.borrow().last_contact {
+            // The next heartbeat is not due yet.
+            Some(LastContact { at, ttl }) if now < at + ttl => return,
+            Some(LastContact { at, .. }) => now.saturating_duration_since(at),
             None => now.saturating_duration_since(self.started).saturating_sub(NO_CONTACT_GRACE),
         };
-        for id in forsaken(&self.held, alone) {
-            tracing::warn!(alloc.id = %id, alone_secs = alone.as_secs(), "the servers are away for too long for an allocation");
-            self.doom(id, Doom::Forsaken).await;
+        for id in disconnected_too_long(&self.held, without_contact) {
+            tracing::warn!(alloc.id = %id, alone_secs = without_contact.as_secs(), "stopping an allocation after too long without contact to the servers");
+            self.stop_and_remove(id, RemovalReason::ServersUnreachable).await;
         }
     }
 
     async fn stop_all(&mut self) {
         for entry in self.held.values() {
-            if let Life::Runs { commands, .. } = &entry.life {
+            if let EntryState::Running { commands, .. } = &entry.state {
                 let _ = commands.send(Command::Destroy).await;
             }
         }
@@ -437,7 +449,7 @@ impl Allocs {
 
 impl Entry {
     fn new(spec: &AllocSpec) -> Self {
-        Self { index: spec.index(), life: Life::Ended, stop_after: stop_after(spec), doom: None }
+        Self { index: spec.index(), state: EntryState::Ended, stop_after: stop_after(spec), removal: None }
     }
 }
 
@@ -445,16 +457,20 @@ fn stop_after(spec: &AllocSpec) -> Option<Nanos> {
     spec.group()?.disconnect.as_ref()?.stop_on_client_after
 }
 
-fn forsaken(held: &BTreeMap<AllocId, Entry>, alone: Duration) -> Vec<AllocId> {
-    let alone = Nanos(i64::try_from(alone.as_nanos()).unwrap_or(i64::MAX));
-    let runs =
-        held.iter().filter(|(_, entry)| entry.doom.is_none() && matches!(entry.life, Life::Runs { .. }));
-    runs.filter(|(_, entry)| entry.stop_after.is_some_and(|after| alone > after)).map(|(id, _)| *id).collect()
+fn disconnected_too_long(held: &BTreeMap<AllocId, Entry>, without_contact: Duration) -> Vec<AllocId> {
+    let without_contact = Nanos(i64::try_from(without_contact.as_nanos()).unwrap_or(i64::MAX));
+    let running = held
+        .iter()
+        .filter(|(_, entry)| entry.removal.is_none() && matches!(entry.state, EntryState::Running { .. }));
+    running
+        .filter(|(_, entry)| entry.stop_after.is_some_and(|after| without_contact > after))
+        .map(|(id, _)| *id)
+        .collect()
 }
 
 fn read<T: DeserializeOwned>(id: AllocId, path: &Path) -> Option<T> {
     store::read(path).unwrap_or_else(|error| {
-        tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read what is kept of an allocation");
+        tracing::warn!(alloc.id = %id, error = chain(&error), "cannot read the saved state of an allocation");
         None
     })
 }

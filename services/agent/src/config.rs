@@ -1,4 +1,4 @@
-//! The agent's settings: flags and environment, and what follows from them.
+//! The agent's settings: flags, environment variables, and values that are computed from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,61 +13,61 @@ use crate::fingerprint::DYNAMIC_PORTS;
 use crate::gc;
 use crate::task::env::HOST_DENYLIST;
 
-/// The agent's settings.
+/// Settings of the agent.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "Agent")]
 pub struct Args {
-    /// Directory for what the agent keeps: its identity, its memory and the allocations' files.
+    /// Directory for the agent's data: its identity, its state and the files of allocations.
     #[arg(long = "agent-data-dir", env = "DROVER_AGENT_DATA_DIR", default_value = "/var/lib/drover")]
     pub data_dir: PathBuf,
-    /// The node's name; the host's if not given.
+    /// Name of the node; the host name by default.
     #[arg(long = "node-name", env = "DROVER_NODE_NAME")]
     pub node_name: Option<String>,
-    /// The datacenter that the node is in.
+    /// Datacenter of the node.
     #[arg(long = "node-datacenter", env = "DROVER_NODE_DATACENTER", default_value = "dc1")]
     pub datacenter: String,
-    /// The region that the node is in.
+    /// Region of the node.
     #[arg(long = "node-region", env = "DROVER_NODE_REGION", default_value = "global")]
     pub region: String,
-    /// The node's class, for constraints.
+    /// Class of the node, for constraints.
     #[arg(long = "node-class", env = "DROVER_NODE_CLASS", default_value = "")]
     pub node_class: String,
-    /// The pool that the node is in.
+    /// Node pool of the node.
     #[arg(long = "node-pool", env = "DROVER_NODE_POOL", default_value = "default")]
     pub node_pool: String,
-    /// What jobs may know of the node, as `key=value`; may be given again.
+    /// Metadata of the node that jobs can refer to, as `key=value`; may be repeated.
     #[arg(long = "node-meta", env = "DROVER_NODE_META", value_name = "KEY=VALUE", value_delimiter = ',')]
     pub meta: Vec<Pair>,
-    /// The address of an API that can reach the node, as the node shows it.
+    /// Address of an API server that can reach the node, as the node shows it.
     #[arg(long = "node-http-address", env = "DROVER_NODE_HTTP_ADDRESS", default_value = "127.0.0.1:4646")]
     pub http_addr: String,
-    /// The interface whose address tasks get; that of the default route if not given (with `drover dev` and without
-    /// addresses for others, the loopback interface).
+    /// Network interface whose address tasks get; the one of the default route by default (with `drover dev` on a loopback
+    /// address, the loopback interface).
     #[arg(long = "network-interface", env = "DROVER_NETWORK_INTERFACE")]
     pub network_interface: Option<String>,
-    /// Compute of the node in MHz, in place of what it finds out.
+    /// Compute of the node in MHz, instead of the detected value.
     #[arg(long = "cpu-total-compute", env = "DROVER_CPU_TOTAL_COMPUTE", default_value_t = 0)]
     pub cpu_total_mhz: u32,
-    /// Memory of the node in MB, in place of what it finds out.
+    /// Memory of the node in MB, instead of the detected value.
     #[arg(long = "memory-total-mb", env = "DROVER_MEMORY_TOTAL_MB", default_value_t = 0)]
     pub memory_total_mb: u32,
-    /// Free disk of the node in MB, in place of what it finds out.
+    /// Free disk space of the node in MB, instead of the detected value.
     #[arg(long = "disk-free-mb", env = "DROVER_DISK_FREE_MB", default_value_t = 0)]
     pub disk_free_mb: u32,
-    /// Compute that is not for tasks, in MHz.
+    /// Compute that is not available to tasks, in MHz.
     #[arg(long = "reserved-cpu", env = "DROVER_RESERVED_CPU", default_value_t = 0)]
     pub reserved_cpu_mhz: u32,
-    /// Memory that is not for tasks, in MB.
+    /// Memory that is not available to tasks, in MB.
     #[arg(long = "reserved-memory-mb", env = "DROVER_RESERVED_MEMORY_MB", default_value_t = 0)]
     pub reserved_memory_mb: u32,
-    /// Disk that is not for tasks, in MB.
+    /// Disk space that is not available to tasks, in MB.
     #[arg(long = "reserved-disk-mb", env = "DROVER_RESERVED_DISK_MB", default_value_t = 0)]
     pub reserved_disk_mb: u32,
-    /// Ports that are not for tasks, such as `22,8000-8010`.
+    /// Ports that are not available to tasks, such as `22,8000-8010`.
     #[arg(long = "reserved-ports", env = "DROVER_RESERVED_PORTS", default_value = "")]
     pub reserved_ports: String,
-    /// The ports that tasks get where they ask for any, as `first-last`.
+    /// Range of dynamic ports, as `first-last`.
     #[arg(
         long = "dynamic-ports",
         env = "DROVER_DYNAMIC_PORTS",
@@ -75,51 +75,50 @@ pub struct Args {
         default_value = "20000-32000"
     )]
     pub dynamic_ports: PortRange,
-    /// Whether tasks may run as plain processes, without isolation (driver `raw_exec`).
+    /// Allow tasks to run as plain processes, without isolation (driver `raw_exec`).
     #[arg(long = "raw-exec", env = "DROVER_RAW_EXEC")]
     pub raw_exec: bool,
-    /// Whether there are tasks that only pretend to run (driver `mock_driver`), for tests.
+    /// Enable tasks that only simulate running (driver `mock_driver`), for tests.
     #[arg(long = "mock-driver", env = "DROVER_MOCK_DRIVER", hide = true)]
     pub mock_driver: bool,
-    /// Users that no plain process may run as, such as `0,1000-1005`.
+    /// Users that `raw_exec` tasks may not run as, such as `0,1000-1005`.
     #[arg(long = "raw-exec-denied-uids", env = "DROVER_RAW_EXEC_DENIED_UIDS", default_value = "")]
     pub denied_uids: String,
-    /// Groups that no plain process may run in.
+    /// Groups that `raw_exec` tasks may not run in.
     #[arg(long = "raw-exec-denied-gids", env = "DROVER_RAW_EXEC_DENIED_GIDS", default_value = "")]
     pub denied_gids: String,
-    /// Variables that no plain process gets; `*` at the end stands for anything.
+    /// Environment variables that `raw_exec` tasks do not get; a trailing `*` matches any suffix.
     #[arg(long = "raw-exec-denied-env", env = "DROVER_RAW_EXEC_DENIED_ENV", value_delimiter = ',')]
     pub denied_env: Vec<String>,
-    /// Variables of the agent that tasks do not get, in place of the usual ones.
+    /// Environment variables of the agent that tasks do not get, instead of the default list.
     #[arg(long = "env-denylist", env = "DROVER_ENV_DENYLIST", value_delimiter = ',')]
     pub env_denylist: Option<Vec<String>>,
-    /// How many allocations are kept on the node before ended ones are removed.
+    /// Number of allocations on the node above which ended ones are removed.
     #[arg(long = "gc-max-allocs", env = "DROVER_GC_MAX_ALLOCS", default_value_t = gc::ALLOCS_MAX)]
     pub gc_max_allocs: usize,
-    /// How full the disk of allocations may be, in percent, before ended ones are removed.
+    /// Disk usage in percent, of the disk with the allocations, above which ended ones are removed.
     #[arg(long = "gc-disk-percent-max", env = "DROVER_GC_DISK_PERCENT_MAX", default_value_t = gc::DISK_PERCENT_MAX)]
     pub gc_disk_percent_max: f64,
-    /// How many of its inodes may be used, in percent, before ended ones are removed.
+    /// Inode usage in percent, of the disk with the allocations, above which ended ones are removed.
     #[arg(long = "gc-inodes-percent-max", env = "DROVER_GC_INODES_PERCENT_MAX", default_value_t = gc::INODES_PERCENT_MAX)]
     pub gc_inodes_percent_max: f64,
-    /// The first heartbeat comes within so many milliseconds, so that many agents do not come at once.
+    /// Maximum delay of the first heartbeat in milliseconds, so that many agents do not send it at once.
     #[arg(
         long = "first-heartbeat-within-ms",
         env = "DROVER_FIRST_HEARTBEAT_WITHIN_MS",
         default_value_t = 10_000
     )]
     pub first_heartbeat_within_ms: u64,
-    /// Whether tasks end with the agent, instead of being found again by the next one.
+    /// Stop all tasks when the agent stops, instead of leaving them running for the next agent.
     #[arg(long = "stop-tasks-on-exit", env = "DROVER_STOP_TASKS_ON_EXIT")]
     pub stop_tasks_on_exit: bool,
-    /// The program and arguments that make a process an executor; by default this program under its hidden sub-command
-    /// `executor`.
+    /// The program and arguments of an executor process; by default this program with its hidden sub-command `executor`.
     #[arg(skip)]
     pub executor: Option<(PathBuf, Vec<String>)>,
 }
 
 impl Default for Args {
-    /// What holds where no flag is given; the environment is looked at.
+    /// The settings without any flags. Environment variables apply.
     fn default() -> Self {
         #[derive(clap::Parser)]
         struct NoFlags {
@@ -130,7 +129,7 @@ impl Default for Args {
     }
 }
 
-/// A key and its value.
+/// A key and a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
     /// The key.
@@ -152,12 +151,12 @@ impl std::str::FromStr for Pair {
     }
 }
 
-/// Ports from the first to the last.
+/// A range of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortRange {
-    /// The lowest.
+    /// The first port.
     pub first: u16,
-    /// The highest.
+    /// The last port.
     pub last: u16,
 }
 
@@ -175,7 +174,7 @@ impl std::str::FromStr for PortRange {
     }
 }
 
-/// The settings, read and checked.
+/// The parsed and validated settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
@@ -192,7 +191,7 @@ pub(crate) struct Config {
     pub(crate) disk_free_mb: u32,
     pub(crate) reserved: Reserved,
     pub(crate) dynamic_ports: (u16, u16),
-    /// The driver's settings, where it is wanted.
+    /// The settings of the driver, if it is enabled.
     pub(crate) raw_exec: Option<raw_exec::Settings>,
     pub(crate) mock_driver: bool,
     pub(crate) env_denylist: Vec<String>,
@@ -202,7 +201,7 @@ pub(crate) struct Config {
     pub(crate) executor: ExecutorCommand,
 }
 
-/// What is not for tasks.
+/// Resources that are not available to tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reserved {
     pub(crate) cpu_mhz: u32,
@@ -212,17 +211,17 @@ pub(crate) struct Reserved {
 }
 
 impl Config {
-    /// Checks the settings.
+    /// Validates the settings.
     pub(crate) fn new(args: Args) -> anyhow::Result<Self> {
-        let ids = |what: &str, text: &str| {
-            IdRanges::read(text).map_err(|error| anyhow::anyhow!("--raw-exec-denied-{what}: {error}"))
+        let ids = |kind: &str, text: &str| {
+            IdRanges::read(text).map_err(|error| anyhow::anyhow!("--raw-exec-denied-{kind}: {error}"))
         };
         let settings = raw_exec::Settings {
             denied_uids: ids("uids", &args.denied_uids)?,
             denied_gids: ids("gids", &args.denied_gids)?,
             denied_env: args.denied_env,
         };
-        let usual = || HOST_DENYLIST.iter().map(|name| (*name).to_owned()).collect();
+        let default_denylist = || HOST_DENYLIST.iter().map(|name| (*name).to_owned()).collect();
         Ok(Self {
             data_dir: std::path::absolute(args.data_dir)?,
             node_name: args.node_name.filter(|name| !name.is_empty()).map(Text::from),
@@ -245,7 +244,7 @@ impl Config {
             dynamic_ports: (args.dynamic_ports.first, args.dynamic_ports.last),
             raw_exec: args.raw_exec.then_some(settings),
             mock_driver: args.mock_driver,
-            env_denylist: args.env_denylist.unwrap_or_else(usual),
+            env_denylist: args.env_denylist.unwrap_or_else(default_denylist),
             gc: gc::Limits {
                 allocs_max: args.gc_max_allocs,
                 disk_percent_max: args.gc_disk_percent_max,
@@ -260,7 +259,7 @@ impl Config {
         })
     }
 
-    /// The directory of allocations' files.
+    /// The directory of the allocations' files.
     pub(crate) fn allocs_dir(&self) -> PathBuf {
         self.data_dir.join("alloc")
     }
@@ -269,11 +268,11 @@ impl Config {
     pub(crate) fn for_tests(data_dir: &Path) -> Self {
         let args =
             Args { data_dir: data_dir.to_owned(), mock_driver: true, raw_exec: true, ..Args::default() };
-        Self::new(args).expect("the defaults are good")
+        Self::new(args).expect("the default settings are valid")
     }
 }
 
-/// The directory of what an agent remembers, below its data directory.
+/// The directory of the agent's state within its data directory.
 pub(crate) fn state_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("state")
 }

@@ -1,4 +1,4 @@
-//! Keeping in touch with the servers: registering the node, again whenever it changed, and heartbeats.
+//! Contact with the servers: registers the node, registers it again when it changes, and sends heartbeats.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,66 +13,68 @@ use tracing::Instrument as _;
 use wire::node::{Heartbeat, NodeAnswer, Register, WorkIndex};
 use wire::{RefusalKind, Subject};
 
-use crate::heartbeats::{Heard, heartbeat_again_after, register_again_after};
+use crate::heartbeats::{LastContact, heartbeat_retry, register_retry};
 use crate::identity::Identity;
 
-/// How long an answer may take.
+/// How long to wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the answer to a heartbeat may take: if either is lost, the next one is to come within the servers' grace.
+/// How long to wait for the answer to a heartbeat. If the heartbeat or its answer is lost, the next one must arrive within
+/// the servers' grace period.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Changes of the node within this time are registered together.
-const CHANGES_GATHERED: Duration = Duration::from_secs(5);
+/// How long changes of the node are batched before it is registered again.
+const CHANGES_BATCHED: Duration = Duration::from_secs(5);
 
-/// How the agent stands with the servers.
+/// What the servers last said about the node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standing {
-    /// The node's status, once it has registered.
+pub(crate) struct ContactState {
+    /// The node's status, once it is registered.
     pub(crate) status: Option<NodeStatus>,
-    /// Counts its registrations; after each one it looks at all of its work.
+    /// The number of registrations. After each one the agent fetches all of its work.
     pub(crate) registrations: u64,
-    /// How far its work is, as far as it was told.
+    /// The latest announced index of the node's work.
     pub(crate) work_index: WorkIndex,
-    /// Set while the servers want to hear of all its allocations.
+    /// Set while the servers want a report of all allocations.
     pub(crate) report_all: Option<Index>,
-    /// When it was heard last.
-    pub(crate) heard: Option<Heard>,
+    /// The last answer from the servers.
+    pub(crate) last_contact: Option<LastContact>,
 }
 
-/// Keeps in touch.
+/// Keeps contact with the servers.
 pub(crate) struct Contact {
-    /// The way to the servers.
+    /// The connection to the servers.
     pub(crate) bus: Bus,
-    /// Who the agent is.
+    /// The agent's identity.
     pub(crate) identity: Identity,
-    /// The node as it is now.
+    /// The node's current specification.
     pub(crate) spec: watch::Receiver<Arc<NodeSpec>>,
-    /// Where it is told how the agent stands.
-    pub(crate) standing: watch::Sender<Standing>,
-    /// Called when others find out that the servers do not know the node.
-    pub(crate) unknown: Arc<Notify>,
-    /// Called when the servers have heard of all allocations: the next heartbeat may make the node ready (N-3.3).
+    /// Where answers of the servers are recorded.
+    pub(crate) contact_state: watch::Sender<ContactState>,
+    /// Notified when another part of the agent learns that the servers do not know the node.
+    pub(crate) node_unknown: Arc<Notify>,
+    /// Notified when all allocations have been reported: the next heartbeat may make the node ready (N-3.3).
     pub(crate) all_reported: Arc<Notify>,
-    /// The first heartbeat comes within this time.
+    /// The maximum delay of the first heartbeat.
     pub(crate) first_within: Duration,
 }
 
-/// Why heartbeats end.
-enum Again {
-    /// The node changed, or the servers do not know it.
+/// Why the agent stops sending heartbeats.
+enum HeartbeatEnd {
+    /// The node has changed, or the servers do not know it.
     Register,
 }
 
 impl Contact {
-    /// Registers and gives signs of life for as long as it runs.
+    /// Registers the node and sends heartbeats until it is dropped.
     pub(crate) async fn run(mut self) {
         let mut first_within = Some(self.first_within);
         loop {
-            let heard = self.register().await;
-            let Again::Register = self.beat(heard, first_within.take().unwrap_or_default()).await;
+            let last_contact = self.register().await;
+            let HeartbeatEnd::Register =
+                self.send_heartbeats(last_contact, first_within.take().unwrap_or_default()).await;
         }
     }
 
-    async fn register(&mut self) -> Heard {
+    async fn register(&mut self) -> LastContact {
         loop {
             let spec = Arc::clone(&self.spec.borrow_and_update());
             let register = Register { id: self.identity.node, spec };
@@ -86,13 +88,13 @@ impl Contact {
             match answer.instrument(span).await {
                 Ok(answer) => {
                     tracing::info!(node.id = %self.identity.node, status = %answer.status, "node registered");
-                    let heard = self.hear(&answer);
-                    self.standing.send_modify(|standing| standing.registrations += 1);
-                    return heard;
+                    let last_contact = self.record(&answer);
+                    self.contact_state.send_modify(|contact_state| contact_state.registrations += 1);
+                    return last_contact;
                 }
                 Err(error) => {
                     let refused = matches!(error, RequestError::Refused(_));
-                    let pause = register_again_after(refused, rand::random());
+                    let pause = register_retry(refused, rand::random());
                     tracing::warn!(
                         node.id = %self.identity.node, retry_ms = millis(pause), error = chain(&error),
                         "cannot register the node"
@@ -103,35 +105,35 @@ impl Contact {
         }
     }
 
-    async fn beat(&mut self, registered: Heard, first_within: Duration) -> Again {
-        let ready = self.standing.borrow().status == Some(NodeStatus::Ready);
+    async fn send_heartbeats(&mut self, registered: LastContact, first_within: Duration) -> HeartbeatEnd {
+        let ready = self.contact_state.borrow().status == Some(NodeStatus::Ready);
         let mut last = registered;
         let mut next = if ready { last.ttl } else { first_within.min(last.ttl).mul_f64(rand::random()) };
         let mut register_at: Option<Instant> = None;
         loop {
-            let gathered = register_at.map(|at| at.saturating_duration_since(clock::monotonic()));
+            let batch_time_left = register_at.map(|at| at.saturating_duration_since(clock::monotonic()));
             tokio::select! {
                 () = sleep(next.saturating_sub(clock::monotonic().saturating_duration_since(last.at))) => {}
-                () = sleep(gathered.unwrap_or_default()), if gathered.is_some() => return Again::Register,
+                () = sleep(batch_time_left.unwrap_or_default()), if batch_time_left.is_some() => return HeartbeatEnd::Register,
                 Ok(()) = self.spec.changed(), if register_at.is_none() => {
-                    register_at = Some(clock::monotonic() + CHANGES_GATHERED);
+                    register_at = Some(clock::monotonic() + CHANGES_BATCHED);
                     continue;
                 }
-                () = self.unknown.notified() => return Again::Register,
+                () = self.node_unknown.notified() => return HeartbeatEnd::Register,
                 () = self.all_reported.notified() => {}
             }
             match self.heartbeat().await {
                 Ok(answer) => {
-                    last = self.hear(&answer);
+                    last = self.record(&answer);
                     next = last.ttl;
                 }
                 Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
-                    tracing::warn!(node.id = %self.identity.node, "the servers do not know the node; registering again");
-                    return Again::Register;
+                    tracing::warn!(node.id = %self.identity.node, "the servers do not know this node; registering again");
+                    return HeartbeatEnd::Register;
                 }
                 Err(error) => {
                     let now = clock::monotonic();
-                    let pause = heartbeat_again_after(Some(last), now, rand::random());
+                    let pause = heartbeat_retry(Some(last), now, rand::random());
                     tracing::warn!(retry_ms = millis(pause), error = chain(&error), "heartbeat not answered");
                     next = now.saturating_duration_since(last.at) + pause;
                 }
@@ -145,21 +147,22 @@ impl Contact {
         self.bus.request(Subject::NodeHeartbeat(*node), &heartbeat, HEARTBEAT_TIMEOUT).await
     }
 
-    fn hear(&self, answer: &NodeAnswer) -> Heard {
-        let heard = Heard { at: clock::monotonic(), ttl: Duration::from_millis(answer.ttl_ms.into()) };
-        self.standing.send_modify(|standing| {
-            if standing.status != Some(answer.status) {
-                tracing::info!(node.id = %self.identity.node, status = %answer.status, "node status");
+    fn record(&self, answer: &NodeAnswer) -> LastContact {
+        let last_contact =
+            LastContact { at: clock::monotonic(), ttl: Duration::from_millis(answer.ttl_ms.into()) };
+        self.contact_state.send_modify(|contact_state| {
+            if contact_state.status != Some(answer.status) {
+                tracing::info!(node.id = %self.identity.node, status = %answer.status, "node status changed");
             }
-            standing.status = Some(answer.status);
-            standing.work_index.hear(answer.work_index);
-            standing.report_all = answer.report_all;
-            standing.heard = Some(heard);
+            contact_state.status = Some(answer.status);
+            contact_state.work_index.hear(answer.work_index);
+            contact_state.report_all = answer.report_all;
+            contact_state.last_contact = Some(last_contact);
         });
-        heard
+        last_contact
     }
 }
 
-fn millis(length: Duration) -> u64 {
-    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,5 @@
-//! What everything in the agent works with: settings, drivers, the memory on disk, and what jobs may know of the node.
+//! Values that all parts of the agent share: settings, drivers, the state store, and the facts about the node that jobs may
+//! refer to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::driver::Drivers;
 use crate::gc::DiskUse;
 use crate::store::Store;
 use crate::task::dirs::AllocDirs;
-use crate::task::names::NodeFacts;
+use crate::task::interpolation::NodeFacts;
 
 /// Shared by all allocations.
 pub(crate) struct Context {
@@ -21,30 +22,30 @@ pub(crate) struct Context {
     pub(crate) config: Config,
     /// The drivers.
     pub(crate) drivers: Drivers,
-    /// The memory.
+    /// The state on disk.
     pub(crate) store: Store,
-    /// What jobs may know of the node.
+    /// The facts about the node that jobs may refer to.
     pub(crate) node: NodeFacts,
-    /// The agent's environment, as far as tasks get it.
+    /// The agent's environment without the variables that tasks do not get.
     pub(crate) host_env: BTreeMap<String, String>,
-    /// Whether the servers have said what is to run here, since the agent started.
+    /// Whether the servers have sent this node's work since the agent started.
     pub(crate) contacted: watch::Receiver<bool>,
 }
 
 impl Context {
-    /// An allocation's directories.
+    /// The directories of an allocation.
     pub(crate) fn dirs(&self, id: AllocId) -> AllocDirs {
         AllocDirs::new(self.config.allocs_dir().join(id.to_string()))
     }
 
-    /// How full the disk is that allocations are on.
+    /// The usage of the disk with the allocations.
     pub(crate) fn disk_use(&self) -> DiskUse {
         disk_use(&self.config.allocs_dir())
     }
 }
 
-/// What a service manager tells the agent alone: a task that answers would speak for the agent.
-const OF_SERVICE_MANAGER: [&str; 8] = [
+/// Variables that a service manager sets for the agent alone. A task that used them would speak for the agent.
+const SERVICE_MANAGER_VARIABLES: [&str; 8] = [
     "CREDENTIALS_DIRECTORY",
     "INVOCATION_ID",
     "JOURNAL_STREAM",
@@ -54,10 +55,10 @@ const OF_SERVICE_MANAGER: [&str; 8] = [
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
 ];
-/// How the settings begin that the agent takes from its environment; some hold passwords.
-const OF_AGENT: &str = "DROVER_";
+/// The prefix of variables with the agent's own settings. Some of them hold passwords.
+const AGENT_PREFIX: &str = "DROVER_";
 
-/// The agent's environment without what is meant for the agent, and what the owner keeps from tasks.
+/// The agent's environment without its own settings, the service manager's variables and the denylist.
 pub(crate) fn host_env(denylist: &[String]) -> BTreeMap<String, String> {
     let readable = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
@@ -66,7 +67,7 @@ pub(crate) fn host_env(denylist: &[String]) -> BTreeMap<String, String> {
 
 fn is_for_tasks(name: &str, denylist: &[String]) -> bool {
     let is_denied = denylist.iter().any(|denied| denied == name);
-    !is_denied && !OF_SERVICE_MANAGER.contains(&name) && !name.starts_with(OF_AGENT)
+    !is_denied && !SERVICE_MANAGER_VARIABLES.contains(&name) && !name.starts_with(AGENT_PREFIX)
 }
 
 fn disk_use(dir: &Path) -> DiskUse {
@@ -76,13 +77,14 @@ fn disk_use(dir: &Path) -> DiskUse {
             inodes_percent: percent_used(disk.files(), disk.files_free(), disk.files_available()),
         },
         Err(error) => {
-            tracing::warn!(dir = %dir.display(), error = chain(&error), "cannot look at the disk");
+            tracing::warn!(dir = %dir.display(), error = chain(&error), "cannot read the disk usage");
             DiskUse::default()
         }
     }
 }
 
-/// As `df` counts: what only the system may use is no part of it.
+/// The used share of a disk in percent, as `df` computes it: space that only root may use counts neither as used nor as
+/// available.
 pub(crate) fn percent_used(all: u64, free: u64, available: u64) -> f64 {
     let used = all.saturating_sub(free);
     let usable = used.saturating_add(available);

@@ -1,5 +1,5 @@
-//! Follows what the servers want of this node: asks for its work when a wake or a heartbeat's answer says that it
-//! has changed, unless the wake brought it, and hands the difference to [`Allocs`](crate::allocs).
+//! Follows the work of this node: requests it when a wake or a heartbeat's answer announces a change, unless the wake
+//! itself contains the change, and passes the differences to [`Allocs`](crate::allocs).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,103 +13,103 @@ use wire::node::{AskAllocs, AskWork, Wake, Work, WorkAllocs, WorkIndex};
 use wire::{RefusalKind, Subject};
 
 use crate::alloc::spec::AllocSpec;
-use crate::allocs::Order;
-use crate::contact::Standing;
+use crate::allocs::AllocsCommand;
+use crate::contact::ContactState;
 use crate::identity::Identity;
-use crate::work::{Changes, Held, follow_on, missing, reconcile};
+use crate::work::{Changes, Held, missing, reconcile, reconcile_changes};
 
-/// How long an answer may take, for which servers wait up to five seconds until they know enough.
+/// How long to wait for an answer. The node-tracker itself waits up to five seconds for its replica.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
-/// How long to wait before asking again, at least; twice as long at most.
+/// The minimum pause before a failed request is retried; the maximum is twice as long.
 const RETRY: Duration = Duration::from_secs(1);
-/// At most this often is asked, however often the work changes.
-const PACE: Duration = Duration::from_millis(50);
-/// How many allocations are asked for by their ids at once.
-const ASKED_MAX: usize = 5_000;
-/// How many wakes that bring the work wait to be looked at; what more would bring is asked for.
-const NEWS_MAX: usize = 16;
+/// The minimum interval between requests, however often the work changes.
+const FETCH_INTERVAL: Duration = Duration::from_millis(50);
+/// The maximum number of allocations in one request by id.
+const REQUESTED_ALLOCS_MAX: usize = 5_000;
+/// The capacity of the channel for wakes with changes. The changes of wakes beyond it are requested.
+const WAKES_MAX: usize = 16;
 
 /// Follows the node's work.
-pub(crate) struct Follow {
-    /// The way to the servers.
+pub(crate) struct WorkFollower {
+    /// The connection to the servers.
     pub(crate) bus: Bus,
-    /// Who the agent is.
+    /// The agent's identity.
     pub(crate) identity: Identity,
-    /// How it stands with the servers.
-    pub(crate) standing: watch::Sender<Standing>,
-    /// Called when the servers do not know the node.
-    pub(crate) unknown: Arc<Notify>,
-    /// Those who do what is wanted.
-    pub(crate) allocs: mpsc::Sender<Order>,
-    /// Wakes that bring what changed.
-    pub(crate) news: mpsc::Receiver<Wake>,
+    /// The state of the contact with the servers.
+    pub(crate) contact_state: watch::Sender<ContactState>,
+    /// Notified when the servers do not know the node.
+    pub(crate) node_unknown: Arc<Notify>,
+    /// The allocations, which carry out the changes.
+    pub(crate) allocs: mpsc::Sender<AllocsCommand>,
+    /// Wakes with changes.
+    pub(crate) wakes: mpsc::Receiver<Wake>,
 }
 
-impl Follow {
-    /// Passes on wakes that bring what changed.
-    pub(crate) fn news() -> (mpsc::Sender<Wake>, mpsc::Receiver<Wake>) {
-        mpsc::channel(NEWS_MAX)
+impl WorkFollower {
+    /// Creates the channel for wakes with changes.
+    pub(crate) fn wake_channel() -> (mpsc::Sender<Wake>, mpsc::Receiver<Wake>) {
+        mpsc::channel(WAKES_MAX)
     }
 
-    /// Notes wakes, which say how far the work is.
+    /// Receives wakes: records the announced work index, and passes on wakes with changes.
     pub(crate) async fn listen(
-        mut wakes: bus::Requests,
-        standing: watch::Sender<Standing>,
-        news: mpsc::Sender<Wake>,
+        mut requests: bus::Requests,
+        contact_state: watch::Sender<ContactState>,
+        sender: mpsc::Sender<Wake>,
     ) {
-        while let Some(wake) = wakes.next().await {
-            let Some((_, wake)) = wake.read::<Wake>().await else { continue };
+        while let Some(request) = requests.next().await {
+            let Some((_, wake)) = request.read::<Wake>().await else { continue };
             let work_index = wake.work_index;
-            if wake.news.is_some() && work_index.is_news_to(standing.borrow().work_index) {
-                // What finds no room is asked for.
-                let _ = news.try_send(wake);
+            if wake.news.is_some() && work_index.is_news_to(contact_state.borrow().work_index) {
+                // If the channel is full, the changes are requested.
+                let _ = sender.try_send(wake);
             }
-            standing.send_if_modified(|standing| standing.work_index.hear(work_index));
+            contact_state.send_if_modified(|contact_state| contact_state.work_index.hear(work_index));
         }
     }
 
-    /// Follows the work for as long as it runs.
+    /// Follows the work until it is dropped.
     pub(crate) async fn run(mut self) {
-        let mut standing = self.standing.subscribe();
-        let (mut registrations, mut have) = (0, WorkIndex::default());
+        let mut contact_state = self.contact_state.subscribe();
+        let (mut registrations, mut known_index) = (0, WorkIndex::default());
         loop {
-            let changed = |standing: &Standing| {
-                standing.registrations > registrations
-                    || (registrations > 0 && standing.work_index.is_news_to(have))
+            let changed = |contact_state: &ContactState| {
+                contact_state.registrations > registrations
+                    || (registrations > 0 && contact_state.work_index.is_news_to(known_index))
             };
-            let Ok((now, wanted)) = standing
+            let Ok((now, wanted)) = contact_state
                 .wait_for(changed)
                 .await
-                .map(|standing| (standing.registrations, standing.work_index))
+                .map(|contact_state| (contact_state.registrations, contact_state.work_index))
             else {
                 return;
             };
-            let since = if now > registrations { WorkIndex::default() } else { have };
-            have = self.take_news(since).await;
-            if now == registrations && !wanted.is_news_to(have) {
-                sleep(PACE).await;
+            let since = if now > registrations { WorkIndex::default() } else { known_index };
+            known_index = self.apply_wakes(since).await;
+            if now == registrations && !wanted.is_news_to(known_index) {
+                sleep(FETCH_INTERVAL).await;
                 continue;
             }
-            match self.bring_up(have, wanted).await {
+            match self.fetch(known_index, wanted).await {
                 Ok(index) => {
-                    (registrations, have) = (now, index);
-                    // What was told is what counts, should a wake have spoken of a history that is over.
-                    self.standing.send_if_modified(|standing| {
-                        standing.work_index.hear(index);
+                    (registrations, known_index) = (now, index);
+                    // The answer's index counts, in case a wake announced a history that has ended.
+                    self.contact_state.send_if_modified(|contact_state| {
+                        contact_state.work_index.hear(index);
                         false
                     });
-                    sleep(PACE).await;
+                    sleep(FETCH_INTERVAL).await;
                 }
                 Err(error) => {
                     tracing::warn!(
-                        since = have.index.0,
+                        since = known_index.index.0,
                         error = chain(&error),
-                        "cannot get the node's work; trying again"
+                        "cannot fetch the node's work; retrying"
                     );
                     if let RequestError::Refused(refusal) = &error
                         && matches!(refusal.kind, RefusalKind::NotFound | RefusalKind::Conflict)
                     {
-                        self.unknown.notify_one();
+                        self.node_unknown.notify_one();
                     }
                     sleep(RETRY.mul_f64(1.0 + rand::random::<f64>())).await;
                 }
@@ -117,67 +117,67 @@ impl Follow {
         }
     }
 
-    /// Has done what came along with wakes, as far as it follows on what is known. Answers how far the work is then.
-    async fn take_news(&mut self, mut have: WorkIndex) -> WorkIndex {
-        while let Ok(wake) = self.news.try_recv() {
+    /// Applies the wakes that continue the known work, and returns the work index after them.
+    async fn apply_wakes(&mut self, mut known_index: WorkIndex) -> WorkIndex {
+        while let Ok(wake) = self.wakes.try_recv() {
             let index = wake.work_index;
-            let Some(news) = wake.news_after(have) else { continue };
-            let Some(held) = self.held().await else { return have };
-            let told = news.changed.allocs.len();
+            let Some(news) = wake.news_after(known_index) else { continue };
+            let Some(held) = self.held().await else { return known_index };
+            let sent = news.changed.allocs.len();
             let changed = unpack(news.changed, index.history);
-            // What came broken is asked for.
-            let is_whole = changed.len() == told;
-            self.settle(follow_on(&news.gone.0, index.history, changed, &held)).await;
-            if !is_whole {
-                return have;
+            // If an allocation cannot be read, the changes are requested.
+            let is_complete = changed.len() == sent;
+            self.apply(reconcile_changes(&news.gone.0, index.history, changed, &held)).await;
+            if !is_complete {
+                return known_index;
             }
-            have = index;
+            known_index = index;
         }
-        have
+        known_index
     }
 
-    /// Gets what changed since an index, at least as far as was heard of, and has it done. Answers how far that is.
-    async fn bring_up(&self, since: WorkIndex, heard_of: WorkIndex) -> Result<WorkIndex, RequestError> {
+    /// Fetches the changes after `since`, at least up to the announced index, and applies them. Returns the new work index.
+    async fn fetch(&self, since: WorkIndex, announced: WorkIndex) -> Result<WorkIndex, RequestError> {
         let Identity { node, secret, .. } = &self.identity;
         let Some(held) = self.held().await else { return Ok(since) };
-        // An earlier run of the agent may have known of more.
-        let history = heard_of.history;
-        let newest = held.values().map(|held| held.within(history)).fold(heard_of.index, Index::max);
+        // A previous run of the agent may have been at a higher index.
+        let history = announced.history;
+        let newest = held.values().map(|held| held.within(history)).fold(announced.index, Index::max);
         let seen = WorkIndex { history, index: newest };
         let ask = AskWork { id: *node, secret: secret.clone(), since, seen };
         let Work { index, allocs: listed, changed } =
             self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
-        let mut got = unpack(changed, index.history);
-        let mut wanted = missing(&listed, index.history, &got, &held);
+        let mut received = unpack(changed, index.history);
+        let mut wanted = missing(&listed, index.history, &received, &held);
         while !wanted.is_empty() {
-            wanted.truncate(ASKED_MAX);
+            wanted.truncate(REQUESTED_ALLOCS_MAX);
             let ask = AskAllocs { id: *node, secret: secret.clone(), allocs: wanted, seen: index };
             let more: WorkAllocs = self.bus.request(Subject::NodeWork(*node), &ask, ANSWER_TIMEOUT).await?;
-            let is_last = !more.more && ask.allocs.len() < ASKED_MAX;
-            let before = got.len();
-            got.extend(unpack(more, index.history));
-            if is_last || got.len() == before {
-                // What is missing now is gone, and the next listing will not have it.
+            let is_last = !more.more && ask.allocs.len() < REQUESTED_ALLOCS_MAX;
+            let before = received.len();
+            received.extend(unpack(more, index.history));
+            if is_last || received.len() == before {
+                // Allocations that are missing now have been deleted. The next listing will not contain them.
                 break;
             }
-            wanted = missing(&listed, index.history, &got, &held);
+            wanted = missing(&listed, index.history, &received, &held);
         }
-        self.settle(reconcile(&listed, index.history, got, &held)).await;
+        self.apply(reconcile(&listed, index.history, received, &held)).await;
         Ok(WorkIndex { index: index.index.max(seen.within(index.history)), ..index })
     }
 
-    /// Has it done.
-    async fn settle(&self, changes: Changes) {
-        let (done, doing) = oneshot::channel();
-        if self.allocs.send(Order::Change { changes, done }).await.is_ok() {
-            // They end with the agent only.
-            let _ = doing.await;
+    /// Passes the changes to the allocations and waits until they have begun to carry them out.
+    async fn apply(&self, changes: Changes) {
+        let (done, begun) = oneshot::channel();
+        if self.allocs.send(AllocsCommand::Change { changes, done }).await.is_ok() {
+            // Fails only when the agent ends.
+            let _ = begun.await;
         }
     }
 
     async fn held(&self) -> Option<Held> {
         let (answer, held) = oneshot::channel();
-        self.allocs.send(Order::Held(answer)).await.ok()?;
+        self.allocs.send(AllocsCommand::Held(answer)).await.ok()?;
         held.await.ok()
     }
 }
@@ -185,7 +185,7 @@ impl Follow {
 fn unpack(answer: WorkAllocs, history: HistoryId) -> Vec<AllocSpec> {
     let (specs, broken) = AllocSpec::unpack(answer, history);
     for id in broken {
-        tracing::error!(alloc.id = %id, "an allocation came without its job, or with one that cannot be read");
+        tracing::error!(alloc.id = %id, "received an allocation without a readable job");
     }
     specs
 }

@@ -1,4 +1,4 @@
-//! Who the agent is: its node's id and secret, made once, and which boot it is in (A-1.2, design §6).
+//! The agent's identity: the node's id and secret, which are created once, and the number of the boot (A-1.2, design §6).
 
 use std::io;
 
@@ -6,62 +6,62 @@ use model::NodeId;
 use model::node::Secret;
 use uuid::{Builder, Uuid};
 
-use crate::store::{self, Keep, Store};
+use crate::store::{self, Durability, Store};
 
-/// What tells this agent from all others, and this run of it from earlier ones.
+/// Identifies this agent among all agents, and this run of it among its runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
-    /// The node.
+    /// The node's id.
     pub(crate) node: NodeId,
-    /// Proves to the servers that it is the one that registered.
+    /// Proves to the servers that this agent is the one that registered the node.
     pub(crate) secret: Secret,
-    /// How often the agent has started; reports of an older boot are out of date.
+    /// The number of times that the agent has started. Reports of earlier boots are out of date.
     pub(crate) boot: u32,
 }
 
 /// The file with the node's id.
 const CLIENT_ID: &str = "client-id";
-/// The file with its secret.
+/// The file with the node's secret.
 const SECRET_ID: &str = "secret-id";
-/// The file that counts boots.
+/// The file with the boot counter.
 const BOOT: &str = "boot";
 
 impl Identity {
-    /// The node's id. If there is none, it is `issued_for`, or one that is made.
+    /// Returns the node's id. If there is none yet, the id is `issued_for`, or a new one.
     pub(crate) fn node(store: &Store, issued_for: Option<NodeId>) -> io::Result<NodeId> {
         let is_new = !store.file(CLIENT_ID).exists();
         if let Some(NodeId(id)) = issued_for.filter(|_| is_new) {
-            store::write_bytes(&store.file(CLIENT_ID), id.to_string().as_bytes(), Keep::Machine)?;
+            store::write_bytes(&store.file(CLIENT_ID), id.to_string().as_bytes(), Durability::Machine)?;
         }
-        let id = read_or_make(store, CLIENT_ID)?;
+        let id = read_or_create(store, CLIENT_ID)?;
         if is_new {
-            store::write_bytes(&store.file(BOOT), b"0", Keep::Machine)?;
+            store::write_bytes(&store.file(BOOT), b"0", Durability::Machine)?;
         }
         Ok(NodeId(id))
     }
 
-    /// Reads the identity, or makes one, and begins the next boot, which is on disk before anybody hears of it.
+    /// Reads or creates the identity, and starts the next boot. The boot's number is on disk before it is used.
     ///
-    /// A lost counter would make the servers drop every report as one of an older boot, so without one the boot's
-    /// number comes from the clock: seconds since 1970 are above any count of starts.
+    /// If the counter was lost and restarted at one, the servers would drop every report as one of an older boot. So
+    /// without a counter the number comes from the clock: the seconds since 1970 are above any count of starts.
     pub(crate) fn begin_boot(store: &Store) -> io::Result<Self> {
         let node = Self::node(store, None)?;
-        let secret = read_or_make(store, SECRET_ID)?;
+        let secret = read_or_create(store, SECRET_ID)?;
         let path = store.file(BOOT);
-        let by_the_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);
-        let last = store::read_text::<u32>(&path)?.unwrap_or_else(by_the_clock);
+        let from_clock = || u32::try_from(telemetry::clock::now().as_secs()).unwrap_or(u32::MAX - 1);
+        let last = store::read_text::<u32>(&path)?.unwrap_or_else(from_clock);
         let boot = last.saturating_add(1);
-        store::write_bytes(&path, boot.to_string().as_bytes(), Keep::Machine)?;
+        store::write_bytes(&path, boot.to_string().as_bytes(), Durability::Machine)?;
         Ok(Self { node, secret: Secret(secret.to_string().into()), boot })
     }
 }
 
-fn read_or_make(store: &Store, name: &str) -> io::Result<Uuid> {
+fn read_or_create(store: &Store, name: &str) -> io::Result<Uuid> {
     if let Some(id) = store::read_text(&store.file(name))? {
         return Ok(id);
     }
     let id = Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid();
-    store::write_bytes(&store.file(name), id.to_string().as_bytes(), Keep::Machine)?;
+    store::write_bytes(&store.file(name), id.to_string().as_bytes(), Durability::Machine)?;
     Ok(id)
 }
 

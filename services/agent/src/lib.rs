@@ -1,13 +1,13 @@
-//! The agent: what runs on every machine. It finds out what the machine has, registers it, runs the allocations that the
-//! servers want of it, and tells how they fare.
+//! The agent: the process that runs on every node. It detects the node's resources, registers the node, runs the
+//! allocations that the servers assign to it, and reports their state.
 //!
-//! It speaks NATS only. Tasks do not depend on it: each process has an [`executor`] beside it that outlives the agent, and
-//! everything that a restart needs is on disk. While servers or NATS are away, tasks run on, are started again when
-//! they fail, and what is to be told waits.
+//! The agent speaks NATS only. Tasks do not depend on it: each process has an [`executor`] that outlives the agent, and
+//! everything that a restart needs is on disk. While the servers or NATS are unreachable, tasks keep running, failed tasks
+//! are restarted, and reports are kept until they can be sent.
 //!
-//! Decisions are pure: `alloc::core`, `task::restarts`, `reports`, `work`, `gc`, `heartbeats`. Around them
-//! are plain tasks: one for each allocation and each of its tasks, one that holds all allocations (`allocs`), and one
-//! each for what goes to the servers and comes from them (`contact`, `follow`, `reporter`, `files`, `stats`).
+//! Decisions are pure: `alloc::core`, `task::restarts`, `reports`, `work`, `gc`, `heartbeats`. Around them are tokio tasks:
+//! one for each allocation and each of its tasks, one that owns all allocations (`allocs`), and one for each kind of
+//! communication with the servers (`contact`, `follow`, `reporter`, `files`, `stats`).
 
 mod alloc;
 mod allocs;
@@ -23,7 +23,6 @@ mod gc;
 mod heartbeats;
 mod identity;
 mod logs;
-mod orders;
 mod presence;
 mod reporter;
 mod reports;
@@ -31,6 +30,7 @@ mod run;
 mod stats;
 mod store;
 mod task;
+mod task_commands;
 #[cfg(test)]
 mod testing;
 mod until;

@@ -1,5 +1,5 @@
-//! Tasks' output on disk: files `<task>.<stream>.<number>` that are begun anew when they are full. Written by the
-//! executor beside a task; read by `files`.
+//! The output of tasks on disk, in files `<task>.<stream>.<number>` that are rotated when they are full. The
+//! executor of a task writes them; `files` reads them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write as _};
@@ -10,11 +10,11 @@ use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
-/// How far back from a full file's end a line's end is looked for, in bytes.
+/// How far before the end of a full file a line end is searched, in bytes.
 const NEWLINE_SCAN_BYTES: usize = 32 << 10;
-/// How much of a stream is read at once, in bytes.
+/// The maximum number of bytes that are read from a stream at once.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Permissions of log files: whoever may enter the directory may read them.
+/// Permissions of log files: all users that may enter the directory may read them.
 const FILE_MODE: u32 = 0o644;
 
 /// Where a task's output goes, and how much of it is kept.
@@ -22,11 +22,11 @@ const FILE_MODE: u32 = 0o644;
 pub(crate) struct LogFiles {
     /// The allocation's log directory.
     pub(crate) dir: PathBuf,
-    /// The task.
+    /// The task's name.
     pub(crate) task: String,
-    /// How many files of each stream are kept; at least 1.
+    /// The number of files of each stream that are kept; at least 1.
     pub(crate) files_max: u64,
-    /// How large one becomes, in bytes; at least 1.
+    /// The maximum size of a file, in bytes; at least 1.
     pub(crate) file_bytes_max: u64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn file_name(task: &str, stream: LogStream, number: u64) -> String {
     format!("{task}.{stream}.{number}")
 }
 
-/// The numbers of the files that there are of a stream, rising.
+/// The numbers of a stream's files, in ascending order.
 pub(crate) fn numbers(dir: &Path, task: &str, stream: LogStream) -> io::Result<Vec<u64>> {
     let prefix = format!("{task}.{stream}.");
     let mut numbers = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn numbers(dir: &Path, task: &str, stream: LogStream) -> io::Result<V
     Ok(numbers)
 }
 
-/// Writes one stream of a task; goes on in the newest file that there is.
+/// Writes one stream of a task. It continues the newest existing file.
 #[derive(Debug)]
 pub(crate) struct Rotator {
     files: LogFiles,
@@ -61,14 +61,14 @@ pub(crate) struct Rotator {
 }
 
 impl Rotator {
-    /// Opens the stream's newest file, or its first.
+    /// Opens the newest file of the stream, or the first one.
     pub(crate) fn open(files: LogFiles, stream: LogStream) -> io::Result<Self> {
         let number = numbers(&files.dir, &files.task, stream)?.last().copied().unwrap_or(0);
         let (file, written) = open(&files, stream, number)?;
         Ok(Self { files, stream, number, file, written })
     }
 
-    /// Writes all of it, in as many files as it takes.
+    /// Writes all bytes, to several files if necessary.
     pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let room = self.files.file_bytes_max.saturating_sub(self.written);
@@ -94,8 +94,8 @@ impl Rotator {
         Ok(())
     }
 
-    /// Writes what comes out of `source` until it ends. What cannot be written is lost, so that the task does not hang
-    /// on a full disk; the first such error is returned at the end.
+    /// Writes the contents of `source` until it ends. Bytes that cannot be written are lost, so that the task does not
+    /// block on a full disk. The first write error is returned at the end.
     pub(crate) fn drain(mut self, mut source: impl Read) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut outcome = Ok(());
@@ -115,22 +115,23 @@ impl Rotator {
 
 fn open(files: &LogFiles, stream: LogStream, number: u64) -> io::Result<(File, u64)> {
     let path = files.dir.join(file_name(&files.task, stream, number));
-    // The directory is the tasks', too: a link in it must not lead what is written elsewhere.
+    // The directory belongs to the tasks, too: a link in it must not redirect what is written.
     let flags = OFlag::O_NOFOLLOW.bits();
     let file = OpenOptions::new().append(true).create(true).mode(FILE_MODE).custom_flags(flags).open(path)?;
     let written = file.metadata()?.len();
     Ok((file, written))
 }
 
-/// How many of `bytes` go into a file with so much room: all, or up to the last line's end, or as many as fit.
+/// The number of bytes that go into a file with `room` bytes left: all of them, or those up to the last line end that fits,
+/// or as many as fit.
 fn fitting(bytes: &[u8], room: u64) -> usize {
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     if bytes.len() <= room {
         return bytes.len();
     }
-    let near_the_end = room.saturating_sub(NEWLINE_SCAN_BYTES);
-    let line_end = bytes[near_the_end..room].iter().rposition(|byte| *byte == b'\n');
-    line_end.map_or(room, |place| near_the_end + place + 1)
+    let scan_start = room.saturating_sub(NEWLINE_SCAN_BYTES);
+    let line_end = bytes[scan_start..room].iter().rposition(|byte| *byte == b'\n');
+    line_end.map_or(room, |position| scan_start + position + 1)
 }
 
 #[cfg(test)]

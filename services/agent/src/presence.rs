@@ -1,36 +1,36 @@
-//! How an agent stands with the servers, for those outside of it who ask.
+//! The node's registration with the servers, for observers outside of the agent, such as health checks.
 
 use std::time::Duration;
 
 use model::node::NodeStatus;
 use tokio::sync::watch;
 
-use crate::contact::Standing;
+use crate::contact::ContactState;
 
-/// How one agent stands with the servers. Clones share it; give one to [`run_connecting`](crate::run_connecting).
+/// The registration of one agent's node. Clones share it; pass one to [`run_connecting`](crate::run_connecting).
 #[derive(Debug, Clone, Default)]
-pub struct Presence(watch::Sender<Standing>);
+pub struct Presence(watch::Sender<ContactState>);
 
-/// What the servers last said of the node.
+/// The servers' last answer about the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registration {
     /// The node's status.
     pub status: NodeStatus,
-    /// How long ago they said it.
+    /// The time since the answer.
     pub heard_ago: Duration,
-    /// How long after that the next heartbeat was due.
+    /// The time after the answer at which the next heartbeat was due.
     pub ttl: Duration,
 }
 
 impl Presence {
-    /// The node's registration; `None` before the first one.
+    /// Returns the node's registration, or `None` before the first one.
     pub fn registration(&self) -> Option<Registration> {
-        let standing = self.0.borrow();
-        let (status, heard) = standing.status.zip(standing.heard)?;
-        Some(Registration { status, heard_ago: heard.at.elapsed(), ttl: heard.ttl })
+        let contact_state = self.0.borrow();
+        let (status, last_contact) = contact_state.status.zip(contact_state.last_contact)?;
+        Some(Registration { status, heard_ago: last_contact.at.elapsed(), ttl: last_contact.ttl })
     }
 
-    pub(crate) fn standing(&self) -> watch::Sender<Standing> {
+    pub(crate) fn contact_state(&self) -> watch::Sender<ContactState> {
         self.0.clone()
     }
 }

@@ -16,43 +16,43 @@ use tracing::{Instrument as _, Span};
 use wire::Subject;
 use wire::node::{AllocReport, Report, Reported};
 
-use crate::contact::Standing;
+use crate::contact::ContactState;
 use crate::context::Context;
 use crate::identity::Identity;
-use crate::reports::{AllocState, Reports, Told, Urgency};
+use crate::reports::{AllocEvent, AllocState, Reports, Urgency};
 use crate::store;
 
-/// How often it is looked whether there is something to tell.
+/// The interval at which unreported states are checked.
 const TICK: Duration = Duration::from_millis(200);
-/// What is not urgent waits for so many looks.
+/// The number of ticks after which states that are not urgent are sent.
 const TICKS_RELAXED: u32 = 5;
-/// How long an answer may take.
+/// How long to wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait after a refusal, at least; half as much again at most. The answer to a heartbeat cuts it short.
+/// The minimum pause after a refusal; the maximum is half as long again. The answer to a heartbeat ends the pause.
 const REFUSED_RETRY: Duration = Duration::from_secs(5);
-/// The same where nobody was there to answer: servers take over from one another within a second (departs from ).
+/// The same when no server answered. Servers take over from each other within a second (departs from ).
 const UNANSWERED_RETRY: Duration = Duration::from_secs(1);
 
 type Sending = Pin<Box<dyn Future<Output = (Report, Result<Reported, RequestError>)> + Send>>;
 
-/// Sends what there is to tell.
+/// Sends the reports.
 pub(crate) struct Reporter {
     bus: Bus,
     context: Arc<Context>,
     identity: Identity,
     reports: Reports,
     all_reported: Arc<Notify>,
-    /// What was asked for when that was called last: whoever asks for the same again is not hurried.
+    /// The index of the request that `all_reported` last answered. It is not called twice for the same request.
     all_reported_since: Option<Index>,
     queue: VecDeque<Report>,
     ticks: u32,
     not_before: Option<Instant>,
-    /// The last report failed, and that was said.
+    /// Whether the last report failed. Only the first failure is logged.
     is_failing: bool,
 }
 
 impl Reporter {
-    /// A reporter that knows what the servers have taken, and calls `all_reported` whenever that is all they asked for.
+    /// Creates a reporter. It notifies `all_reported` when the servers have received all allocations that they asked for.
     pub(crate) fn new(
         bus: Bus,
         context: Arc<Context>,
@@ -77,8 +77,8 @@ impl Reporter {
     /// Sends reports until the inbox closes.
     pub(crate) async fn run(
         mut self,
-        mut inbox: mpsc::Receiver<Told>,
-        mut standing: watch::Receiver<Standing>,
+        mut inbox: mpsc::Receiver<AllocEvent>,
+        mut contact_state: watch::Receiver<ContactState>,
     ) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -86,16 +86,16 @@ impl Reporter {
         loop {
             let mut is_tick = false;
             tokio::select! {
-                told = inbox.recv() => match told {
-                    Some(told) => self.reports.take(told),
-                    None => return self.send_rest(sending).await,
+                event = inbox.recv() => match event {
+                    Some(event) => self.reports.handle(event),
+                    None => return self.send_remaining(sending).await,
                 },
-                sent = async { sending.as_mut().expect("there is one").await }, if sending.is_some() => {
+                sent = async { sending.as_mut().expect("a report is being sent").await }, if sending.is_some() => {
                     sending = None;
                     self.sent(sent).await;
                 }
-                Ok(()) = standing.changed() => {
-                    let report_all = standing.borrow_and_update().report_all;
+                Ok(()) = contact_state.changed() => {
+                    let report_all = contact_state.borrow_and_update().report_all;
                     self.not_before = None;
                     if let Some(since) = report_all {
                         self.queue_all(since);
@@ -109,8 +109,9 @@ impl Reporter {
         }
     }
 
-    /// Sends what is left to tell. What fails is not tried again: the next run of the agent tells it.
-    async fn send_rest(mut self, sending: Option<Sending>) {
+    /// Sends the remaining unreported states when the agent ends. A report that fails is not retried: the next run of the
+    /// agent sends it.
+    async fn send_remaining(mut self, sending: Option<Sending>) {
         if let Some(sending) = sending {
             self.sent(sending.await).await;
         }
@@ -121,7 +122,8 @@ impl Reporter {
         }
     }
 
-    /// The servers want to know of all that lives: the last of the reports says that with it they do (design §6).
+    /// Queues a report of all live allocations, which the servers have requested. The last message of it carries the
+    /// request's index (design §6).
     fn queue_all(&mut self, since: Index) {
         let mut all = self.reports.all();
         if all.is_empty() {
@@ -138,7 +140,7 @@ impl Reporter {
         Report { id: *node, secret: secret.clone(), boot: *boot, all_since: None, allocs }
     }
 
-    /// What is to be sent now, if anything: what the servers asked for at any moment, all else when it is time to look.
+    /// The report to send now, if any. Requested reports are sent at any time, others only on a tick.
     fn next(&mut self, is_tick: bool) -> Option<Sending> {
         if self.not_before.is_some_and(|at| clock::monotonic() < at) {
             return None;
@@ -169,7 +171,7 @@ impl Reporter {
         Box::pin(sending.instrument(span))
     }
 
-    /// The span of a report; disabled if it belongs to no trace.
+    /// The span of a report. It is disabled if the report belongs to no trace.
     fn span(&self, report: &Report) -> Span {
         if !traces::are_exported() || self.reports.traces(&report.allocs).next().is_none() {
             return Span::none();
@@ -193,17 +195,18 @@ impl Reporter {
                     self.all_reported.notify_one();
                 }
                 if std::mem::take(&mut self.is_failing) {
-                    tracing::info!("the servers hear again how allocations fare");
+                    tracing::info!("the servers accept reports again");
                 }
                 for (id, state) in self.reports.acknowledged(&report.allocs) {
-                    self.keep_acknowledged(id, &state).await;
+                    self.save_acknowledged(id, &state).await;
                 }
                 return;
             }
             Err(error) => error,
         };
         AGENT_REPORTS_FAILED.add(1);
-        // What is to be told is found anew, in its newest state. All of it is asked for again if need be.
+        // Unreported states are found again in their newest form. The servers repeat their request for all of them if
+        // necessary.
         self.queue.clear();
         let base = match error {
             RequestError::Refused(_) | RequestError::Unreadable(_) | RequestError::TooLarge { .. } => {
@@ -215,22 +218,22 @@ impl Reporter {
         };
         self.not_before = Some(clock::monotonic() + base.mul_f64(1.0 + rand::random::<f64>() / 2.0));
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(error = chain(&error), "cannot report how allocations fare; trying again");
+            tracing::warn!(error = chain(&error), "cannot report allocation states; retrying");
         }
     }
 
-    async fn keep_acknowledged(&self, id: AllocId, state: &AllocState) {
+    async fn save_acknowledged(&self, id: AllocId, state: &AllocState) {
         let path = acknowledged_file(&self.context, id);
-        // Of an allocation that is gone meanwhile nothing is kept.
+        // Nothing is saved for an allocation that has been removed meanwhile.
         if path.parent().is_some_and(std::path::Path::exists)
             && let Err(error) = store::save(path, state).await
         {
-            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot save what the servers know");
+            tracing::warn!(alloc.id = %id, error = chain(&error), "cannot save the acknowledged state of an allocation");
         }
     }
 }
 
-/// The file of what the servers know of an allocation.
+/// The file with the state of an allocation that the servers have acknowledged.
 pub(crate) fn acknowledged_file(context: &Context, id: AllocId) -> std::path::PathBuf {
     context.store.alloc(id).join("acknowledged")
 }

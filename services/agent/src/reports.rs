@@ -1,8 +1,8 @@
-//! Telling the servers how allocations fare: what is told when, and what they have taken. Pure; sending is
-//! `reporter`'s.
+//! Decides which allocation states are reported to the servers when, and records which the servers have acknowledged.
+//! Pure; `reporter` sends the reports.
 //!
-//! It goes by states, not by events: an allocation is told of for as long as its state is not the one that the servers
-//! took last, so that a lost message or answer costs only time.
+//! Reports carry states, not events. An allocation is reported until the servers have acknowledged its current state, so a
+//! lost message or answer costs only time.
 
 use std::collections::BTreeMap;
 
@@ -11,28 +11,28 @@ use model::{AllocId, Text, Timestamp, TraceContext};
 use serde::{Deserialize, Serialize};
 use wire::node::AllocReport;
 
-/// The most allocations that one report tells of.
+/// The maximum number of allocations in one report.
 pub(crate) const REPORT_ALLOCS_MAX: usize = 500;
-/// The most that the states in one report take, in bytes; far below what NATS carries in a message.
+/// The maximum size of the states in one report, in bytes. It is far below the maximum size of a NATS message.
 const REPORT_BYTES_MAX: usize = 256 << 10;
-/// What an allocation takes in a report beside its tasks' states, in bytes, at most.
+/// The maximum size of an allocation in a report without its task states, in bytes.
 const ALLOC_BYTES: usize = 256;
 
-/// How an allocation fares, as the servers are told.
+/// The state of an allocation, as reported to the servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AllocState {
-    /// Its status.
+    /// The client status.
     pub(crate) status: ClientStatus,
-    /// The same in words.
+    /// The description of the status.
     pub(crate) description: Text,
-    /// How its tasks fare.
+    /// The states of its tasks.
     pub(crate) task_states: PackedTaskStates,
-    /// The verdict on its health, and when it fell.
+    /// The health verdict and its time.
     pub(crate) health: Option<(bool, Timestamp)>,
 }
 
 impl AllocState {
-    /// An allocation that the agent cannot even begin with.
+    /// The state of an allocation that the agent could not add.
     pub(crate) fn not_added(error: &str) -> Self {
         Self {
             status: ClientStatus::Failed,
@@ -43,22 +43,22 @@ impl AllocState {
     }
 }
 
-/// What allocations, and those who hold them, have to tell.
+/// An event of an allocation, as input to [`Reports`].
 #[derive(Debug)]
-pub(crate) enum Told {
-    /// How an allocation fares.
+pub(crate) enum AllocEvent {
+    /// The allocation has a new state.
     State(AllocId, AllocState),
-    /// What is told of it until it runs, or will not, belongs to this trace.
+    /// The allocation's reports belong to this trace until it runs or has failed to start.
     Traced(AllocId, TraceContext),
-    /// The servers want to hear of it again.
-    Again(AllocId),
-    /// The agent has forgotten it.
-    Forgotten(AllocId),
-    /// The servers have forgotten it.
-    Dropped(AllocId),
+    /// The servers want the allocation reported again.
+    ReportAgain(AllocId),
+    /// The agent has removed the allocation.
+    Removed(AllocId),
+    /// The servers no longer list the allocation.
+    Unlisted(AllocId),
 }
 
-/// How soon something is told.
+/// How soon a state is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Within about a second.
@@ -67,7 +67,7 @@ pub(crate) enum Urgency {
     Urgent,
 }
 
-/// What is to be told.
+/// The states of all allocations, and which of them the servers know.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     allocs: BTreeMap<AllocId, Entry>,
@@ -77,11 +77,11 @@ pub(crate) struct Reports {
 struct Entry {
     state: AllocState,
     acknowledged: Option<AllocState>,
-    /// Counts this boot's reports of it; the boot's number is greater after each start.
+    /// The number of reports of this allocation in this boot. The boot's own number grows with each start of the agent.
     count: u32,
-    /// Whether it is forgotten once the servers know its last state.
-    last: bool,
-    /// The trace of its start, until the servers know what became of that.
+    /// Whether the entry is removed once the servers know its last state.
+    is_final: bool,
+    /// The trace of the allocation's start, until the servers know how the start ended.
     trace: Option<TraceContext>,
 }
 
@@ -111,27 +111,27 @@ impl Entry {
 }
 
 impl Reports {
-    /// An allocation's state as the servers took it before the agent was restarted.
+    /// Restores an allocation's state, and the state that the servers acknowledged, after a restart of the agent.
     pub(crate) fn restore(&mut self, id: AllocId, state: AllocState, acknowledged: Option<AllocState>) {
-        self.allocs.insert(id, Entry { state, acknowledged, count: 0, last: false, trace: None });
+        self.allocs.insert(id, Entry { state, acknowledged, count: 0, is_final: false, trace: None });
     }
 
-    /// Takes in what there is to tell.
-    pub(crate) fn take(&mut self, told: Told) {
-        match told {
-            Told::State(id, state) => self.update(id, state),
-            Told::Traced(id, trace) => {
+    /// Handles an event.
+    pub(crate) fn handle(&mut self, event: AllocEvent) {
+        match event {
+            AllocEvent::State(id, state) => self.update(id, state),
+            AllocEvent::Traced(id, trace) => {
                 if let Some(entry) = self.allocs.get_mut(&id) {
                     entry.trace = Some(trace);
                 }
             }
-            Told::Again(id) => self.tell_again(id),
-            Told::Forgotten(id) => self.forget(id),
-            Told::Dropped(id) => drop(self.allocs.remove(&id)),
+            AllocEvent::ReportAgain(id) => self.report_again(id),
+            AllocEvent::Removed(id) => self.remove(id),
+            AllocEvent::Unlisted(id) => drop(self.allocs.remove(&id)),
         }
     }
 
-    /// An allocation fares like this now.
+    /// Sets the state of an allocation.
     fn update(&mut self, id: AllocId, state: AllocState) {
         match self.allocs.get_mut(&id) {
             Some(entry) => entry.state = state,
@@ -139,36 +139,36 @@ impl Reports {
         }
     }
 
-    /// The servers want to hear of an allocation again, changed or not.
-    fn tell_again(&mut self, id: AllocId) {
+    /// Has an allocation reported again, even if it is unchanged.
+    fn report_again(&mut self, id: AllocId) {
         if let Some(entry) = self.allocs.get_mut(&id) {
             entry.acknowledged = None;
         }
     }
 
-    /// The agent has forgotten an allocation; its last state is still told.
-    fn forget(&mut self, id: AllocId) {
+    /// Removes an allocation once its last state is acknowledged.
+    fn remove(&mut self, id: AllocId) {
         if let Some(entry) = self.allocs.get_mut(&id) {
-            entry.last = true;
+            entry.is_final = true;
         }
-        self.drop_told();
+        self.drop_acknowledged();
     }
 
-    /// How soon there is something to tell, if there is.
+    /// The highest urgency of the unreported states, if there are any.
     pub(crate) fn urgency(&self) -> Option<Urgency> {
         self.allocs.values().filter_map(Entry::urgency).max()
     }
 
-    /// What there is to tell, the most urgent first, as much as one report takes.
+    /// The next report: the most urgent unreported states, as many as fit.
     pub(crate) fn batch(&mut self) -> Vec<AllocReport> {
-        let told = self.allocs.iter().filter_map(|(id, entry)| Some((entry.urgency()?, *id)));
-        let mut told: Vec<_> = told.collect();
-        told.sort_by_key(|(urgency, id)| (std::cmp::Reverse(*urgency), *id));
-        let mut batches = self.reports(told.into_iter().map(|(_, id)| id).collect());
+        let unreported = self.allocs.iter().filter_map(|(id, entry)| Some((entry.urgency()?, *id)));
+        let mut unreported: Vec<_> = unreported.collect();
+        unreported.sort_by_key(|(urgency, id)| (std::cmp::Reverse(*urgency), *id));
+        let mut batches = self.reports(unreported.into_iter().map(|(_, id)| id).collect());
         if batches.is_empty() { Vec::new() } else { batches.swap_remove(0) }
     }
 
-    /// All allocations that are not terminal, in as many reports as they take (design §6).
+    /// Reports of all allocations that are not terminal (design §6).
     pub(crate) fn all(&mut self) -> Vec<Vec<AllocReport>> {
         let live = self.allocs.iter().filter(|(_, entry)| !entry.state.status.is_terminal());
         self.reports(live.map(|(id, _)| *id).collect())
@@ -203,9 +203,9 @@ impl Reports {
         reports.iter().filter_map(|report| self.allocs.get(&report.id)?.trace)
     }
 
-    /// The servers took a report. Answers what they know now.
+    /// Records that the servers accepted a report. Returns the states that the servers know now.
     pub(crate) fn acknowledged(&mut self, reports: &[AllocReport]) -> Vec<(AllocId, AllocState)> {
-        let mut known = Vec::new();
+        let mut acknowledged_states = Vec::new();
         for report in reports {
             let Some(entry) = self.allocs.get_mut(&report.id) else { continue };
             let state = AllocState {
@@ -218,14 +218,14 @@ impl Reports {
                 entry.trace = None;
             }
             entry.acknowledged = Some(state.clone());
-            known.push((report.id, state));
+            acknowledged_states.push((report.id, state));
         }
-        self.drop_told();
-        known
+        self.drop_acknowledged();
+        acknowledged_states
     }
 
-    fn drop_told(&mut self) {
-        self.allocs.retain(|_, entry| !entry.last || entry.urgency().is_some());
+    fn drop_acknowledged(&mut self) {
+        self.allocs.retain(|_, entry| !entry.is_final || entry.urgency().is_some());
     }
 }
 
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    fn told(reports: &[AllocReport]) -> Vec<(AllocId, u32, ClientStatus)> {
+    fn summary(reports: &[AllocReport]) -> Vec<(AllocId, u32, ClientStatus)> {
         reports.iter().map(|report| (report.id, report.count, report.status)).collect()
     }
 
@@ -254,16 +254,16 @@ mod tests {
         let mut reports = Reports::default();
         assert_eq!(reports.urgency(), None);
         reports.update(A, state(ClientStatus::Pending, ""));
-        assert_eq!(reports.urgency(), Some(Urgency::Typical), "nothing is known of it yet");
+        assert_eq!(reports.urgency(), Some(Urgency::Typical), "the servers know no state of it yet");
         let batch = reports.batch();
         reports.acknowledged(&batch);
         assert_eq!(reports.urgency(), None);
-        reports.update(A, state(ClientStatus::Pending, "other words"));
+        reports.update(A, state(ClientStatus::Pending, "changed"));
         assert_eq!(reports.urgency(), Some(Urgency::Typical));
-        reports.update(A, state(ClientStatus::Running, "other words"));
+        reports.update(A, state(ClientStatus::Running, "changed"));
         assert_eq!(reports.urgency(), Some(Urgency::Urgent));
         reports.update(B, state(ClientStatus::Failed, ""));
-        assert_eq!(told(&reports.batch()), [(A, 2, ClientStatus::Running), (B, 1, ClientStatus::Failed)]);
+        assert_eq!(summary(&reports.batch()), [(A, 2, ClientStatus::Running), (B, 1, ClientStatus::Failed)]);
     }
 
     #[test]
@@ -272,28 +272,28 @@ mod tests {
         reports.update(A, state(ClientStatus::Pending, ""));
         let lost = reports.batch();
         reports.update(A, state(ClientStatus::Running, ""));
-        assert_eq!(told(&reports.batch()), [(A, 2, ClientStatus::Running)]);
+        assert_eq!(summary(&reports.batch()), [(A, 2, ClientStatus::Running)]);
         reports.acknowledged(&lost);
         assert_eq!(reports.urgency(), Some(Urgency::Urgent), "the servers know an older state");
         let newest = reports.batch();
         reports.acknowledged(&newest);
         assert!(reports.batch().is_empty());
-        reports.tell_again(A);
-        assert_eq!(told(&reports.batch()), [(A, 4, ClientStatus::Running)]);
+        reports.report_again(A);
+        assert_eq!(summary(&reports.batch()), [(A, 4, ClientStatus::Running)]);
     }
 
     #[test]
     fn the_last_state_of_a_forgotten_allocation_is_still_told() {
         let mut reports = Reports::default();
         reports.update(A, state(ClientStatus::Complete, ""));
-        reports.forget(A);
+        reports.remove(A);
         let batch = reports.batch();
-        assert_eq!(told(&batch), [(A, 1, ClientStatus::Complete)]);
+        assert_eq!(summary(&batch), [(A, 1, ClientStatus::Complete)]);
         reports.acknowledged(&batch);
         assert!(reports.allocs.is_empty());
         reports.update(B, state(ClientStatus::Running, ""));
-        reports.take(Told::Dropped(B));
-        assert!(reports.batch().is_empty(), "nobody asks for it");
+        reports.handle(AllocEvent::Unlisted(B));
+        assert!(reports.batch().is_empty(), "an unlisted allocation is not reported");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Starting and stopping all of it in order (A-1.3): what an earlier run left goes on first, before anybody is asked.
+//! Starts and stops the parts of the agent in order (A-1.3). Allocations of the previous run continue before the agent
+//! contacts the servers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::allocs::{Allocs, Order};
+use crate::allocs::{Allocs, AllocsCommand};
 use crate::config::{Args, Config, state_dir};
 use crate::contact::Contact;
 use crate::context::{Context, host_env};
@@ -24,37 +25,37 @@ use crate::driver::mock::{self, Mock};
 use crate::driver::raw_exec::{self, RawExec};
 use crate::files;
 use crate::fingerprint::{Machine, is_same, node_spec};
-use crate::follow::Follow;
+use crate::follow::WorkFollower;
 use crate::identity::Identity;
 use crate::presence::Presence;
 use crate::reporter::Reporter;
 use crate::stats::Stats;
 use crate::store::Store;
 use crate::task::dirs::build_parent;
-use crate::task::names::NodeFacts;
+use crate::task::interpolation::NodeFacts;
 
-/// How often the node is looked at again.
-const FINGERPRINT_EVERY: Duration = Duration::from_secs(60);
-/// How many orders wait for the allocations.
-const ORDERS_MAX: usize = 16;
-/// How many states wait for the reporter; allocations wait for room.
-const TOLD_MAX: usize = 1_024;
+/// How often the node is fingerprinted again.
+const FINGERPRINT_INTERVAL: Duration = Duration::from_secs(60);
+/// The capacity of the channel for commands to the allocations.
+const COMMANDS_MAX: usize = 16;
+/// The capacity of the channel for events of allocations. Allocations wait while it is full.
+const EVENTS_MAX: usize = 1_024;
 
-/// How long the last report may take when the agent ends.
-const LAST_REPORT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the last reports may take when the agent ends.
+const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The id of the node that an agent with these settings is on. If it is the first time, the id is the one that the agent's
-/// credentials were `issued_for`, or a new one.
+/// Returns the id of this node. On the first start the id is the one that the agent's credentials were `issued_for`, or a
+/// new one.
 ///
 /// # Errors
-/// If the data directory cannot be used, or is that of another node than the credentials are for.
+/// If the data directory cannot be used, or belongs to another node than the credentials.
 pub fn node_id(args: &Args, issued_for: Option<NodeId>) -> anyhow::Result<NodeId> {
     let store = open_store(args)?;
-    let node = Identity::node(&store, issued_for).context("cannot read or make the node's id")?;
+    let node = Identity::node(&store, issued_for).context("cannot read or create the node id")?;
     match issued_for {
         Some(issued_for) if issued_for != node => bail!(
-            "the NATS credentials are those of node {issued_for}, and the data directory {} is that of node {node}: use the \
-             credentials of this node, or an empty data directory for the other one",
+            "the NATS credentials belong to node {issued_for}, but the data directory {} belongs to node {node}: use the \
+             credentials of node {node}, or an empty data directory",
             args.data_dir.display()
         ),
         Some(_) | None => Ok(node),
@@ -62,37 +63,38 @@ pub fn node_id(args: &Args, issued_for: Option<NodeId>) -> anyhow::Result<NodeId
 }
 
 fn open_store(args: &Args) -> anyhow::Result<Store> {
-    // Made by itself: what is made on the way to the state directory is as closed as that.
+    // Created separately, because every directory that `Store::open` creates gets the state directory's permissions.
     std::fs::create_dir_all(&args.data_dir)
-        .with_context(|| format!("cannot make the data directory {}", args.data_dir.display()))?;
+        .with_context(|| format!("cannot create the data directory {}", args.data_dir.display()))?;
     let dir = state_dir(&std::path::absolute(&args.data_dir)?);
-    Store::open(&dir).with_context(|| format!("cannot use the state directory {}", dir.display()))
+    Store::open(&dir).with_context(|| format!("cannot open the state directory {}", dir.display()))
 }
 
-/// Runs the agent over a connection that is there already.
+/// Runs the agent over an existing connection.
 ///
 /// # Errors
-/// If its settings or its data directory cannot be used.
+/// If the settings or the data directory cannot be used.
 pub async fn run(args: Args, bus: Bus, stop: CancellationToken) -> anyhow::Result<()> {
     run_connecting(args, std::future::ready(Ok(bus)), Presence::default(), stop).await
 }
 
-/// Runs the agent. What an earlier run left goes on while it connects. How it stands with the servers shows in `presence`.
+/// Runs the agent. The allocations of the previous run continue while the agent connects. `presence` shows the node's
+/// registration.
 ///
-/// Tasks run on when it stops, unless the settings say that they end with it.
+/// Tasks keep running after the agent stops, unless the settings say otherwise.
 ///
 /// # Errors
-/// If its settings or its data directory cannot be used, or the connection cannot be set up.
+/// If the settings or the data directory cannot be used, or the connection cannot be set up.
 pub async fn run_connecting(
     args: Args,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    Box::pin(work(args, connecting, presence, stop)).await
+    Box::pin(run_parts(args, connecting, presence, stop)).await
 }
 
-async fn work(
+async fn run_parts(
     args: Args,
     connecting: impl Future<Output = Result<Bus, bus::Error>>,
     presence: Presence,
@@ -101,39 +103,39 @@ async fn work(
     let store = open_store(&args)?;
     let config = Config::new(args)?;
     build_parent(&config.allocs_dir()).with_context(|| {
-        format!("cannot use the allocations' directory {}", config.allocs_dir().display())
+        format!("cannot create the directory for allocations {}", config.allocs_dir().display())
     })?;
-    let identity = Identity::begin_boot(&store).context("cannot read or make the agent's identity")?;
-    let machine = Arc::new(Machine::look(&config.allocs_dir()));
+    let identity = Identity::begin_boot(&store).context("cannot read or create the agent's identity")?;
+    let machine = Arc::new(Machine::detect(&config.allocs_dir()));
     let drivers = drivers(&config);
     let spec = Arc::new(node_spec(&config, &identity, &machine, &drivers, clock::now()));
-    tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starts");
+    tracing::info!(node.id = %identity.node, node.name = &*spec.name, boot = identity.boot, "agent starting");
 
-    let (contacted, seen) = watch::channel(false);
+    let (contacted, contacted_receiver) = watch::channel(false);
     let context = Arc::new(Context {
         node: facts(&config, &identity, &spec),
         host_env: host_env(&config.env_denylist),
         drivers,
         store,
-        contacted: seen,
+        contacted: contacted_receiver,
         config,
     });
-    let standing = presence.standing();
-    let (told, mut inbox) = mpsc::channel(TOLD_MAX);
-    let (orders, asked) = mpsc::channel(ORDERS_MAX);
-    let mut allocs = Allocs::new(Arc::clone(&context), told, contacted, standing.subscribe());
-    let mut reports = allocs.restore().context("cannot read what an earlier run left")?;
-    let allocs = tokio::spawn(allocs.run(asked));
+    let contact_state = presence.contact_state();
+    let (events, mut event_receiver) = mpsc::channel(EVENTS_MAX);
+    let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+    let mut allocs = Allocs::new(Arc::clone(&context), events, contacted, contact_state.subscribe());
+    let mut reports = allocs.restore().context("cannot read the allocations of the previous run")?;
+    let allocs = tokio::spawn(allocs.run(command_receiver));
 
-    // Ends with this function, whatever the way.
+    // Dropping the set at the end of this function aborts its tasks.
     let mut services = JoinSet::new();
     let mut reporting = JoinSet::new();
     tokio::pin!(connecting);
     let connected = loop {
         tokio::select! {
             bus = &mut connecting => break Some(bus?),
-            // Allocations must not wait for somebody to listen.
-            Some(told) = inbox.recv() => reports.take(told),
+            // Allocations must not wait for the reporter to start.
+            Some(event) = event_receiver.recv() => reports.handle(event),
             () = stop.cancelled() => break None,
         }
     };
@@ -146,50 +148,52 @@ async fn work(
             reports,
             Arc::clone(&all_reported),
         );
-        reporting.spawn(reporter.run(inbox, standing.subscribe()));
-        let wakes = bus.serve(Subject::AgentWake(identity.node).to_string()).await?;
-        let (to_follow, news) = Follow::news();
-        services.spawn(Follow::listen(wakes, standing.clone(), to_follow));
-        let requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
-        services.spawn(files::serve(Arc::clone(&context), requests));
-        let wishes = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
-        services.spawn(crate::orders::serve(wishes, orders.clone()));
-        let questions = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
-        let stats = Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), standing.subscribe()));
-        services.spawn(crate::stats::serve(stats, questions));
-        let unknown = Arc::new(Notify::new());
+        reporting.spawn(reporter.run(event_receiver, contact_state.subscribe()));
+        let wake_requests = bus.serve(Subject::AgentWake(identity.node).to_string()).await?;
+        let (wake_sender, wakes) = WorkFollower::wake_channel();
+        services.spawn(WorkFollower::listen(wake_requests, contact_state.clone(), wake_sender));
+        let file_requests = bus.serve(Subject::AgentFiles(identity.node).to_string()).await?;
+        services.spawn(files::serve(Arc::clone(&context), file_requests));
+        let task_requests = bus.serve(Subject::AgentTasks(identity.node).to_string()).await?;
+        services.spawn(crate::task_commands::serve(task_requests, commands.clone()));
+        let stats_requests = bus.serve(Subject::AgentStats(identity.node).to_string()).await?;
+        let stats =
+            Arc::new(Stats::new(Arc::clone(&context), Arc::clone(&machine), contact_state.subscribe()));
+        services.spawn(crate::stats::serve(stats, stats_requests));
+        let node_unknown = Arc::new(Notify::new());
         let spec = watch::Sender::new(spec);
         let contact = Contact {
             bus: bus.clone(),
             identity: identity.clone(),
             spec: spec.subscribe(),
-            standing: standing.clone(),
-            unknown: Arc::clone(&unknown),
+            contact_state: contact_state.clone(),
+            node_unknown: Arc::clone(&node_unknown),
             all_reported,
             first_within: context.config.first_heartbeat_within,
         };
         services.spawn(contact.run());
-        let allocs = orders.clone();
-        let follow = Follow { bus, identity: identity.clone(), standing, unknown, allocs, news };
+        let allocs = commands.clone();
+        let follow =
+            WorkFollower { bus, identity: identity.clone(), contact_state, node_unknown, allocs, wakes };
         services.spawn(follow.run());
-        services.spawn(look_again(Arc::clone(&context), identity, machine, spec));
+        services.spawn(refresh_fingerprint(Arc::clone(&context), identity, machine, spec));
         stop.cancelled().await;
     }
 
     if context.config.stop_tasks_on_exit {
         let (done, all_ended) = oneshot::channel();
-        if orders.send(Order::StopAll(done)).await.is_ok() {
+        if commands.send(AllocsCommand::StopAll(done)).await.is_ok() {
             let _ = all_ended.await;
         }
     }
     services.shutdown().await;
-    drop(orders);
+    drop(commands);
     allocs.await?;
-    // Nobody tells the reporter anything any more: it sends what it knows, and ends.
-    if timeout(LAST_REPORT_WITHIN, reporting.join_all()).await.is_err() {
-        tracing::warn!("ended without having reported how the last allocations fare");
+    // The reporter's inbox is closed: it sends the remaining reports and ends.
+    if timeout(LAST_REPORT_TIMEOUT, reporting.join_all()).await.is_err() {
+        tracing::warn!("stopped without reporting the last allocation states");
     }
-    tracing::info!("agent ended");
+    tracing::info!("agent stopped");
     Ok(())
 }
 
@@ -217,25 +221,26 @@ fn facts(config: &Config, identity: &Identity, spec: &NodeSpec) -> NodeFacts {
     }
 }
 
-/// Looks at the node again from time to time; what has changed is registered (A-3.1).
-async fn look_again(
+/// Fingerprints the node periodically and registers changes (A-3.1).
+async fn refresh_fingerprint(
     context: Arc<Context>,
     identity: Identity,
     machine: Arc<Machine>,
     spec: watch::Sender<Arc<NodeSpec>>,
 ) {
-    let mut ticks = interval(FINGERPRINT_EVERY);
+    let mut ticks = interval(FINGERPRINT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     loop {
         ticks.tick().await;
         let (context, identity, machine) = (Arc::clone(&context), identity.clone(), Arc::clone(&machine));
-        let look = move || node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
-        let Ok(found) = tokio::task::spawn_blocking(look).await else { return };
-        spec.send_if_modified(|known| {
-            let changed = !is_same(known, &found);
+        let fingerprint =
+            move || node_spec(&context.config, &identity, &machine, &context.drivers, clock::now());
+        let Ok(found) = tokio::task::spawn_blocking(fingerprint).await else { return };
+        spec.send_if_modified(|current| {
+            let changed = !is_same(current, &found);
             if changed {
-                *known = Arc::new(found);
+                *current = Arc::new(found);
             }
             changed
         });

@@ -1,8 +1,8 @@
-//! The agent's memory on disk: small files, each written whole and put in place by a rename.
+//! The agent's state on disk: small files, each written completely and put in place by a rename.
 //!
-//! A file that cannot be read is set aside under another name with a warning, and counts as absent: whoever lost it
-//! finds out from the servers or begins anew. Only what must survive the machine's own crash is synced; tasks do not
-//! survive that either. What the files mean is the business of those who keep them.
+//! An unreadable file is renamed with a warning and counts as absent: its owner gets the data from the servers or starts
+//! over. Only files that must survive a crash of the machine are synced, because tasks do not survive that either. The
+//! meaning of the files is up to the modules that write them.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use telemetry::chain;
 
-/// Where state files of allocations lie, below the state directory.
+/// The directory of the allocations' state, within the state directory.
 const ALLOCS: &str = "allocs";
-/// Permissions of the state directory and everything below it.
+/// Permissions of the state directory and everything in it.
 const DIR_MODE: u32 = 0o700;
-/// Permissions of state files; some hold secrets.
+/// Permissions of state files. Some of them hold secrets.
 const FILE_MODE: u32 = 0o600;
 
 /// The state directory.
@@ -27,40 +27,42 @@ pub(crate) struct Store {
     root: PathBuf,
 }
 
-/// How well a file must be kept.
+/// What a file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// Over a crash of the agent.
+pub(crate) enum Durability {
+    /// A crash of the agent.
     Process,
-    /// Over a crash of the machine.
+    /// A crash of the machine.
     Machine,
 }
 
 impl Store {
-    /// Opens the directory, which is made if need be.
+    /// Opens the state directory, and creates it if it does not exist.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(DIR_MODE).create(root.join(ALLOCS))?;
         Ok(Self { root: root.to_owned() })
     }
 
-    /// A file of the agent's own.
+    /// The path of one of the agent's own files.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The directory of an allocation's files.
+    /// The directory of an allocation's state.
     pub(crate) fn alloc(&self, id: AllocId) -> PathBuf {
         self.root.join(ALLOCS).join(id.to_string())
     }
 
-    /// All allocations of which there is something.
+    /// The allocations that have a state directory.
     pub(crate) fn allocs(&self) -> io::Result<Vec<AllocId>> {
         let mut ids = Vec::new();
         for entry in fs::read_dir(self.root.join(ALLOCS))? {
             let name = entry?.file_name();
             match name.to_str().map(str::parse) {
                 Some(Ok(id)) => ids.push(id),
-                Some(Err(_)) | None => tracing::warn!(?name, "what is this among the allocations' state?"),
+                Some(Err(_)) | None => {
+                    tracing::warn!(?name, "unexpected entry in the directory of allocations' state")
+                }
             }
         }
         ids.sort();
@@ -68,7 +70,7 @@ impl Store {
     }
 }
 
-/// Reads a file; `None` if there is none, or none that can be read.
+/// Reads a file. Returns `None` if it does not exist or is unreadable.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     let Some(bytes) = read_bytes(path)? else { return Ok(None) };
     match rmp_serde::from_slice(&bytes) {
@@ -80,7 +82,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Reads a file of text as the value it stands for; `None` as in [`read`].
+/// Reads a text file and parses its content. Returns `None` as [`read`] does.
 pub(crate) fn read_text<T>(path: &Path) -> io::Result<Option<T>>
 where
     T: std::str::FromStr<Err: std::error::Error>,
@@ -111,27 +113,27 @@ fn set_aside(path: &Path, error: &dyn std::error::Error) {
         kept_as = %aside.display(),
         moved = moved.is_ok(),
         error = chain(error),
-        "cannot read a state file; going on without it"
+        "cannot read a state file; continuing without it"
     );
 }
 
-/// Writes a file whole, or not at all.
-pub(crate) fn write<T: Serialize>(path: &Path, value: &T, keep: Keep) -> io::Result<()> {
+/// Writes a file completely or not at all.
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T, durability: Durability) -> io::Result<()> {
     let bytes = rmp_serde::to_vec_named(value).map_err(io::Error::other)?;
-    write_bytes(path, &bytes, keep)
+    write_bytes(path, &bytes, durability)
 }
 
-/// Writes a file of bytes whole, or not at all.
-pub(crate) fn write_bytes(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<()> {
+/// Writes bytes to a file completely or not at all.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
     let partial = path.with_added_extension("partial");
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&partial)?;
     file.write_all(bytes)?;
-    if keep == Keep::Machine {
+    if durability == Durability::Machine {
         file.sync_all()?;
     }
     fs::rename(&partial, path)?;
-    if keep == Keep::Machine
+    if durability == Durability::Machine
         && let Some(dir) = path.parent()
     {
         File::open(dir)?.sync_all()?;
@@ -139,14 +141,14 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8], keep: Keep) -> io::Result<(
     Ok(())
 }
 
-/// Writes a file of an allocation off the threads that must not wait for disks.
+/// Writes a file of an allocation on a thread that may block.
 pub(crate) async fn save<T: Serialize>(path: PathBuf, value: &T) -> io::Result<()> {
     let bytes = rmp_serde::to_vec_named(value).map_err(io::Error::other)?;
     tokio::task::spawn_blocking(move || {
         if let Some(dir) = path.parent() {
             DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)?;
         }
-        write_bytes(&path, &bytes, Keep::Process)
+        write_bytes(&path, &bytes, Durability::Process)
     })
     .await
     .map_err(io::Error::other)?
@@ -161,8 +163,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         assert_eq!(read::<Vec<u32>>(&path).unwrap(), None);
-        write(&path, &vec![1, 2], Keep::Machine).unwrap();
-        write(&path, &vec![3], Keep::Process).unwrap();
+        write(&path, &vec![1, 2], Durability::Machine).unwrap();
+        write(&path, &vec![3], Durability::Process).unwrap();
         assert_eq!(read(&path).unwrap(), Some(vec![3]));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no partial file is left");
     }

@@ -1,4 +1,4 @@
-//! Builders for tests: allocations of a small job, task states, and what an agent works with.
+//! Builders for tests: allocations of a small job, task states, and the agent's context.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::driver::process::ExecutorCommand;
 use crate::driver::raw_exec::{self, RawExec};
 use crate::store::Store;
 use crate::task::dirs::build_parent;
-use crate::task::names::NodeFacts;
+use crate::task::interpolation::NodeFacts;
 
-/// When everything in tests begins.
+/// The time at which tests start.
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 pub(crate) fn alloc_id(number: u8) -> AllocId {
     AllocId::from_bytes([number; 16])
 }
 
-/// An allocation with one task `web` that pretends to run for a minute.
+/// An allocation with one task `web` that simulates running for a minute.
 pub(crate) fn spec() -> AllocSpec {
     with_tasks(vec![task("web")])
 }
@@ -98,7 +98,7 @@ pub(crate) fn with_group(kind: JobType, group: TaskGroup) -> AllocSpec {
     AllocSpec { history: HistoryId::default(), work, common: Arc::new(common), job }
 }
 
-/// A task that pretends to run for a minute.
+/// A task that simulates running for a minute.
 pub(crate) fn task(name: &str) -> Task {
     Task {
         name: name.into(),
@@ -114,17 +114,17 @@ pub(crate) fn pending() -> TaskState {
     TaskState::pending("task".into())
 }
 
-/// The state of a task that runs.
+/// The state of a running task.
 pub(crate) fn running() -> TaskState {
     TaskState { state: TaskRunState::Running, started_at: NOW, ..pending() }
 }
 
-/// The state of a task that ended well.
+/// The state of a task that ended without failure.
 pub(crate) fn dead() -> TaskState {
     TaskState { state: TaskRunState::Dead, finished_at: NOW, ..running() }
 }
 
-/// The state of a task that failed.
+/// The state of a failed task.
 pub(crate) fn failed() -> TaskState {
     TaskState { failed: true, ..dead() }
 }
@@ -139,23 +139,23 @@ pub(crate) fn tasks<const N: usize>(tasks: [(&str, Class, TaskState); N]) -> Tas
     tasks.into_iter().map(|(name, class, state)| (name.into(), member(class, state))).collect()
 }
 
-/// Executors that are this test program, made to run one test that never returns from being one.
+/// An executor that is this test program, started with the one test that acts as an executor.
 pub(crate) fn executor() -> ExecutorCommand {
-    let program = std::env::current_exe().expect("a program knows where it is");
+    let program = std::env::current_exe().expect("the path of the current executable is known");
     let args = ["executor::tests::executor_process", "--exact", "--ignored", "--nocapture"];
     ExecutorCommand::new(program, args.map(str::to_owned).to_vec())
 }
 
-/// What everything works with, below a directory.
+/// The agent's context, with its data below a directory.
 pub(crate) fn context(dir: &Path, contacted: watch::Receiver<bool>) -> Arc<Context> {
     let config = Config::for_tests(dir);
-    build_parent(&config.allocs_dir()).expect("the directory is new");
+    build_parent(&config.allocs_dir()).expect("the test directory is writable");
     let drivers = Drivers::default()
         .with(mock::NAME, Mock)
         .with(raw_exec::NAME, RawExec::new(raw_exec::Settings::default(), executor()));
     Arc::new(Context {
         drivers,
-        store: Store::open(&dir.join("state")).expect("the directory is new"),
+        store: Store::open(&dir.join("state")).expect("the test directory is writable"),
         node: NodeFacts::default(),
         host_env: [("PATH".to_owned(), std::env::var("PATH").unwrap_or_default())].into(),
         contacted,
@@ -163,15 +163,15 @@ pub(crate) fn context(dir: &Path, contacted: watch::Receiver<bool>) -> Arc<Conte
     })
 }
 
-/// Waits until something is so; fails if it does not come to be.
-pub(crate) async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+/// Waits until a condition holds; fails if it does not within some time.
+pub(crate) async fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     const TRIES_MAX: u32 = 2_000;
     const PAUSE: Duration = Duration::from_millis(10);
     for _ in 0..TRIES_MAX {
-        if so() {
+        if condition() {
             return;
         }
         tokio::time::sleep(PAUSE).await;
     }
-    panic!("it never came about: {what}");
+    panic!("timed out waiting: {description}");
 }

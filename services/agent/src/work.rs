@@ -1,4 +1,4 @@
-//! What the servers want of this node against what it has: which allocations are new, changed or gone. Pure.
+//! Compares the work of this node with the allocations that the agent has: which are new, changed or deleted. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,48 +8,48 @@ use wire::node::WorkIndex;
 
 use crate::alloc::spec::AllocSpec;
 
-/// The allocations that the agent has, with when the servers changed each last.
+/// The allocations that the agent has, each with the index at which the servers last changed it.
 pub(crate) type Held = BTreeMap<AllocId, WorkIndex>;
 
-/// What the agent has to do to have what the servers want.
+/// The changes that the agent must make to match the servers' state.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    /// No longer listed: the servers have forgotten them.
+    /// No longer listed: the servers have deleted them.
     pub(crate) removed: Vec<AllocId>,
     /// Changed by the servers.
     pub(crate) updated: Vec<AllocSpec>,
-    /// New here.
+    /// New on this node.
     pub(crate) added: Vec<AllocSpec>,
 }
 
-/// Which of the allocations listed, in this history, the agent still has to ask for.
+/// The listed allocations, in this history, that the agent still has to request.
 pub(crate) fn missing(
     listed: &[(AllocId, Index)],
     history: HistoryId,
-    got: &[AllocSpec],
+    received: &[AllocSpec],
     held: &Held,
 ) -> Vec<AllocId> {
-    let got: BTreeSet<AllocId> = got.iter().map(AllocSpec::id).collect();
+    let received: BTreeSet<AllocId> = received.iter().map(AllocSpec::id).collect();
     let has = |id, index| held.get(id).is_some_and(|held: &WorkIndex| held.within(history) >= index);
     let wanted = listed.iter().filter(|(id, index)| !has(id, *index));
-    wanted.map(|(id, _)| *id).filter(|id| !got.contains(id)).collect()
+    wanted.map(|(id, _)| *id).filter(|id| !received.contains(id)).collect()
 }
 
-/// Compares a whole listing, and the allocations that changed, with what is held.
+/// Compares a complete listing and the changed allocations with the allocations that the agent has.
 pub(crate) fn reconcile(
     listed: &[(AllocId, Index)],
     history: HistoryId,
-    got: Vec<AllocSpec>,
+    received: Vec<AllocSpec>,
     held: &Held,
 ) -> Changes {
     let listed: BTreeSet<AllocId> = listed.iter().map(|(id, _)| *id).collect();
     let removed: Vec<AllocId> = held.keys().filter(|id| !listed.contains(id)).copied().collect();
-    let got = got.into_iter().filter(|spec| listed.contains(&spec.id())).collect();
-    follow_on(&removed, history, got, held)
+    let received = received.into_iter().filter(|spec| listed.contains(&spec.id())).collect();
+    reconcile_changes(&removed, history, received, held)
 }
 
-/// Compares the allocations that changed, and those that are gone, with what is held.
-pub(crate) fn follow_on(
+/// Compares the changed and the deleted allocations with the allocations that the agent has.
+pub(crate) fn reconcile_changes(
     gone: &[AllocId],
     history: HistoryId,
     changed: Vec<AllocSpec>,
@@ -67,7 +67,7 @@ pub(crate) fn follow_on(
     changes
 }
 
-/// Whether the servers lost sight of an allocation and only want to hear of it again.
+/// Whether the servers had marked an allocation as unknown and only want a new report of it.
 pub(crate) fn is_reconnect(spec: &AllocSpec) -> bool {
     spec.work.client_status == ClientStatus::Unknown && !spec.work.desired_status.is_terminal()
 }
@@ -122,10 +122,10 @@ mod tests {
         let held = held(&[(1, 5), (2, 5), (3, 9)]);
         let now = listed(&[(1, 5), (3, 4)]);
         assert_eq!(missing(&now, OTHER, &[], &held), [alloc_id(1), alloc_id(3)]);
-        let got: Vec<AllocSpec> =
+        let received: Vec<AllocSpec> =
             [at(1, 5), at(3, 4)].map(|spec| AllocSpec { history: OTHER, ..spec }).to_vec();
-        let changes = reconcile(&now, OTHER, got.clone(), &held);
-        assert_eq!(changes, Changes { removed: vec![alloc_id(2)], updated: got, added: vec![] });
+        let changes = reconcile(&now, OTHER, received.clone(), &held);
+        assert_eq!(changes, Changes { removed: vec![alloc_id(2)], updated: received, added: vec![] });
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A whole agent, in a process of its own, over a real NATS server, against a tracker that this test plays.
+//! Tests of a whole agent in a process of its own, over a real NATS server, with a simulated node-tracker.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where something is missing")]
+#![allow(clippy::unwrap_used, reason = "a test may panic on missing values")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,18 +37,18 @@ const DATA_DIR: &str = "TEST_AGENT_DATA_DIR";
 const NATS_URL: &str = "TEST_AGENT_NATS_URL";
 const NODE_KEY: &str = "TEST_AGENT_NODE_KEY";
 
-/// Not a test: the process that stays beside a task.
+/// Not a test: the executor process of a task.
 #[test]
-#[ignore = "it is an executor for other tests"]
+#[ignore = "an executor process for other tests"]
 fn executor_process() {
     let dir = PathBuf::from(std::env::args().next_back().unwrap());
     let _ = agent::executor::main(&agent::executor::Args { dir });
     std::process::exit(0);
 }
 
-/// Not a test: the agent.
+/// Not a test: the agent's process.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it is an agent for other tests"]
+#[ignore = "an agent process for other tests"]
 async fn agent_process() {
     let executor = ["executor_process", "--exact", "--ignored", "--nocapture"].map(str::to_owned).to_vec();
     let args = agent::Args {
@@ -72,9 +72,9 @@ fn nats_args(url: &str) -> bus::Args {
     bus::Args::new(vec![url.parse().unwrap()])
 }
 
-/// What the tracker knows and was told.
+/// The state of the simulated node-tracker.
 #[derive(Default)]
-struct Known {
+struct TrackerState {
     node: Option<(NodeId, Arc<NodeSpec>)>,
     status: Option<NodeStatus>,
     report_all: Option<Index>,
@@ -82,13 +82,13 @@ struct Known {
     index: Index,
     work: BTreeMap<AllocId, (WorkAlloc, Arc<AllocCommon>, Arc<Job>)>,
     reports: Vec<Report>,
-    /// How often the work was told to somebody who asked.
-    told: u32,
-    /// Whether such questions are not answered any more.
+    /// How often the work was sent in answer to a request.
+    work_answers: u32,
+    /// Whether requests for work are left unanswered.
     is_silent: bool,
 }
 
-impl Known {
+impl TrackerState {
     fn work_index(&self) -> WorkIndex {
         WorkIndex { history: self.history, index: self.index }
     }
@@ -99,17 +99,19 @@ impl Known {
     }
 }
 
-/// A tracker with one node.
+/// A simulated node-tracker with one node.
 #[derive(Clone)]
 struct Tracker {
     bus: Bus,
-    known: Arc<Mutex<Known>>,
+    state: Arc<Mutex<TrackerState>>,
 }
 
 impl Tracker {
     async fn serve(bus: Bus) -> Self {
-        let tracker =
-            Self { bus, known: Arc::new(Mutex::new(Known { index: Index(10), ..Known::default() })) };
+        let tracker = Self {
+            bus,
+            state: Arc::new(Mutex::new(TrackerState { index: Index(10), ..TrackerState::default() })),
+        };
         for subject in [
             Subject::EVERY_NODE_REGISTER,
             Subject::EVERY_NODE_HEARTBEAT,
@@ -127,63 +129,63 @@ impl Tracker {
         tracker
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap()
+    fn state(&self) -> MutexGuard<'_, TrackerState> {
+        self.state.lock().unwrap()
     }
 
     async fn answer(&self, request: Request) {
         if let Ok(Register { id, spec }) = request.body() {
             let answer = {
-                let mut known = self.known();
-                known.node = Some((id, spec));
-                standing(&known)
+                let mut state = self.state();
+                state.node = Some((id, spec));
+                node_answer(&state)
             };
             request.answer(&answer).await;
         } else if let Ok(Heartbeat { .. }) = request.body() {
             let answer = {
-                let mut known = self.known();
-                if known.report_all.is_none() {
-                    known.status = Some(NodeStatus::Ready);
+                let mut state = self.state();
+                if state.report_all.is_none() {
+                    state.status = Some(NodeStatus::Ready);
                 }
-                standing(&known)
+                node_answer(&state)
             };
             request.answer(&answer).await;
         } else if let Ok(AskWork { since, .. }) = request.body() {
             let answer = {
-                let known = self.known();
-                if known.is_silent {
+                let state = self.state();
+                if state.is_silent {
                     return;
                 }
-                let changed = known
+                let changed = state
                     .work
                     .values()
-                    .filter(|(alloc, ..)| alloc.alloc_modify_index > since.within(known.history));
+                    .filter(|(alloc, ..)| alloc.alloc_modify_index > since.within(state.history));
                 Work {
-                    index: known.work_index(),
-                    allocs: known
+                    index: state.work_index(),
+                    allocs: state
                         .work
                         .values()
                         .map(|(alloc, ..)| (alloc.id, alloc.alloc_modify_index))
                         .collect(),
-                    // The first of them only, so that the agent has to ask for the rest.
+                    // Only the first change, so that the agent has to request the rest.
                     changed: packed(changed.take(1)),
                 }
             };
             request.answer(&answer).await;
-            self.known().told += 1;
+            self.state().work_answers += 1;
         } else if let Ok(AskAllocs { allocs, .. }) = request.body() {
-            let answer = packed(self.known().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
+            let answer = packed(self.state().work.values().filter(|(alloc, ..)| allocs.contains(&alloc.id)));
             request.answer(&answer).await;
         } else {
             let report: Report = request.body().unwrap();
             let refused = {
-                let mut known = self.known();
-                let refused = known.status.is_none();
+                let mut state = self.state();
+                let refused = state.status.is_none();
                 if !refused {
-                    if report.all_since == known.report_all {
-                        known.report_all = None;
+                    if report.all_since == state.report_all {
+                        state.report_all = None;
                     }
-                    known.reports.push(report);
+                    state.reports.push(report);
                 }
                 refused
             };
@@ -201,58 +203,59 @@ impl Tracker {
         self.wake(self.change(alloc, change), None).await;
     }
 
-    /// The same, with a wake that brings what changed.
-    async fn place_telling(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) {
-        let since = self.known().index;
+    /// Changes the node's work, with a wake that contains the change.
+    async fn place_with_news(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) {
+        let since = self.state().index;
         let index = self.change(alloc, change);
         let news = {
-            let known = self.known();
-            let changed = packed(known.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since));
+            let state = self.state();
+            let changed = packed(state.work.values().filter(|(alloc, ..)| alloc.alloc_modify_index > since));
             News { since, gone: AllocIds::default(), changed }
         };
         self.wake(index, Some(Box::new(news))).await;
     }
 
     async fn wake(&self, work_index: WorkIndex, news: Option<Box<News>>) {
-        let node = self.known().node.as_ref().unwrap().0;
+        let node = self.state().node.as_ref().unwrap().0;
         self.bus.publish(Subject::AgentWake(node), &Wake { work_index, news }).await.unwrap();
     }
 
     fn change(&self, alloc: AllocId, change: impl FnOnce(&mut WorkAlloc, &mut Job)) -> WorkIndex {
-        let mut known = self.known();
-        known.index = known.index.next();
-        let index = known.index;
-        let (mut work, common, job) = known.work.remove(&alloc).unwrap_or_else(|| new_alloc(alloc));
+        let mut state = self.state();
+        state.index = state.index.next();
+        let index = state.index;
+        let (mut work, common, job) = state.work.remove(&alloc).unwrap_or_else(|| new_alloc(alloc));
         let mut job = Job::clone(&job);
         change(&mut work, &mut job);
         work.alloc_modify_index = index;
-        known.work.insert(alloc, (work, common, Arc::new(job)));
-        known.work_index()
+        state.work.insert(alloc, (work, common, Arc::new(job)));
+        state.work_index()
     }
 
-    async fn until(&self, what: &str, so: impl Fn(&Known) -> bool) {
+    async fn until(&self, description: &str, condition: impl Fn(&TrackerState) -> bool) {
         for _ in 0..3_000 {
-            if so(&self.known()) {
+            if condition(&self.state()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("it never came about: {what}");
+        panic!("timed out waiting: {description}");
     }
 
     async fn until_reported(&self, alloc: AllocId, status: ClientStatus) -> Vec<TaskState> {
-        let so = |known: &Known| known.last(alloc).is_some_and(|report| report.status == status);
-        self.until(&format!("{alloc} is {status}"), so).await;
-        self.known().last(alloc).unwrap().task_states.unpack().unwrap()
+        let is_reported =
+            |state: &TrackerState| state.last(alloc).is_some_and(|report| report.status == status);
+        self.until(&format!("{alloc} is {status}"), is_reported).await;
+        self.state().last(alloc).unwrap().task_states.unpack().unwrap()
     }
 }
 
-fn standing(known: &Known) -> NodeAnswer {
+fn node_answer(state: &TrackerState) -> NodeAnswer {
     NodeAnswer {
-        status: known.status.unwrap_or(NodeStatus::Initializing),
+        status: state.status.unwrap_or(NodeStatus::Initializing),
         ttl_ms: 300,
-        work_index: known.work_index(),
-        report_all: known.report_all,
+        work_index: state.work_index(),
+        report_all: state.report_all,
     }
 }
 
@@ -326,13 +329,13 @@ fn new_alloc(id: AllocId) -> (WorkAlloc, Arc<AllocCommon>, Arc<Job>) {
     (work, Arc::new(common), Arc::new(Job { spec: Arc::new(spec), ..Job::default() }))
 }
 
-/// Has the job's task run a shell script.
+/// Makes the job's task run a shell script.
 fn script(text: &str) -> impl FnOnce(&mut WorkAlloc, &mut Job) + use<> {
     let config = [("command".to_owned(), json!("sh")), ("args".to_owned(), json!(["-c", text]))];
     move |_, job| Arc::make_mut(&mut job.spec).task_groups[0].tasks[0].config = config.into()
 }
 
-/// An agent's process; it ends with this.
+/// An agent's process, which is killed when dropped.
 struct Agent(Child);
 
 impl Agent {
@@ -348,7 +351,7 @@ impl Agent {
         Self(child)
     }
 
-    /// As `kill -9` does.
+    /// Kills the process with SIGKILL.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -357,7 +360,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended.
+        // Fails if the process has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -384,7 +387,7 @@ impl Scene {
 
     async fn ready_agent(&self) -> Agent {
         let agent = self.agent();
-        self.tracker.until("the node is ready", |known| known.status == Some(NodeStatus::Ready)).await;
+        self.tracker.until("the node is ready", |state| state.status == Some(NodeStatus::Ready)).await;
         agent
     }
 
@@ -397,7 +400,7 @@ impl Scene {
 async fn a_node_registers_runs_its_work_and_reports_it() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
-    let (node, spec) = scene.tracker.known().node.clone().unwrap();
+    let (node, spec) = scene.tracker.state().node.clone().unwrap();
     assert_eq!((&*spec.name, spec.boot), ("one", 1));
     assert_eq!(&*spec.attributes["driver.raw_exec"], "1");
 
@@ -429,44 +432,44 @@ async fn a_node_registers_runs_its_work_and_reports_it() {
     let states = scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
     assert_eq!(states[0].events.last().unwrap().kind.display(), "Task successfully killed");
 
-    scene.tracker.known().work.remove(&ALLOC);
+    scene.tracker.state().work.remove(&ALLOC);
     scene.tracker.place(second, |_, _| {}).await;
     let dir = scene.dir.path().join("alloc").join(ALLOC.to_string());
-    scene.tracker.until("what the servers forgot is gone", |_| !dir.exists()).await;
+    scene.tracker.until("the files of the deleted allocation are removed", |_| !dir.exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_along_with_a_wake_is_not_asked_for() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
-    scene.tracker.until("the agent knows its work", |known| known.told > 0).await;
-    scene.tracker.known().is_silent = true;
+    scene.tracker.until("the agent knows its work", |state| state.work_answers > 0).await;
+    scene.tracker.state().is_silent = true;
     let waiting = "while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done";
-    scene.tracker.place_telling(ALLOC, script(waiting)).await;
+    scene.tracker.place_with_news(ALLOC, script(waiting)).await;
     scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
 
-    // One that missed something before asks for all of it.
+    // An agent that missed a change requests all of its work.
     let second = AllocId::from_bytes([8; 16]);
     scene.tracker.change(second, script(waiting));
     let third = AllocId::from_bytes([9; 16]);
-    scene.tracker.known().is_silent = false;
-    scene.tracker.place_telling(third, script(waiting)).await;
+    scene.tracker.state().is_silent = false;
+    scene.tracker.place_with_news(third, script(waiting)).await;
     scene.tracker.until_reported(second, ClientStatus::Running).await;
     scene.tracker.until_reported(third, ClientStatus::Running).await;
-    let told = scene.tracker.known().told;
+    let work_answers = scene.tracker.state().work_answers;
 
-    scene.tracker.known().is_silent = true;
-    scene.tracker.place_telling(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
+    scene.tracker.state().is_silent = true;
+    scene.tracker.place_with_news(ALLOC, |alloc, _| alloc.desired_status = DesiredStatus::Stop).await;
     scene.tracker.until_reported(ALLOC, ClientStatus::Complete).await;
-    assert_eq!(scene.tracker.known().told, told);
+    assert_eq!(scene.tracker.state().work_answers, work_answers);
 }
 
-/// A shell and what it started are both the task's.
+/// The usage of a task includes the shell and the process that it started.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_machine_and_its_tasks_use_is_measured() {
     let scene = Scene::new().await;
     let _agent = scene.ready_agent().await;
-    let node = scene.tracker.known().node.clone().unwrap().0;
+    let node = scene.tracker.state().node.clone().unwrap().0;
     let busy = "sleep 100 & while [ -d $NOMAD_TASK_DIR ]; do :; done";
     scene.tracker.place(ALLOC, script(busy)).await;
     scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
@@ -512,40 +515,45 @@ async fn tasks_survive_their_agent_and_are_found_again() {
     scene.tracker.until_reported(short, ClientStatus::Running).await;
     agent.kill();
 
-    // One ends while there is no agent. The servers missed the node, and want to hear of all that lives.
+    // One task ends while no agent is running. The node has missed its heartbeat, and the servers want a report of all live
+    // allocations.
     fs::write(scene.task_file(short, "go"), "").unwrap();
     {
-        let mut known = scene.tracker.known();
-        known.status = Some(NodeStatus::Initializing);
-        known.report_all = Some(Index(99));
-        known.reports.clear();
+        let mut state = scene.tracker.state();
+        state.status = Some(NodeStatus::Initializing);
+        state.report_all = Some(Index(99));
+        state.reports.clear();
     }
     let _agent = scene.agent();
     scene
         .tracker
-        .until("all is reported", |known| known.reports.iter().any(|report| report.all_since.is_some()))
+        .until("all is reported", |state| state.reports.iter().any(|report| report.all_since.is_some()))
         .await;
     {
-        let known = scene.tracker.known();
-        let all = known.reports.iter().find(|report| report.all_since == Some(Index(99))).unwrap();
+        let state = scene.tracker.state();
+        let all = state.reports.iter().find(|report| report.all_since == Some(Index(99))).unwrap();
         assert_eq!(all.boot, 2);
         let patient = all.allocs.iter().find(|report| report.id == ALLOC).unwrap();
         assert_eq!(patient.status, ClientStatus::Running);
-        assert_eq!(patient.task_states.unpack().unwrap(), before, "nothing happened to it");
+        assert_eq!(
+            patient.task_states.unpack().unwrap(),
+            before,
+            "the restart of the agent does not change the task"
+        );
     }
     let ended = scene.tracker.until_reported(short, ClientStatus::Failed).await;
-    let told: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
-    assert!(told.contains(&"Exit Code: 6".to_owned()), "{told:?}");
+    let events: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
+    assert!(events.contains(&"Exit Code: 6".to_owned()), "{events:?}");
 
     fs::write(scene.task_file(ALLOC, "go"), "").unwrap();
     let ended = scene.tracker.until_reported(ALLOC, ClientStatus::Failed).await;
-    let told: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
-    assert_eq!(told[before[0].events.len()..], ["Exit Code: 5", "Policy allows no restarts"]);
+    let events: Vec<_> = ended[0].events.iter().map(|event| event.kind.display()).collect();
+    assert_eq!(events[before[0].events.len()..], ["Exit Code: 5", "Policy allows no restarts"]);
     let pids = fs::read_to_string(scene.task_file(ALLOC, "pids")).unwrap();
-    assert_eq!(pids.lines().count(), 1, "it was started once");
+    assert_eq!(pids.lines().count(), 1, "the task was started once");
 }
 
-/// What was acknowledged is lost with them, and their indexes begin again below those that the agent has seen.
+/// The acknowledged state is lost with the old history, and the new indexes are below those that the agent has seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_went_back_are_told_all_again_and_listened_to() {
     let scene = Scene::new().await;
@@ -553,11 +561,11 @@ async fn servers_that_went_back_are_told_all_again_and_listened_to() {
     scene.tracker.place(ALLOC, script("sleep 100")).await;
     scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
     {
-        let mut known = scene.tracker.known();
-        known.reports.clear();
-        known.history = HistoryId::from_bytes([2; 16]);
-        known.index = Index(3);
-        known.work.get_mut(&ALLOC).unwrap().0.alloc_modify_index = Index(2);
+        let mut state = scene.tracker.state();
+        state.reports.clear();
+        state.history = HistoryId::from_bytes([2; 16]);
+        state.index = Index(3);
+        state.work.get_mut(&ALLOC).unwrap().0.alloc_modify_index = Index(2);
     }
     let second = AllocId::from_bytes([8; 16]);
     scene.tracker.place(second, script("sleep 100")).await;
@@ -565,7 +573,7 @@ async fn servers_that_went_back_are_told_all_again_and_listened_to() {
     scene.tracker.until_reported(ALLOC, ClientStatus::Running).await;
 }
 
-/// The agent was killed as it began with it, and what it had made takes a while to remove.
+/// The agent was killed while it created the allocation, and removing the files takes a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allocation_that_was_half_made_is_begun_anew() {
     const LEFT: usize = 20_000;
@@ -581,9 +589,9 @@ async fn an_allocation_that_was_half_made_is_begun_anew() {
     scene.tracker.place(ALLOC, script("while [ -d $NOMAD_TASK_DIR ]; do sleep 0.01; done")).await;
     let _agent = scene.agent();
     let is_over = |report: &AllocReport| report.status != ClientStatus::Pending;
-    scene.tracker.until("it has begun", |known| known.last(ALLOC).is_some_and(is_over)).await;
-    assert_eq!(scene.tracker.known().last(ALLOC).unwrap().status, ClientStatus::Running);
-    assert!(!left.join("0").exists(), "what was left is gone");
+    scene.tracker.until("the allocation has started", |state| state.last(ALLOC).is_some_and(is_over)).await;
+    assert_eq!(scene.tracker.state().last(ALLOC).unwrap().status, ClientStatus::Running);
+    assert!(!left.join("0").exists(), "the leftover files are removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

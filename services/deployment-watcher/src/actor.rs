@@ -1,5 +1,5 @@
-//! [`DeploymentWatcher`]: the actor that owns the watcher's core, and the tasks that bring it changes and carry out what it
-//! finds.
+//! [`DeploymentWatcher`]: the actor that owns the core [`Watcher`], and the tasks that bring it state changes and send its
+//! commands.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 use tracing::{Instrument as _, Span};
 use wire::command::{Command, DeploymentFinding, DeploymentStep, UpdateDeployments};
 
-use crate::measure;
+use crate::metrics;
 use crate::watcher::{Settings, Watcher};
 
-/// How long one command is repeated before what is to be written is found anew.
-const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// How long one command is retried. After that the watcher computes its findings anew.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The active watcher.
+/// The active deployment watcher.
 pub(crate) struct DeploymentWatcher {
     watcher: Watcher,
     settings: Settings,
@@ -27,50 +27,50 @@ pub(crate) struct DeploymentWatcher {
     timer: Option<(Timestamp, SpawnHandle)>,
 }
 
-/// The state moved on.
+/// The replica's state has changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Moved(Followed);
+pub(crate) struct StateChanged(Followed);
 
-/// What was to be written is committed at this index, or may not be written.
+/// The outcome of a command: the index at which it was committed, or `None` if it failed or its outcome is unknown.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Written(Option<Index>);
 
-/// This process is not the active one any more.
+/// This process is no longer the active watcher.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stop;
 
-/// Stops the actor when dropped. Its timer would keep it alive although nobody can reach it.
-pub(crate) struct Retire(pub(crate) Addr<DeploymentWatcher>);
+/// Stops the actor when dropped. The actor's timer would otherwise keep it alive after its last address is gone.
+pub(crate) struct StopOnDrop(pub(crate) Addr<DeploymentWatcher>);
 
-impl Drop for Retire {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.do_send(Stop);
     }
 }
 
-/// Brings the watcher every change. Awaiting the reply is the back-pressure.
+/// Sends every state change to the watcher. Awaiting each reply is the back-pressure.
 pub(crate) async fn follow(mut follower: Follower, watcher: Addr<DeploymentWatcher>) {
-    while watcher.send(Moved(follower.next().await)).await.is_ok() {}
+    while watcher.send(StateChanged(follower.next().await)).await.is_ok() {}
 }
 
-/// Sends the watcher's commands, one after the other.
+/// Sends the watcher's commands, one at a time.
 pub(crate) async fn write(
     mut writes: mpsc::Receiver<(UpdateDeployments, Span)>,
     bus: Bus,
     watcher: Addr<DeploymentWatcher>,
 ) {
     while let Some((write, span)) = writes.recv().await {
-        span.in_scope(|| write.findings.iter().for_each(tell));
-        let told = bus.command(&Command::UpdateDeployments(write), WRITE_WITHIN).instrument(span).await;
-        let written = match told {
+        span.in_scope(|| write.findings.iter().for_each(log_finding));
+        let result = bus.command(&Command::UpdateDeployments(write), WRITE_TIMEOUT).instrument(span).await;
+        let written = match result {
             Ok(done) => Some(done.index),
             Err(error) => {
-                measure::not_written();
+                metrics::not_written();
                 let error = telemetry::chain(&error);
-                tracing::warn!(error, "cannot write down what became of deployments");
+                tracing::warn!(error, "cannot commit deployment updates");
                 None
             }
         };
@@ -80,17 +80,17 @@ pub(crate) async fn write(
     }
 }
 
-/// Tells operators what they may want to know.
-fn tell(finding: &DeploymentFinding) {
+/// Counts a finding and logs the ones that operators care about.
+fn log_finding(finding: &DeploymentFinding) {
     let DeploymentFinding { id, step } = finding;
-    measure::found(step);
+    metrics::found(step);
     match step {
         DeploymentStep::FailUnhealthy { allocs } => {
             let unhealthy = allocs.len();
-            tracing::info!(deployment.id = %id, unhealthy, "a deployment fails: its allocations are unhealthy");
+            tracing::info!(deployment.id = %id, unhealthy, "failing a deployment: its allocations are unhealthy");
         }
         DeploymentStep::FailLate { .. } => {
-            tracing::info!(deployment.id = %id, "a deployment fails: it makes no progress");
+            tracing::info!(deployment.id = %id, "failing a deployment: it missed its progress deadline");
         }
         DeploymentStep::Advance | DeploymentStep::Replace { .. } => {}
     }
@@ -106,12 +106,12 @@ impl DeploymentWatcher {
         Self { watcher, settings, epoch, writes, timer: None }
     }
 
-    /// After anything has happened: has written what is to be, and sees to the next moment at which something is due.
-    fn carry_on(&mut self, ctx: &mut Context<Self>) {
+    /// Called after each event: sends the next command if there is one, and sets the timer for the next deadline.
+    fn advance(&mut self, ctx: &mut Context<Self>) {
         let now = clock::now();
-        measure::watched(self.watcher.watched());
+        metrics::watched(self.watcher.active_count());
         if let Some(write) = self.watcher.next_write(self.epoch, now) {
-            // There is room: the core asks for one at a time.
+            // The channel has room: the core emits one command at a time.
             let span = self.span(&write);
             if self.writes.try_send((write, span)).is_err() {
                 self.watcher.not_written(now);
@@ -125,10 +125,10 @@ impl DeploymentWatcher {
             ctx.cancel_future(timer);
         }
         self.timer = due.map(|due| {
-            let length = Nanos::MILLISECOND.max(due - now);
-            let timer = ctx.run_later(Duration::from_nanos(length.0.unsigned_abs()), |watcher, ctx| {
+            let delay = Nanos::MILLISECOND.max(due - now);
+            let timer = ctx.run_later(Duration::from_nanos(delay.0.unsigned_abs()), |watcher, ctx| {
                 watcher.timer = None;
-                watcher.carry_on(ctx);
+                watcher.advance(ctx);
             });
             (due, timer)
         });
@@ -136,15 +136,15 @@ impl DeploymentWatcher {
 }
 
 impl DeploymentWatcher {
-    /// The span of an update, disabled if none of its deployments is traced. A deployment goes on long after the trace in
-    /// which it began, so an update has a trace of its own, which links to those.
+    /// The span of an update. It is disabled if no deployment in the update has a trace. A deployment outlives the trace in
+    /// which it began, so an update gets its own trace, which links to the traces of its deployments.
     fn span(&self, update: &UpdateDeployments) -> Span {
         if !traces::are_exported() {
             return Span::none();
         }
-        let found = update.findings.iter().filter_map(|finding| self.watcher.trace_of(finding.id));
-        let found: Vec<_> = found.collect();
-        if found.is_empty() {
+        let traces = update.findings.iter().filter_map(|finding| self.watcher.trace_of(finding.id));
+        let traces: Vec<_> = traces.collect();
+        if traces.is_empty() {
             return Span::none();
         }
         let only = match &update.findings[..] {
@@ -157,7 +157,7 @@ impl DeploymentWatcher {
             { attribute::DEPLOYMENTS } = update.findings.len().cast_signed() as i64,
             { attribute::DEPLOYMENT_ID } = only,
         );
-        traces::link_all(&span, found);
+        traces::link_all(&span, traces);
         span
     }
 }
@@ -166,20 +166,20 @@ impl Actor for DeploymentWatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 }
 
-impl Handler<Moved> for DeploymentWatcher {
+impl Handler<StateChanged> for DeploymentWatcher {
     type Result = ();
 
-    fn handle(&mut self, Moved(followed): Moved, ctx: &mut Self::Context) {
+    fn handle(&mut self, StateChanged(followed): StateChanged, ctx: &mut Self::Context) {
         let now = clock::now();
         match followed {
             Followed::Reset(state) => self.watcher = Watcher::restore(self.settings, state, now),
             Followed::Step(step) => self.watcher.step(&step, now),
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 }
 
@@ -191,7 +191,7 @@ impl Handler<Written> for DeploymentWatcher {
             Some(index) => self.watcher.written(index),
             None => self.watcher.not_written(clock::now()),
         }
-        self.carry_on(ctx);
+        self.advance(ctx);
     }
 }
 

@@ -1,10 +1,10 @@
-//! [`Agenda`]: when each deployment is to be looked at.
+//! [`Agenda`]: the times at which deployments are due for a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{DeploymentId, Timestamp};
 
-/// Deployments, each with the moment at which it is due.
+/// A set of deployments, each with the time at which it is due for a check.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     due: BTreeMap<DeploymentId, Timestamp>,
@@ -12,17 +12,17 @@ pub(crate) struct Agenda {
 }
 
 impl Agenda {
-    /// How many there are.
+    /// Returns the number of deployments.
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
-    /// When the first is due.
+    /// Returns the earliest due time.
     pub(crate) fn first(&self) -> Option<Timestamp> {
         self.by_due.first().map(|(due, _)| *due)
     }
 
-    /// Has one looked at no later than `due`.
+    /// Schedules a check no later than `due`.
     pub(crate) fn add(&mut self, id: DeploymentId, due: Timestamp) {
         if self.due.get(&id).is_none_or(|planned| due < *planned) {
             self.remove(id);
@@ -31,14 +31,14 @@ impl Agenda {
         }
     }
 
-    /// Lets one go.
+    /// Removes a deployment.
     pub(crate) fn remove(&mut self, id: DeploymentId) {
         if let Some(due) = self.due.remove(&id) {
             self.by_due.remove(&(due, id));
         }
     }
 
-    /// Takes the first that is due by now.
+    /// Removes and returns the deployment with the earliest due time, if that time is not after `now`.
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<DeploymentId> {
         let (due, id) = self.by_due.first().copied()?;
         (due <= now).then(|| {

@@ -1,13 +1,14 @@
-//! How new versions of jobs take over: whether what was placed becomes healthy, and in time (N-14).
+//! Drives rolling updates of jobs: advances, replaces or fails deployments by the health of their allocations and their
+//! progress deadlines (N-14).
 //!
-//! One process is active, by leave of the applier; the others wait for its lease with their replicas warm. What is to come
-//! of a deployment [`rollout`] finds in a state, [`watcher`] knows when to look, and the applier judges what was found by
-//! the newest state. When a deployment begins, what its next batch is and when it has succeeded the scheduler decides.
-//! Promotion, pauses and the way back to an older version are not built yet.
+//! One process at a time is active, under a lease that the plan applier grants. The others wait for the lease with warm
+//! replicas. [`rollout`] decides the next step of one deployment from a state, [`watcher`] decides when to check which
+//! deployment, and the applier verifies each step against the newest state. The scheduler creates deployments, places their
+//! batches and marks them successful. Promotion, pausing and rollback to an older version are not built yet.
 
 mod actor;
 mod agenda;
-mod measure;
+mod metrics;
 mod rollout;
 #[cfg(test)]
 mod scene;
@@ -29,22 +30,23 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::actor::{DeploymentWatcher, Retire};
+use crate::actor::{DeploymentWatcher, StopOnDrop};
 use crate::watcher::{Settings, Watcher};
 
-/// What the watcher reads of the state.
+/// The tables that the watcher reads.
 pub const SCOPE: Scope =
     Scope::of(&[Table::Jobs, Table::Evals, Table::Allocs, Table::Deployments, Table::Nodes, Table::Leases]);
 
-/// How long it gathers changes under load: a part of the time for which what happens to a deployment is gathered anyway.
+/// How long the process batches feed changes under load. It is short compared with the time for which changes to a
+/// deployment are batched anyway.
 pub const GATHERED: Duration = Duration::from_millis(50);
 
-/// Settings of the watcher.
+/// Settings of the deployment watcher.
 #[derive(Debug, Clone, clap::Args)]
 #[group(id = "deployment-watcher")]
 #[command(next_help_heading = "Deployment watcher")]
 pub struct Args {
-    /// How long what happens to a deployment is gathered before it is looked at, in milliseconds.
+    /// How long changes to a deployment are batched before the deployment is checked, in milliseconds.
     #[arg(
         long,
         env = "DROVER_DEPLOYMENT_GATHER_MS",
@@ -60,7 +62,7 @@ pub struct Args {
 /// Must be called on a thread of an actix system.
 ///
 /// # Errors
-/// If the watcher's tasks end by themselves.
+/// If one of the watcher's tasks ends unexpectedly.
 pub async fn run(
     args: Args,
     bus: Bus,
@@ -68,35 +70,35 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let gather = Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0);
+    let batch_delay = Nanos(i64::from(args.deployment_gather_ms) * Nanos::MILLISECOND.0);
     loop {
         let lease = tokio::select! {
             lease = bus::lease::hold(&bus, &replica, Singleton::DeploymentWatcher, process) => lease,
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {
-            ended = be_active(Settings { gather }, &bus, &replica, &lease) => ended?,
+            result = be_active(Settings { batch_delay }, &bus, &replica, &lease) => result?,
             () = lease.lost() => {}
             () = stop.cancelled() => return Ok(()),
         }
     }
 }
 
-/// Takes up what the replica holds, and follows it until this is dropped.
+/// Starts a watcher from the replica's state, and runs it until it stops or this future is dropped.
 async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
     let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
-    let (writes, to_write) = mpsc::channel(1);
+    let (writes, write_receiver) = mpsc::channel(1);
     let watcher = Watcher::restore(settings, state, clock::now());
     let watcher = DeploymentWatcher::new(watcher, settings, lease.epoch, writes).start();
-    let _retire = Retire(watcher.clone());
+    let _stop_on_drop = StopOnDrop(watcher.clone());
 
-    // Dropping the set ends them all.
+    // Dropping the set aborts its tasks.
     let mut tasks = JoinSet::new();
-    // On the actor's own thread, which would else have to be woken for each change.
+    // Runs on the actor's own thread, so that no change has to wake another thread.
     tasks.spawn_local(actor::follow(follower, watcher.clone()));
-    tasks.spawn(actor::write(to_write, bus.clone(), watcher));
+    tasks.spawn(actor::write(write_receiver, bus.clone(), watcher));
     let _ = tasks.join_next().await;
-    // Each of them goes on until the actor is gone for good.
-    anyhow::bail!("the deployment watcher stopped")
+    // The tasks end only when the actor has stopped.
+    anyhow::bail!("the deployment watcher stopped unexpectedly")
 }

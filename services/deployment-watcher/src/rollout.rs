@@ -1,4 +1,4 @@
-//! One deployment at one moment: what is to come of it, and by when something must (N-14.3 to N-14.6). Pure.
+//! Decides the next step of one deployment, and when its progress deadline ends (N-14.3 to N-14.6). Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,57 @@ use model::{AllocId, Index, Nanos, Text, Timestamp};
 use state::{AllocRef, Rollout, State};
 use wire::command::DeploymentStep;
 
-/// The most allocations that one finding names, so that a command stays small. Others are found by the next look.
+/// The maximum number of allocations in one finding, which bounds the size of a command. The next check finds the rest.
 const ALLOCS_MAX: usize = 1_000;
 
-/// What a look at a deployment shows.
+/// The result of checking a deployment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// What should come of it now.
+pub(crate) struct Assessment {
+    /// The step that the deployment needs now, if any.
     pub(crate) step: Option<DeploymentStep>,
-    /// The moment by which there must be progress, if it goes on as it is.
+    /// The earliest time by which a group must make progress, if nothing changes until then.
     pub(crate) deadline: Option<Timestamp>,
 }
 
-/// What its allocations add up to.
+/// The health of a deployment's allocations.
 #[derive(Default)]
 struct Health {
-    /// By group, how many are healthy and have not ended.
+    /// The number of healthy allocations that are not terminal, by group.
     healthy: BTreeMap<Text, u32>,
-    /// The newest index at which one became healthy.
+    /// The newest index at which an allocation became healthy.
     healthy_at: Index,
-    /// Unhealthy, and nothing may replace them.
-    hopeless: Vec<AllocId>,
-    /// Unhealthy, to be replaced, and not marked for it yet.
+    /// Unhealthy allocations that may not be replaced.
+    irreplaceable: Vec<AllocId>,
+    /// Unhealthy allocations that may be replaced and are not yet marked for rescheduling.
     replaceable: Vec<AllocId>,
 }
 
-/// Looks at a deployment. Of one that is over nothing is to come.
-pub(crate) fn look(state: &State, deployment: &Deployment, now: Timestamp) -> Look {
+/// Checks a deployment. A terminal deployment needs no step and has no deadline.
+pub(crate) fn assess(state: &State, deployment: &Deployment, now: Timestamp) -> Assessment {
     if deployment.status.is_terminal() {
-        return Look::default();
+        return Assessment::default();
     }
     let health = health(state, deployment, now);
     let deadline = deadline(deployment, &health);
-    let is_late = deadline.filter(|deadline| *deadline <= now);
-    let Health { healthy_at, hopeless, replaceable, .. } = health;
-    let step = if !hopeless.is_empty() {
-        Some(DeploymentStep::FailUnhealthy { allocs: hopeless })
-    } else if let Some(progress_by) = is_late {
+    let missed_deadline = deadline.filter(|deadline| *deadline <= now);
+    let Health { healthy_at, irreplaceable, replaceable, .. } = health;
+    let step = if !irreplaceable.is_empty() {
+        Some(DeploymentStep::FailUnhealthy { allocs: irreplaceable })
+    } else if let Some(progress_by) = missed_deadline {
         Some(DeploymentStep::FailLate { progress_by })
     } else if !replaceable.is_empty() {
         Some(DeploymentStep::Replace { allocs: replaceable })
     } else {
-        let has_news = healthy_at > looked_at(state, deployment);
-        (has_news && state.rollout(deployment) != Rollout::Waiting).then_some(DeploymentStep::Advance)
+        let is_unseen = healthy_at > seen_by_scheduler(state, deployment);
+        (is_unseen && state.rollout(deployment) != Rollout::Waiting).then_some(DeploymentStep::Advance)
     };
-    Look { step, deadline }
+    Assessment { step, deadline }
 }
 
-/// N-14.6.
+/// Sums up the health of the deployment's allocations. An unhealthy allocation that may not be replaced fails the
+/// deployment (N-14.6).
 fn health(state: &State, deployment: &Deployment, now: Timestamp) -> Health {
-    let mut found = Health::default();
+    let mut health = Health::default();
     for alloc in state.allocs_of_job(&deployment.job.job) {
         if alloc.deployment_id() != Some(deployment.id) {
             continue;
@@ -66,33 +67,33 @@ fn health(state: &State, deployment: &Deployment, now: Timestamp) -> Health {
         let Some(verdict) = alloc.health() else { continue };
         match verdict.healthy {
             Some(true) => {
-                found.healthy_at = found.healthy_at.max(verdict.modify_index);
+                health.healthy_at = health.healthy_at.max(verdict.modify_index);
                 if !alloc.is_terminal() {
-                    *found.healthy.entry(Text::clone(alloc.group_name())).or_default() += 1;
+                    *health.healthy.entry(Text::clone(alloc.group_name())).or_default() += 1;
                 }
             }
-            Some(false) if !may_be_replaced(alloc, group, now) => found.hopeless.push(alloc.id()),
-            Some(false) if alloc.transition().reschedule != Some(true) => found.replaceable.push(alloc.id()),
+            Some(false) if !may_be_replaced(alloc, group, now) => health.irreplaceable.push(alloc.id()),
+            Some(false) if alloc.transition().reschedule != Some(true) => health.replaceable.push(alloc.id()),
             Some(false) | None => {}
         }
     }
-    for allocs in [&mut found.hopeless, &mut found.replaceable] {
+    for allocs in [&mut health.irreplaceable, &mut health.replaceable] {
         allocs.sort_unstable();
         allocs.truncate(ALLOCS_MAX);
     }
-    found
+    health
 }
 
-/// Whether another allocation may be tried in the place of an unhealthy one.
+/// Whether an unhealthy allocation may be replaced within the deployment.
 fn may_be_replaced(alloc: AllocRef<'_>, group: &DeploymentGroup, now: Timestamp) -> bool {
     let policy = alloc.group().and_then(|group| group.reschedule_policy.as_ref());
-    // Without a deadline nothing else would end it.
+    // Without a progress deadline nothing else would end the deployment.
     group.progress_deadline > Nanos::ZERO
         && policy.is_some_and(|policy| policy.has_attempts_left(alloc.extra().reschedule.as_deref(), now))
 }
 
-/// The earliest moment by which a group that is not done must make progress (N-14.3). While a deployment rests, or waits
-/// for its canaries to be promoted, no time is counted.
+/// The earliest progress deadline of the groups that are not done (N-14.3). There is none while the deployment is paused. A
+/// group that waits for promotion is done when its canaries are healthy.
 fn deadline(deployment: &Deployment, health: &Health) -> Option<Timestamp> {
     if deployment.status == DeploymentStatus::Paused {
         return None;
@@ -102,14 +103,15 @@ fn deadline(deployment: &Deployment, health: &Health) -> Option<Timestamp> {
         let waits_for_promotion = group.desired_canaries > 0 && !group.promoted;
         healthy >= if waits_for_promotion { group.desired_canaries } else { group.desired_total }
     };
-    let late = deployment.groups.iter().filter(|group| !is_done(group));
-    late.map(|(_, group)| group.require_progress_by).filter(|by| by.is_set()).min()
+    let unfinished = deployment.groups.iter().filter(|group| !is_done(group));
+    unfinished.map(|(_, group)| group.require_progress_by).filter(|deadline| deadline.is_set()).min()
 }
 
-/// The index up to which schedulers have seen the job, or will: that of the newest snapshot that was looked at, and of an
-/// evaluation that waits for a worker its own.
-fn looked_at(state: &State, deployment: &Deployment) -> Index {
-    let looked_at = |eval: &Evaluation| match eval.status {
+/// The index up to which the scheduler has seen the job, or will have seen it. An evaluation counts with its snapshot
+/// index. A pending evaluation that is not delayed counts with its own modify index if that is newer. A cancelled
+/// evaluation does not count.
+fn seen_by_scheduler(state: &State, deployment: &Deployment) -> Index {
+    let seen_by_scheduler = |eval: &Evaluation| match eval.status {
         EvalStatus::Canceled => Index::ZERO,
         EvalStatus::Pending if !eval.wait_until.is_set() && eval.wait == Nanos::ZERO => {
             eval.snapshot_index.max(eval.modify_index)
@@ -119,5 +121,5 @@ fn looked_at(state: &State, deployment: &Deployment) -> Index {
         }
     };
     let evals = state.evals_of_job(&deployment.job.job);
-    evals.map(|eval| looked_at(eval)).max().unwrap_or_default()
+    evals.map(|eval| seen_by_scheduler(eval)).max().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A job and its deployment for tests: a state that change sets move along, and a watcher that follows it.
+//! A test scene: a state with one job and one deployment, which change sets move on, and a watcher that follows it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use wire::command::DeploymentStep;
 
 use crate::watcher::{Settings, Watcher};
 
-pub(crate) const GATHER: Nanos = Nanos::from_secs(1);
+pub(crate) const BATCH_DELAY: Nanos = Nanos::from_secs(1);
 pub(crate) const DEPLOYMENT: DeploymentId = DeploymentId::from_bytes([9; 16]);
 const NODE: NodeId = NodeId::from_bytes([8; 16]);
 
@@ -45,14 +45,14 @@ fn version() -> JobVersionKey {
 }
 
 impl Scene {
-    /// A deployment of five allocations of which none is placed yet, with a minute for each step.
+    /// A deployment of five allocations. None is placed yet, and each step has a progress deadline of one minute.
     pub(crate) fn new(policy: ReschedulePolicy) -> Self {
         Self::with_deadline(policy, Nanos::from_mins(1))
     }
 
     pub(crate) fn with_deadline(policy: ReschedulePolicy, progress_deadline: Nanos) -> Self {
         let now = Timestamp::from_secs(1_800_000_000);
-        let settings = Settings { gather: GATHER };
+        let settings = Settings { batch_delay: BATCH_DELAY };
         let state = Snapshot::new(State::new(HistoryId::default(), crate::SCOPE));
         let watcher = Watcher::restore(settings, state.clone(), now);
         let mut scene = Self { state, watcher, now, evals: 0 };
@@ -91,7 +91,7 @@ impl Scene {
         scene
     }
 
-    /// Commits changes under the next index; the watcher follows.
+    /// Commits changes at the next index and passes them to the watcher.
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
         let set = ChangeSet {
             index: self.state.index().next(),
@@ -103,7 +103,7 @@ impl Scene {
             changes,
         };
         let mut after = State::clone(&self.state);
-        after.apply(&set).expect("the change fits");
+        after.apply(&set).expect("the change applies to the state");
         let (before, after) = (Arc::clone(&self.state), Arc::new(after));
         self.state = Arc::clone(&after);
         self.watcher.step(&Step::new(before, vec![Arc::new(set)], after), self.now);
@@ -137,7 +137,7 @@ impl Scene {
         self.apply(vec![Change::AllocsPlaced(Box::new(placements))]);
     }
 
-    /// Commits verdicts on health, with the moment by which the next one must come, as the applier counts them.
+    /// Commits health verdicts. The applier's counters and progress deadlines are committed separately.
     pub(crate) fn verdict(&mut self, numbers: &[u8], healthy: bool) {
         let ids: AllocIds = numbers.iter().copied().map(alloc).collect();
         let verdicts = vec![Some((healthy, self.now)); numbers.len()];
@@ -152,7 +152,7 @@ impl Scene {
         self.report(number, ClientStatus::Failed);
     }
 
-    /// Commits how an allocation fares.
+    /// Commits an allocation's client status.
     pub(crate) fn report(&mut self, number: u8, status: ClientStatus) {
         let client = Some((status, "".into()));
         let ids = AllocIds(vec![alloc(number)]);
@@ -172,14 +172,14 @@ impl Scene {
         }))]);
     }
 
-    /// Commits how many are healthy, as the applier counts them.
+    /// Commits the number of healthy allocations, which the applier would count.
     pub(crate) fn count_healthy(&mut self, count: u32) {
         self.progress(DeploymentProgress { healthy_allocs: count, ..DeploymentProgress::default() });
     }
 
-    /// Commits by when the group must make progress.
-    pub(crate) fn must_progress_in(&mut self, length: Nanos) {
-        let require_progress_by = self.now + length;
+    /// Commits the group's progress deadline.
+    pub(crate) fn must_progress_in(&mut self, delay: Nanos) {
+        let require_progress_by = self.now + delay;
         self.progress(DeploymentProgress { require_progress_by, ..DeploymentProgress::default() });
     }
 
@@ -200,7 +200,7 @@ impl Scene {
         self.apply(vec![Change::DeploymentFields(Box::new(fields))]);
     }
 
-    /// Commits an evaluation of the job that nobody has looked at yet.
+    /// Commits a pending evaluation of the job.
     pub(crate) fn evaluate(&mut self) -> Evaluation {
         self.evals += 1;
         let id = EvalId::from_bytes([self.evals; 16]);
@@ -214,7 +214,7 @@ impl Scene {
         eval
     }
 
-    /// Commits what a scheduler made of it, from a snapshot at an index.
+    /// Commits the outcome of an evaluation that was made from a snapshot at `snapshot_index`.
     pub(crate) fn finish(&mut self, eval: Evaluation, status: EvalStatus, snapshot_index: Index) {
         let outcome = Evaluation { status, snapshot_index, modify_index: self.state.index().next(), ..eval };
         self.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
@@ -230,35 +230,35 @@ impl Scene {
         }))]);
     }
 
-    /// Time passes until what happened is looked at: what is to come of the deployment. The command is lost, as far as
-    /// the watcher knows.
-    pub(crate) fn look(&mut self) -> Option<DeploymentStep> {
-        self.now = self.now + GATHER;
-        self.found()
+    /// Advances the clock by the batch delay and returns the step that the watcher finds. The watcher takes its command for
+    /// committed, but the state does not change.
+    pub(crate) fn check(&mut self) -> Option<DeploymentStep> {
+        self.now = self.now + BATCH_DELAY;
+        self.next_step()
     }
 
-    /// Time passes until the watcher has something to do: how long that was, and what it found.
+    /// Advances the clock to the watcher's next timeout. Returns how long that took and the step that the watcher finds.
     pub(crate) fn pass_to_timeout(&mut self) -> (Nanos, Option<DeploymentStep>) {
-        let due = self.watcher.poll_timeout().expect("the watcher waits for something");
-        let length = due - self.now;
+        let due = self.watcher.poll_timeout().expect("the watcher has a timeout");
+        let delay = due - self.now;
         self.now = due;
-        (length, self.found())
+        (delay, self.next_step())
     }
 
-    fn found(&mut self) -> Option<DeploymentStep> {
+    fn next_step(&mut self) -> Option<DeploymentStep> {
         let write = self.watcher.next_write(Epoch(1), self.now)?;
         self.watcher.written(self.state.index());
-        assert_eq!(write.findings.len(), 1, "there is one deployment");
+        assert_eq!(write.findings.len(), 1, "the scene has one deployment");
         write.findings.into_iter().next().map(|finding| finding.step)
     }
 }
 
-/// Never tried elsewhere.
+/// A policy that never reschedules.
 pub(crate) fn never() -> ReschedulePolicy {
     ReschedulePolicy::default()
 }
 
-/// Tried elsewhere for ever.
+/// A policy that reschedules without a limit.
 pub(crate) fn unlimited() -> ReschedulePolicy {
     ReschedulePolicy { unlimited: true, ..ReschedulePolicy::default() }
 }

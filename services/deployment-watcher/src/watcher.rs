@@ -1,8 +1,7 @@
-//! [`Watcher`]: when to look at which deployment, and what to have written of it.
+//! [`Watcher`]: decides when to check which deployment, and which commands to send.
 //!
-//! Pure: change sets and moments in, commands out. It reconciles rather than reacts: whatever happened to a deployment, it
-//! is looked at anew, so that a watcher that takes over finds what the one before would have found. Nothing is lost with
-//! it.
+//! Pure: change sets and times go in, commands come out. Any change to a deployment leads to a full check of it, so a
+//! watcher that takes over finds the same steps as the one before. The watcher holds no state that a restart would lose.
 
 use std::collections::BTreeSet;
 
@@ -14,33 +13,32 @@ use state::{Snapshot, Step};
 use wire::command::{DeploymentFinding, UpdateDeployments};
 
 use crate::agenda::Agenda;
-use crate::rollout::{Look, look};
+use crate::rollout::{Assessment, assess};
 
-/// The most deployments that one command speaks of.
+/// The maximum number of deployments in one command.
 const FINDINGS_MAX: usize = 256;
-/// How long something that was found, and passed over by the applier, waits until it is said again.
+/// The pause before a finding is sent again, if the applier committed the command without acting on the finding.
 const REPEAT_AFTER: Nanos = Nanos::SECOND;
 
-/// What a watcher goes by.
+/// Settings of the watcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// How long what happens to a deployment is gathered before it is looked at. N-14.8 gathers for a second, and 250 ms
-    /// more.
-    pub(crate) gather: Nanos,
+    /// How long changes to a deployment are batched before it is checked. N-14.8 batches for one second, plus 250 ms.
+    pub(crate) batch_delay: Nanos,
 }
 
-/// Which deployments go on, and when each is to be looked at.
+/// The active deployments, and when each is due for a check.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     settings: Settings,
     state: Snapshot,
-    /// When deployments are to be looked at: something happened to them, or should have by then.
+    /// Check times: after a change to a deployment, or at its progress deadline.
     agenda: Agenda,
     turn: WriteTurn,
 }
 
 impl Watcher {
-    /// Takes up what `state` holds.
+    /// Creates a watcher that checks every active deployment in `state` at once.
     pub(crate) fn restore(settings: Settings, state: Snapshot, now: Timestamp) -> Self {
         let active = state.deployments().filter(|deployment| !deployment.status.is_terminal());
         let mut agenda = Agenda::default();
@@ -48,28 +46,28 @@ impl Watcher {
         Self { settings, state, agenda, turn: WriteTurn::default() }
     }
 
-    /// Moves along.
+    /// Follows a step of the state.
     pub(crate) fn step(&mut self, step: &Step, now: Timestamp) {
         self.state = step.after.clone();
         self.turn.saw(self.state.index());
-        let due = self.at_least_the_clusters(now) + self.settings.gather;
-        let mut touched = BTreeSet::new();
-        step.changes().for_each(|change| touch(step, change, &mut touched));
-        for id in touched {
-            self.look_at(id, due);
+        let due = self.at_least_state_time(now) + self.settings.batch_delay;
+        let mut affected = BTreeSet::new();
+        step.changes().for_each(|change| add_affected(step, change, &mut affected));
+        for id in affected {
+            self.schedule_check(id, due);
         }
     }
 
-    /// Has a deployment looked at no later than `due`; one that is over is let go.
-    fn look_at(&mut self, id: DeploymentId, due: Timestamp) {
+    /// Schedules a check of a deployment no later than `due`, or removes it from the agenda if it is terminal.
+    fn schedule_check(&mut self, id: DeploymentId, due: Timestamp) {
         if self.state.deployment(id).is_none_or(|deployment| deployment.status.is_terminal()) {
             return self.agenda.remove(id);
         }
         self.agenda.add(id, due);
     }
 
-    /// How many deployments are to be looked at, now or later.
-    pub(crate) fn watched(&self) -> usize {
+    /// The number of active deployments.
+    pub(crate) fn active_count(&self) -> usize {
         self.agenda.len()
     }
 
@@ -79,26 +77,26 @@ impl Watcher {
         Some(from.max(due))
     }
 
-    /// Looks at what is due: what is to be written down now, if anything. Until [`Self::written`] or
-    /// [`Self::not_written`] is called, nothing else is.
+    /// Checks the deployments that are due and returns the next command, if there is one. Returns no other command until
+    /// [`Self::written`] or [`Self::not_written`] is called.
     pub(crate) fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateDeployments> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.at_least_state_time(now);
         if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
-        let (mut findings, mut again) = (Vec::new(), Vec::new());
+        let (mut findings, mut rescheduled) = (Vec::new(), Vec::new());
         while findings.len() < FINDINGS_MAX
             && let Some(id) = self.agenda.pop(now)
         {
             let Some(deployment) = self.state.deployment(id) else { continue };
-            let Look { step, deadline } = look(&self.state, deployment, now);
-            // What was found should change the deployment; if it does not, the applier knew better, and it is looked at
-            // again in case it goes on.
+            let Assessment { step, deadline } = assess(&self.state, deployment, now);
+            // The step should change the deployment. If the applier rejects it because its state is newer, the deployment
+            // is checked again after the pause, in case it still needs a step.
             let due = if step.is_some() { Some(now + REPEAT_AFTER) } else { deadline };
-            again.extend(due.map(|due| (id, due)));
+            rescheduled.extend(due.map(|due| (id, due)));
             findings.extend(step.map(|step| DeploymentFinding { id, step }));
         }
-        again.into_iter().for_each(|(id, due)| self.agenda.add(id, due));
+        rescheduled.into_iter().for_each(|(id, due)| self.agenda.add(id, due));
         if findings.is_empty() {
             return None;
         }
@@ -111,53 +109,55 @@ impl Watcher {
         self.state.deployment(id)?.trace
     }
 
-    /// The command was carried out at `index`.
+    /// The command was committed at `index`.
     pub(crate) fn written(&mut self, index: Index) {
         self.turn.written(index, self.state.index());
     }
 
-    /// Whether the command was carried out is not known, or it was not.
+    /// The command failed, or its outcome is unknown.
     pub(crate) fn not_written(&mut self, now: Timestamp) {
-        self.turn.not_written(self.at_least_the_clusters(now));
+        self.turn.not_written(self.at_least_state_time(now));
     }
 
-    /// A watcher whose clock is a little behind must not find something *not yet due* that the cluster knows to be.
-    fn at_least_the_clusters(&self, now: Timestamp) -> Timestamp {
+    /// The later of `now` and the state's time. Otherwise a watcher whose clock is slightly behind could take a deadline
+    /// that has passed in the cluster for one that is still ahead.
+    fn at_least_state_time(&self, now: Timestamp) -> Timestamp {
         now.max(self.state.at())
     }
 }
 
-/// Whether an agent only says of allocations that they run, or will: of that nothing comes yet.
-fn says_little(change: &AllocsChanged) -> bool {
+/// Whether an agent only reports that allocations are pending or running, without a health verdict. Such a change never
+/// leads to a step.
+fn is_progress_only(change: &AllocsChanged) -> bool {
     let status = change.client.as_ref().map(|(status, _)| status);
     let is_live = matches!(status, Some(ClientStatus::Pending | ClientStatus::Running));
     is_live && !change.by_servers && change.health.is_none() && change.verdicts.is_empty()
 }
 
-/// Adds the deployments that a change has to do with.
-fn touch(step: &Step, change: &Change, touched: &mut BTreeSet<DeploymentId>) {
+/// Adds the deployments that a change may affect.
+fn add_affected(step: &Step, change: &Change, affected: &mut BTreeSet<DeploymentId>) {
     let (before, state) = (&step.before, &step.after);
     let of_job = |job: &JobKey| {
         let of_job = state.deployments_of_job(job).filter(|deployment| !deployment.status.is_terminal());
         of_job.map(|deployment| deployment.id).collect::<Vec<_>>()
     };
     match change {
-        Change::Deployment(deployment) => touched.extend([deployment.id]),
-        Change::DeploymentFields(fields) => touched.extend([fields.id]),
-        Change::DeploymentsDeleted(ids) => touched.extend(ids),
-        Change::AllocsPlaced(placements) => touched.extend(placements.common.deployment_id),
-        Change::AllocsChanged(change) if says_little(change) => {}
+        Change::Deployment(deployment) => affected.extend([deployment.id]),
+        Change::DeploymentFields(fields) => affected.extend([fields.id]),
+        Change::DeploymentsDeleted(ids) => affected.extend(ids),
+        Change::AllocsPlaced(placements) => affected.extend(placements.common.deployment_id),
+        Change::AllocsChanged(change) if is_progress_only(change) => {}
         Change::AllocsChanged(change) => {
             let ids = change.ids.0.iter();
             let allocs = ids.filter_map(|id| state.alloc(*id).or_else(|| before.alloc(*id)));
-            touched.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
+            affected.extend(allocs.filter_map(|alloc| alloc.deployment_id()));
         }
-        Change::Alloc(alloc) => touched.extend(alloc.common.deployment_id),
-        // What a scheduler has seen, or will not see after all.
-        Change::EvalOutcome(eval) => touched.extend(of_job(&eval.job)),
+        Change::Alloc(alloc) => affected.extend(alloc.common.deployment_id),
+        // These change which index the scheduler has seen of a job.
+        Change::EvalOutcome(eval) => affected.extend(of_job(&eval.job)),
         Change::EvalsChanged(change) => {
             let evals = change.ids.iter().filter_map(|id| state.eval(*id).or_else(|| before.eval(*id)));
-            touched.extend(evals.flat_map(|eval| of_job(&eval.job)));
+            affected.extend(evals.flat_map(|eval| of_job(&eval.job)));
         }
         Change::Eval(_)
         | Change::EvalsDeleted(_)

@@ -1,5 +1,5 @@
-//! [`NodeTracker`]: the actor that owns the heartbeats' timers, and the tasks that bring it news and report nodes that
-//! are missed. It lives as long as the process: one that stands by keeps its timers warm.
+//! [`NodeTracker`]: the actor that owns the heartbeat timers, and the tasks that bring it events and report nodes that
+//! missed their heartbeats. It lives as long as the process: a standby keeps its timers up to date.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,96 +16,97 @@ use tracing::Instrument as _;
 use wire::command::{Command, NodeSign, UpdateNodes};
 
 use crate::heartbeats::Heartbeats;
-use crate::measure;
+use crate::metrics;
 
-/// How long one command is repeated before its nodes get timers again.
-const REPORT_WITHIN: Duration = Duration::from_secs(30);
-/// The most nodes that one command reports as missed.
+/// How long one command is retried. After that its nodes get timers again.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum number of nodes that one command reports as missed.
 const MISSED_MAX: usize = 10_000;
-/// How many messages wait for the actor; those who send more wait themselves.
-const MAILBOX: usize = 1024;
+/// The mailbox capacity. Senders wait while the mailbox is full.
+const MAILBOX_CAPACITY: usize = 1024;
 
-/// How often it is looked whether a node is missed.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the timers are checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The nodes' timers.
+/// The actor that owns the heartbeat timers.
 pub(crate) struct NodeTracker {
     heartbeats: Heartbeats,
     hearing: Hearing,
-    /// Who is told of nodes that are missed; nobody while another process is active.
+    /// The channel for nodes that missed their heartbeats; `None` while another process is active.
     missed: Option<mpsc::Sender<Vec<NodeId>>>,
 }
 
-/// The state moved on.
+/// The replica's state has changed.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Moved(Followed);
+struct StateChanged(Followed);
 
-/// Nodes were heard of. The answer is how long each may wait until its next heartbeat, in their order.
+/// The active process received heartbeats of these nodes. The response is the TTL of each, in the same order.
 #[derive(Message)]
 #[rtype(result = "Vec<Nanos>")]
-pub(crate) struct Beats(pub(crate) Vec<NodeId>);
+pub(crate) struct RecordHeartbeats(pub(crate) Vec<NodeId>);
 
-/// Nodes gave a sign of life to the active process, which is another.
+/// This standby received heartbeats of these nodes, which the active process answers.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Overheard(pub(crate) Vec<NodeId>);
+pub(crate) struct RecordStandbyHeartbeats(pub(crate) Vec<NodeId>);
 
-/// This process is the active one from this state on, and tells of nodes that are missed here.
+/// This process is active from this state on, and sends nodes that miss their heartbeats to this channel.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Activate(pub(crate) Snapshot, pub(crate) mpsc::Sender<Vec<NodeId>>);
 
-/// This process is not the active one any more.
+/// This process is no longer active.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct StandBy;
 
-/// The connection was lost for a while, and with it what nodes said.
+/// The connection was lost and made again. Heartbeats sent in between are lost.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct WasDeaf;
+struct Reconnected;
 
-/// Nodes were missed, and the applier could not be told.
+/// The command that reports these nodes as missed failed.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct NotReported(Vec<NodeId>);
+struct ReportFailed(Vec<NodeId>);
 
-/// Nodes were missed, and are not down yet: an expiry that changes nothing does not come back with the state (N-4.9).
+/// These nodes were reported as missed and are not down. A missed heartbeat that changes nothing writes no change set that
+/// would give them timers again (N-4.9).
 #[derive(Message)]
 #[rtype(result = "()")]
-struct NotDown(Vec<NodeId>);
+struct StillAlive(Vec<NodeId>);
 
 /// The service ends.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stop;
 
-/// Stops the actor when dropped. Its timer would keep it alive although nobody can reach it.
-pub(crate) struct Retire(pub(crate) Addr<NodeTracker>);
+/// Stops the actor when dropped. The actor's timer would otherwise keep it alive after its last address is gone.
+pub(crate) struct StopOnDrop(pub(crate) Addr<NodeTracker>);
 
-impl Drop for Retire {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.do_send(Stop);
     }
 }
 
-/// Brings the tracker every change. Awaiting the reply is the back-pressure.
+/// Sends every state change to the tracker. Awaiting each reply is the back-pressure.
 pub(crate) async fn follow(mut follower: Follower, tracker: Addr<NodeTracker>) {
-    while tracker.send(Moved(follower.next().await)).await.is_ok() {}
+    while tracker.send(StateChanged(follower.next().await)).await.is_ok() {}
 }
 
-/// Tells the tracker whenever it may not have heard what nodes said.
+/// Tells the tracker about each reconnection, before which heartbeats may have been lost.
 pub(crate) async fn follow_connection(mut reconnections: Reconnections, tracker: Addr<NodeTracker>) {
     loop {
         reconnections.next().await;
-        if tracker.send(WasDeaf).await.is_err() {
+        if tracker.send(Reconnected).await.is_err() {
             return;
         }
     }
 }
 
-/// Tells the applier which nodes are missed (N-4.6).
+/// Reports nodes that missed their heartbeats to the applier (N-4.6).
 pub(crate) async fn report_missed(
     mut missed: mpsc::Receiver<Vec<NodeId>>,
     bus: Bus,
@@ -114,27 +115,30 @@ pub(crate) async fn report_missed(
     tracker: Addr<NodeTracker>,
 ) {
     while let Some(nodes) = missed.recv().await {
-        tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes are missed");
+        tracing::warn!(nodes = nodes.len(), first = %nodes[0], "nodes missed their heartbeats");
         let update = UpdateNodes { epoch, sign: NodeSign::Missed, nodes: nodes.clone(), event: None };
-        let begun = clock::monotonic();
-        // What follows from it, such as evaluations of the nodes' jobs, begins here.
+        let started_at = clock::monotonic();
+        // A new trace begins here. It includes the consequences, such as evaluations of the nodes' jobs.
         let span = tracing::info_span!(
             parent: None,
             "expire nodes",
             { attribute::NODES } = nodes.len().cast_signed() as i64
         );
-        let told = bus.command(&Command::UpdateNodes(update), REPORT_WITHIN).instrument(span).await;
-        measure::missed(nodes.len(), begun.elapsed());
-        let sent = match told {
+        let result = bus.command(&Command::UpdateNodes(update), REPORT_TIMEOUT).instrument(span).await;
+        metrics::missed(nodes.len(), started_at.elapsed());
+        let sent = match result {
             Ok(done) => {
-                let seen = replica.wait_for(done.index).await;
+                let snapshot = replica.wait_for(done.index).await;
                 tracker
-                    .send(NotDown(nodes.into_iter().filter(|id| is_to_be_heard_of(&seen, *id)).collect()))
+                    .send(StillAlive(nodes.into_iter().filter(|id| needs_timer(&snapshot, *id)).collect()))
                     .await
             }
             Err(error) => {
-                tracing::warn!(error = telemetry::chain(&error), "cannot report that nodes are missed");
-                tracker.send(NotReported(nodes)).await
+                tracing::warn!(
+                    error = telemetry::chain(&error),
+                    "cannot report nodes that missed their heartbeats"
+                );
+                tracker.send(ReportFailed(nodes)).await
             }
         };
         if sent.is_err() {
@@ -143,16 +147,16 @@ pub(crate) async fn report_missed(
     }
 }
 
-/// Every node that is not down has a timer; a disconnected one, too (N-4.9).
-fn is_to_be_heard_of(state: &State, id: NodeId) -> bool {
+/// Whether a node has a timer. Every node has one that is not down, including a disconnected node (N-4.9).
+fn needs_timer(state: &State, id: NodeId) -> bool {
     state.node(id).is_some_and(|node| match node.server().status {
         NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Disconnected => true,
         NodeStatus::Down => false,
     })
 }
 
-fn to_be_heard_of(state: &State) -> impl Iterator<Item = NodeId> {
-    state.nodes().map(|node| node.id()).filter(|id| is_to_be_heard_of(state, *id))
+fn nodes_with_timer(state: &State) -> impl Iterator<Item = NodeId> {
+    state.nodes().map(|node| node.id()).filter(|id| needs_timer(state, *id))
 }
 
 impl NodeTracker {
@@ -163,18 +167,18 @@ impl NodeTracker {
     fn step(&mut self, step: &Step) {
         let now = clock::now();
         for change in step.changes() {
-            #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about nodes")]
+            #[allow(clippy::wildcard_enum_match_arm, reason = "no other change concerns nodes")]
             match change {
                 Change::Node(node) => {
-                    self.look_at(&step.after, node.id, now);
+                    self.update_timer(&step.after, node.id, now);
                     if self.missed.is_none() {
-                        // It has registered, which only the active process has heard.
+                        // The node has registered. Only the active process received the request.
                         self.heartbeats.overhear(node.id, now);
                     }
                 }
-                Change::NodeServerSide { id, .. } => self.look_at(&step.after, *id, now),
+                Change::NodeServerSide { id, .. } => self.update_timer(&step.after, *id, now),
                 Change::NodesChanged(changed) => {
-                    changed.ids.iter().for_each(|id| self.look_at(&step.after, *id, now));
+                    changed.ids.iter().for_each(|id| self.update_timer(&step.after, *id, now));
                 }
                 Change::NodesDeleted(ids) => ids.iter().for_each(|id| self.heartbeats.forget(*id)),
                 _ => {}
@@ -182,23 +186,23 @@ impl NodeTracker {
         }
     }
 
-    fn look_at(&mut self, state: &State, id: NodeId, now: Timestamp) {
-        if is_to_be_heard_of(state, id) {
+    fn update_timer(&mut self, state: &State, id: NodeId, now: Timestamp) {
+        if needs_timer(state, id) {
             self.heartbeats.track(id, now);
         } else {
             self.heartbeats.forget(id);
         }
     }
 
-    fn look(&mut self) {
+    fn check_timers(&mut self) {
         let now = clock::now();
-        // The lease may be had again before heartbeats are heard again: they come over another connection.
-        let unheard = self.hearing.deaf_for();
-        self.heartbeats.look(now, Nanos(i64::try_from(unheard.as_nanos()).unwrap_or(i64::MAX)));
+        // The lease may return before heartbeats do, because they use another connection.
+        let deaf_for = self.hearing.deaf_for();
+        self.heartbeats.look(now, Nanos(i64::try_from(deaf_for.as_nanos()).unwrap_or(i64::MAX)));
         let Some(missed) = &self.missed else { return };
-        measure::unheard(unheard);
-        measure::timers(self.heartbeats.len());
-        // While the applier is told of others, these wait for the next look.
+        metrics::deaf_time(deaf_for);
+        metrics::timers(self.heartbeats.len());
+        // While a command is in flight, nodes that miss their heartbeats wait for the next check.
         let Ok(permit) = missed.try_reserve() else { return };
         let nodes = self.heartbeats.handle_timeout(now, MISSED_MAX);
         if !nodes.is_empty() {
@@ -211,38 +215,38 @@ impl Actor for NodeTracker {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(MAILBOX);
-        ctx.run_interval(LOOK, |tracker, _| tracker.look());
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+        ctx.run_interval(CHECK_INTERVAL, |tracker, _| tracker.check_timers());
     }
 }
 
-impl Handler<Moved> for NodeTracker {
+impl Handler<StateChanged> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, Moved(followed): Moved, _: &mut Self::Context) {
+    fn handle(&mut self, StateChanged(followed): StateChanged, _: &mut Self::Context) {
         match followed {
-            Followed::Reset(state) => self.heartbeats.restore(to_be_heard_of(&state), clock::now()),
+            Followed::Reset(state) => self.heartbeats.restore(nodes_with_timer(&state), clock::now()),
             Followed::Step(step) => self.step(&step),
         }
     }
 }
 
-impl Handler<Beats> for NodeTracker {
-    type Result = actix::MessageResult<Beats>;
+impl Handler<RecordHeartbeats> for NodeTracker {
+    type Result = actix::MessageResult<RecordHeartbeats>;
 
-    fn handle(&mut self, Beats(nodes): Beats, _: &mut Self::Context) -> Self::Result {
-        measure::beats(nodes.len());
+    fn handle(&mut self, RecordHeartbeats(nodes): RecordHeartbeats, _: &mut Self::Context) -> Self::Result {
+        metrics::heartbeats(nodes.len());
         let now = clock::now();
         let ttl = |node| self.heartbeats.beat(node, now, rand::random());
         actix::MessageResult(nodes.into_iter().map(ttl).collect())
     }
 }
 
-impl Handler<Overheard> for NodeTracker {
+impl Handler<RecordStandbyHeartbeats> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, Overheard(nodes): Overheard, _: &mut Self::Context) {
-        measure::overheard(nodes.len());
+    fn handle(&mut self, RecordStandbyHeartbeats(nodes): RecordStandbyHeartbeats, _: &mut Self::Context) {
+        metrics::standby_heartbeats(nodes.len());
         let now = clock::now();
         nodes.into_iter().for_each(|node| self.heartbeats.overhear(node, now));
     }
@@ -252,7 +256,7 @@ impl Handler<Activate> for NodeTracker {
     type Result = ();
 
     fn handle(&mut self, Activate(state, missed): Activate, _: &mut Self::Context) {
-        self.heartbeats.take_over(to_be_heard_of(&state), clock::now());
+        self.heartbeats.take_over(nodes_with_timer(&state), clock::now());
         self.missed = Some(missed);
     }
 }
@@ -265,26 +269,26 @@ impl Handler<StandBy> for NodeTracker {
     }
 }
 
-impl Handler<WasDeaf> for NodeTracker {
+impl Handler<Reconnected> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, WasDeaf: WasDeaf, _: &mut Self::Context) {
-        self.heartbeats.was_deaf(clock::now());
+    fn handle(&mut self, Reconnected: Reconnected, _: &mut Self::Context) {
+        self.heartbeats.extend_all(clock::now());
     }
 }
 
-impl Handler<NotReported> for NodeTracker {
+impl Handler<ReportFailed> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, NotReported(nodes): NotReported, _: &mut Self::Context) {
+    fn handle(&mut self, ReportFailed(nodes): ReportFailed, _: &mut Self::Context) {
         self.heartbeats.again(&nodes, clock::now());
     }
 }
 
-impl Handler<NotDown> for NodeTracker {
+impl Handler<StillAlive> for NodeTracker {
     type Result = ();
 
-    fn handle(&mut self, NotDown(nodes): NotDown, _: &mut Self::Context) {
+    fn handle(&mut self, StillAlive(nodes): StillAlive, _: &mut Self::Context) {
         let now = clock::now();
         nodes.iter().for_each(|node| self.heartbeats.track(*node, now));
     }

@@ -1,32 +1,34 @@
-//! When each node is to be heard of next (`spec/nodes-and-deployments.md` N-4). Memory only: heartbeats cost no write.
+//! The heartbeat timers of all nodes (`spec/nodes-and-deployments.md` N-4). They are kept in memory only: a heartbeat costs
+//! no write.
 //!
-//! Processes that stand by overhear every heartbeat, so that whoever takes over knows who was silent.
+//! Standbys receive every heartbeat, too, so that a process that takes over knows which nodes are silent.
 
 use std::collections::{BTreeSet, HashMap};
 
 use model::{Nanos, NodeId, Timestamp};
 use planted_bugs::{Bug, is_planted};
 
-/// Expiries within so long are one command: nodes that fail together are dealt with together (design §10).
-const TOGETHER: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
-/// When an expiry that could not be reported is tried again.
-const AGAIN: Nanos = Nanos::SECOND;
-/// Up to which share of a TTL is added to it, so that nodes that began together part.
+/// Timers that expire within this time are reported in one command, because nodes that fail together are handled together
+/// (design §10).
+const EXPIRY_WINDOW: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
+/// The pause before a node whose missed heartbeat could not be reported is reported again.
+const REPORT_RETRY: Nanos = Nanos::SECOND;
+/// The maximum random addition to a TTL, as a fraction of it. It spreads the heartbeats of nodes that started together.
 const JITTER: f64 = 0.25;
-/// Who could hear nothing for so long does not say of a node that it was silent.
-const DEAF: Nanos = Nanos::from_secs(2);
+/// A tracker that has received no messages for longer than this does not expire any node for that time.
+const DEAF_MAX: Nanos = Nanos::from_secs(2);
 
-/// How often nodes are to be heard of.
+/// The settings of the heartbeat timers.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The shortest time between two heartbeats of a node.
+    /// The minimum time between two heartbeats of a node.
     pub ttl_min: Nanos,
-    /// How late one may be.
+    /// How late a heartbeat may be.
     pub grace: Nanos,
-    /// How many are wanted in a second, of all nodes together.
+    /// The maximum rate of heartbeats of all nodes together, per second.
     pub per_second_max: u32,
-    /// How long nodes have that this process knows no more of than that they are there (N-4.4); at least as long as any
-    /// may be silent.
+    /// The minimum time to live granted to nodes after a failover (N-4.4). The maximum time that a node may be silent
+    /// applies if it is longer.
     pub failover_ttl: Nanos,
 }
 
@@ -36,22 +38,22 @@ pub struct Heartbeats {
     settings: Settings,
     due: HashMap<NodeId, Timestamp>,
     by_due: BTreeSet<(Timestamp, NodeId)>,
-    /// When the clock was last looked at.
-    looked: Option<Timestamp>,
+    /// The time of the last check.
+    last_check: Option<Timestamp>,
 }
 
 impl Heartbeats {
-    /// With no timers yet.
+    /// Creates an empty set of timers.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, due: HashMap::new(), by_due: BTreeSet::new(), looked: None }
+        Self { settings, due: HashMap::new(), by_due: BTreeSet::new(), last_check: None }
     }
 
-    /// How many timers there are.
+    /// Returns the number of timers.
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
-    /// Begins anew, with `nodes` that are not down.
+    /// Replaces all timers. `nodes` are the nodes that are not down.
     pub fn restore(&mut self, nodes: impl IntoIterator<Item = NodeId>, now: Timestamp) {
         self.due.clear();
         self.by_due.clear();
@@ -60,8 +62,8 @@ impl Heartbeats {
         nodes.into_iter().for_each(|node| self.set(node, due));
     }
 
-    /// This process becomes the active one, and `nodes` are not down. Those that it was about to report when it was last
-    /// active have no timers any more.
+    /// Makes this process the active one. `nodes` are the nodes that are not down. Nodes that were about to be reported
+    /// when the process was last active have no timers any more and get new ones.
     pub fn take_over(&mut self, nodes: impl IntoIterator<Item = NodeId>, now: Timestamp) {
         if is_planted(Bug::ForgetsTimers) {
             return self.restore([], now);
@@ -69,23 +71,24 @@ impl Heartbeats {
         nodes.into_iter().for_each(|node| self.track(node, now));
     }
 
-    /// For a while nobody could be heard of: all nodes have as long as if this process had just begun.
-    pub(crate) fn was_deaf(&mut self, now: Timestamp) {
+    /// Restarts all timers as after a failover, because heartbeats may have been lost.
+    pub(crate) fn extend_all(&mut self, now: Timestamp) {
         let nodes: Vec<NodeId> = self.due.keys().copied().collect();
         self.restore(nodes, now);
     }
 
-    /// Looks at the clock, which is to be done several times a second; what was sent within `unheard` may not be heard yet.
-    /// A process that did not look was deaf, too: it was stopped or starved, or its machine slept, which no other clock
-    /// shows.
-    pub fn look(&mut self, now: Timestamp, unheard: Nanos) {
-        let looked = self.looked.replace(now);
-        if unheard > DEAF || looked.is_some_and(|looked| now - looked > DEAF) {
-            self.was_deaf(now);
+    /// Checks for lost time; must be called several times a second. Messages that were sent within the last `deaf_for` may
+    /// not have been received yet. A long time since the last call also means lost messages: the process was stopped or
+    /// starved, or its machine slept, which no other clock shows.
+    pub fn look(&mut self, now: Timestamp, deaf_for: Nanos) {
+        let last_check = self.last_check.replace(now);
+        if deaf_for > DEAF_MAX || last_check.is_some_and(|last_check| now - last_check > DEAF_MAX) {
+            self.extend_all(now);
         }
     }
 
-    /// A node was heard of; `chance` is between 0 and 1. Says how long it may wait until its next heartbeat (N-4.2).
+    /// Restarts the timer of a node that sent a heartbeat, and returns its TTL (N-4.2). `chance` is a random number between
+    /// 0 and 1.
     pub fn beat(&mut self, node: NodeId, now: Timestamp, chance: f64) -> Nanos {
         let nodes = self.due.len() + usize::from(!self.due.contains_key(&node));
         let ttl = self.ttl(nodes, chance);
@@ -93,43 +96,43 @@ impl Heartbeats {
         ttl
     }
 
-    /// A node was heard of by the active process, and by this one that stands by. How long that one lets it wait is not
-    /// known; it is never longer than this.
+    /// Restarts the timer of a node whose heartbeat a standby received. The standby does not know the TTL that the active
+    /// process granted, so it uses the longest possible one.
     pub fn overhear(&mut self, node: NodeId, now: Timestamp) {
         if self.due.contains_key(&node) {
             self.set(node, now + self.longest_silence(self.due.len()));
         }
     }
 
-    /// Sees to it that a node has a timer, because it turned out not to be down.
+    /// Starts a timer for a node that is not down, if it has none.
     pub fn track(&mut self, node: NodeId, now: Timestamp) {
         if !self.due.contains_key(&node) {
             self.set(node, now + self.longest_silence(self.due.len() + 1));
         }
     }
 
-    /// A node is down or gone.
+    /// Removes the timer of a node that is down or deleted.
     pub fn forget(&mut self, node: NodeId) {
         if let Some(due) = self.due.remove(&node) {
             self.by_due.remove(&(due, node));
         }
     }
 
-    /// Nodes were missed, and nobody could be told.
+    /// Starts timers for nodes that missed their heartbeats but could not be reported.
     pub fn again(&mut self, nodes: &[NodeId], now: Timestamp) {
         for node in nodes {
             if !self.due.contains_key(node) {
-                self.set(*node, now + AGAIN);
+                self.set(*node, now + REPORT_RETRY);
             }
         }
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.by_due.first().map(|(due, _)| *due + TOGETHER)
+        self.by_due.first().map(|(due, _)| *due + EXPIRY_WINDOW)
     }
 
-    /// The nodes that are missed, which have no timer any more; at most `max` of them.
+    /// Removes the timers that have expired, at most `max`, and returns their nodes.
     pub fn handle_timeout(&mut self, now: Timestamp, max: usize) -> Vec<NodeId> {
         if self.poll_timeout().is_none_or(|due| due > now) {
             return Vec::new();
@@ -140,13 +143,13 @@ impl Heartbeats {
         missed
     }
 
-    /// How long one of so many nodes may wait until its next heartbeat. With many, all wait longer.
+    /// The TTL of a node in a cluster of `nodes` nodes. It grows with their number.
     fn ttl(&self, nodes: usize, chance: f64) -> Nanos {
         let stretched = nodes as f64 / f64::from(self.settings.per_second_max) * Nanos::SECOND.0 as f64;
         Nanos((stretched.max(self.settings.ttl_min.0 as f64) * (1.0 + JITTER * chance)) as i64)
     }
 
-    /// How long one of so many nodes may be silent at most.
+    /// The maximum time that a node may be silent in a cluster of `nodes` nodes.
     fn longest_silence(&self, nodes: usize) -> Nanos {
         self.ttl(nodes, 1.0) + self.settings.grace
     }
@@ -188,7 +191,7 @@ mod tests {
     fn nobody_is_missed_whom_nobody_could_hear() {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
-        heartbeats.was_deaf(after(9));
+        heartbeats.extend_all(after(9));
         assert_eq!(heartbeats.handle_timeout(after(23), ALL), []);
         assert_eq!(heartbeats.handle_timeout(after(25), ALL), [node(1)]);
     }
@@ -198,7 +201,7 @@ mod tests {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         assert_eq!(heartbeats.beat(node(1), NOW, 0.0), Nanos::from_secs(5));
         assert_eq!(heartbeats.handle_timeout(after(10), ALL), []);
-        assert_eq!(heartbeats.poll_timeout(), Some(after(10) + TOGETHER));
+        assert_eq!(heartbeats.poll_timeout(), Some(after(10) + EXPIRY_WINDOW));
         assert_eq!(heartbeats.handle_timeout(after(11), ALL), [node(1)]);
         assert_eq!((heartbeats.poll_timeout(), heartbeats.len()), (None, 0));
     }
@@ -214,7 +217,11 @@ mod tests {
         let mut heartbeats = Heartbeats::new(Settings { per_second_max: 10, ..SETTINGS });
         heartbeats.restore((0..99).map(node), NOW);
         assert_eq!(heartbeats.beat(node(99), NOW, 0.0), Nanos::from_secs(10));
-        assert_eq!(heartbeats.beat(node(99), NOW, 0.0), Nanos::from_secs(10), "and not by one node twice");
+        assert_eq!(
+            heartbeats.beat(node(99), NOW, 0.0),
+            Nanos::from_secs(10),
+            "a second heartbeat of the same node counts once"
+        );
     }
 
     #[test]
@@ -234,9 +241,13 @@ mod tests {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.restore([node(1), node(2)], NOW);
         heartbeats.forget(node(2));
-        assert_eq!(heartbeats.poll_timeout(), Some(after(15) + TOGETHER));
+        assert_eq!(heartbeats.poll_timeout(), Some(after(15) + EXPIRY_WINDOW));
         heartbeats.track(node(1), NOW);
-        assert_eq!(heartbeats.poll_timeout(), Some(after(15) + TOGETHER), "a timer that runs is left alone");
+        assert_eq!(
+            heartbeats.poll_timeout(),
+            Some(after(15) + EXPIRY_WINDOW),
+            "a running timer is not changed"
+        );
     }
 
     #[test]
@@ -247,14 +258,18 @@ mod tests {
         let missed = heartbeats.handle_timeout(after(11), ALL);
         heartbeats.beat(node(1), after(11), 0.0);
         heartbeats.again(&missed, after(11));
-        assert_eq!(heartbeats.handle_timeout(after(13), ALL), [node(2)], "node 1 was heard of meanwhile");
+        assert_eq!(heartbeats.handle_timeout(after(13), ALL), [node(2)], "node 1 sent a heartbeat meanwhile");
     }
 
     #[test]
     fn after_a_fail_over_nodes_have_as_long_as_they_were_told_to_wait() {
         let mut heartbeats = Heartbeats::new(Settings { per_second_max: 1, ..SETTINGS });
         heartbeats.restore((0..100).map(node), NOW);
-        assert_eq!(heartbeats.poll_timeout(), Some(after(125 + 5) + TOGETHER), "up to 125 s, and the grace");
+        assert_eq!(
+            heartbeats.poll_timeout(),
+            Some(after(125 + 5) + EXPIRY_WINDOW),
+            "a TTL of up to 125 s, and the grace period"
+        );
         heartbeats.track(node(100), NOW);
         heartbeats.overhear(node(0), NOW);
         assert_eq!(heartbeats.handle_timeout(after(131), ALL).len(), 99);
@@ -267,11 +282,11 @@ mod tests {
         for secs in 0..20 {
             active.beat(node(1), after(secs), 1.0);
             standby.overhear(node(1), after(secs));
-            // One that is down, and has no timer, is brought back by the applier only.
+            // A node that is down has no timer. Only the applier brings it back.
             standby.overhear(node(3), after(secs));
         }
         assert_eq!(standby.handle_timeout(after(20), ALL), [node(2)]);
-        assert!(standby.poll_timeout() >= active.poll_timeout(), "it never gives a node less time");
+        assert!(standby.poll_timeout() >= active.poll_timeout(), "a standby never gives a node less time");
         assert_eq!(standby.len(), 1);
     }
 
@@ -280,10 +295,10 @@ mod tests {
         let mut heartbeats = Heartbeats::new(SETTINGS);
         heartbeats.beat(node(1), NOW, 0.0);
         [0, 1, 3].into_iter().for_each(|secs| heartbeats.look(after(secs), Nanos::ZERO));
-        assert_eq!(heartbeats.poll_timeout(), Some(after(10) + TOGETHER));
+        assert_eq!(heartbeats.poll_timeout(), Some(after(10) + EXPIRY_WINDOW));
         heartbeats.look(after(3_600), Nanos::ZERO);
         assert_eq!(heartbeats.handle_timeout(after(3_600), ALL), []);
-        assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + TOGETHER));
+        assert_eq!(heartbeats.poll_timeout(), Some(after(3_615) + EXPIRY_WINDOW));
     }
 
     #[test]
@@ -295,7 +310,11 @@ mod tests {
             assert_eq!(heartbeats.handle_timeout(after(secs), ALL), []);
         }
         heartbeats.look(after(30), Nanos::ZERO);
-        assert_eq!(heartbeats.poll_timeout(), Some(after(29 + 15) + TOGETHER), "from when it could be last");
+        assert_eq!(
+            heartbeats.poll_timeout(),
+            Some(after(29 + 15) + EXPIRY_WINDOW),
+            "counted from the last check while deaf"
+        );
     }
 
     proptest! {

@@ -1,20 +1,22 @@
-//! Which nodes are there, what they should run, and what they report (`spec/nodes-and-deployments.md` N-1 to N-8).
+//! Tracks nodes: answers registrations, heartbeats, requests for work and reports (`spec/nodes-and-deployments.md` N-1 to
+//! N-8).
 //!
-//! One process is active, by leave of the applier. It keeps no promise of its own: what nodes say becomes commands, and what
-//! they ask is answered from the replica. The others overhear the heartbeats, so that whoever is active next knows which
-//! nodes are silent. What follows from a node that is missed or a report the applier works out.
+//! One process at a time is active, under a lease that the plan applier grants. It keeps no state of its own that must
+//! survive: messages of nodes become commands, and requests are answered from the replica. The standbys receive the
+//! heartbeats, too, so that the next active process knows which nodes are silent. The applier works out the consequences of
+//! missed heartbeats and reports.
 
 mod actor;
-mod gather;
-mod hand_out;
+mod batch;
 pub mod heartbeats;
 mod listen;
-mod measure;
+mod metrics;
 #[cfg(test)]
 mod scene;
 mod serve;
 mod wake;
 pub mod work;
+mod work_trace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +33,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::actor::{Activate, NodeTracker, Retire, StandBy};
-use crate::gather::Gather;
+use crate::actor::{Activate, NodeTracker, StandBy, StopOnDrop};
+use crate::batch::Batcher;
 use crate::heartbeats::{Heartbeats, Settings};
 use crate::listen::Standby;
 use crate::serve::{REQUESTS_MAX, Server};
 
-/// What the tracker reads of the state.
+/// The tables that the tracker reads.
 pub const SCOPE: Scope = Scope::ALL
     .without(&[
         Table::JobSummaries,
@@ -48,7 +50,7 @@ pub const SCOPE: Scope = Scope::ALL
     ])
     .without_lists();
 
-/// How long it gathers changes under load: agents are not woken more often than that either.
+/// How long the process batches feed changes under load. It is also the minimum interval between wakes.
 pub const GATHERED: Duration = Duration::from_millis(20);
 
 /// Settings of the node-tracker.
@@ -56,7 +58,7 @@ pub const GATHERED: Duration = Duration::from_millis(20);
 #[group(id = "node-tracker")]
 #[command(next_help_heading = "Node tracker")]
 pub struct Args {
-    /// The shortest time from one heartbeat of a node to the next, in milliseconds; up to a quarter is added.
+    /// Minimum time between two heartbeats of a node, in milliseconds; up to a quarter of it is added at random.
     #[arg(
         long,
         env = "DROVER_MIN_HEARTBEAT_TTL_MS",
@@ -65,10 +67,10 @@ pub struct Args {
         value_name = "MS"
     )]
     pub min_heartbeat_ttl_ms: u32,
-    /// How late a heartbeat may be before the node is missed, in milliseconds.
+    /// How late a heartbeat may be before it counts as missed, in milliseconds.
     #[arg(long, env = "DROVER_HEARTBEAT_GRACE_MS", default_value_t = 5_000, value_name = "MS")]
     pub heartbeat_grace_ms: u32,
-    /// How many heartbeats a second are wanted at most, of all nodes together; with more nodes each waits longer.
+    /// Maximum number of heartbeats a second, of all nodes together; with more nodes each one waits longer.
     #[arg(
         long,
         env = "DROVER_MAX_HEARTBEATS_PER_SECOND",
@@ -77,8 +79,7 @@ pub struct Args {
         value_name = "COUNT"
     )]
     pub max_heartbeats_per_second: u32,
-    /// How long nodes have at least that a process knows nothing of but that they are there, in milliseconds: when it
-    /// starts, and when it was cut off.
+    /// Minimum time to live granted to nodes when the process starts or was cut off from NATS, in milliseconds.
     #[arg(long, env = "DROVER_FAILOVER_HEARTBEAT_TTL_MS", default_value_t = 15_000, value_name = "MS")]
     pub failover_heartbeat_ttl_ms: u32,
 }
@@ -95,13 +96,13 @@ impl Args {
     }
 }
 
-/// Heartbeats within so long are looked at together: with ten thousand nodes two come each millisecond.
-const HEARTBEATS_EVERY: Duration = Duration::from_millis(50);
+/// Heartbeats that arrive within this time are handled together: with ten thousand nodes two arrive each millisecond.
+const HEARTBEAT_BATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What cannot be done without a connection.
-const SERVING: &str = "cannot serve agents";
+/// The error if serving the tracker's subjects fails.
+const CANNOT_SERVE: &str = "cannot serve agents";
 
-/// Tracks nodes whenever this process holds the tracker's lease, and overhears them otherwise, until `stop`.
+/// Tracks nodes whenever this process holds the tracker's lease, and stands by otherwise, until `stop`.
 ///
 /// Must be called on a thread of an actix system.
 ///
@@ -114,15 +115,15 @@ pub async fn run(
     process: ProcessId,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let gathered = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEATS_EVERY).await;
-    let Gathered { requests: heartbeats, reconnections, hearing } = gathered.context(SERVING)?;
+    let served = bus.serve_gathered(Subject::EVERY_NODE_HEARTBEAT, HEARTBEAT_BATCH_INTERVAL).await;
+    let Gathered { requests: heartbeats, reconnections, hearing } = served.context(CANNOT_SERVE)?;
     let timers = NodeTracker::new(Heartbeats::new(args.settings()), hearing).start();
-    let _retire = Retire(timers.clone());
-    let (active, whether_active) = watch::channel(None);
+    let _stop_on_drop = StopOnDrop(timers.clone());
+    let (active, server_receiver) = watch::channel(None);
     let standby = Standby { replica: Arc::clone(&replica), timers: timers.clone() };
     let mut tasks = JoinSet::new();
-    tasks.spawn(listen::hear(heartbeats, whether_active, standby));
-    // On the actor's own thread, which would else have to be woken for each change.
+    tasks.spawn(listen::receive(heartbeats, server_receiver, standby));
+    // Runs on the actor's own thread, so that no change has to wake another thread.
     tasks.spawn_local(actor::follow(replica.follow(), timers.clone()));
     tasks.spawn(actor::follow_connection(reconnections, timers.clone()));
     loop {
@@ -132,7 +133,7 @@ pub async fn run(
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {
-            ended = be_active(&bus, &replica, &lease, &timers, &active) => ended?,
+            result = be_active(&bus, &replica, &lease, &timers, &active) => result?,
             _ = tasks.join_next() => return Err(stopped_serving()),
             () = lease.lost() => {}
             () = stop.cancelled() => return Ok(()),
@@ -140,7 +141,7 @@ pub async fn run(
     }
 }
 
-/// Takes up the nodes that the replica holds, and serves agents until this is dropped.
+/// Takes over the nodes in the replica, and serves agents until this future is dropped.
 async fn be_active(
     bus: &Bus,
     replica: &Arc<Replica>,
@@ -149,35 +150,41 @@ async fn be_active(
     active: &watch::Sender<Option<Server>>,
 ) -> anyhow::Result<()> {
     let _active = Active { timers, active };
-    // Dropping the set ends them all.
+    // Dropping the set aborts its tasks.
     let mut tasks = JoinSet::new();
     let epoch = lease.epoch;
-    let (missed, of_missed) = mpsc::channel(1);
-    timers.send(Activate(replica.snapshot(), missed)).await.context(SERVING)?;
-    tasks.spawn(actor::report_missed(of_missed, bus.clone(), Arc::clone(replica), epoch, timers.clone()));
+    let (missed, missed_receiver) = mpsc::channel(1);
+    timers.send(Activate(replica.snapshot(), missed)).await.context(CANNOT_SERVE)?;
+    tasks.spawn(actor::report_missed(
+        missed_receiver,
+        bus.clone(),
+        Arc::clone(replica),
+        epoch,
+        timers.clone(),
+    ));
     tasks.spawn(wake::follow(replica.follow(), bus.clone()));
 
-    let gather = Gather::start(bus, epoch, &mut tasks);
+    let batcher = Batcher::start(bus, epoch, &mut tasks);
     let (replica, timers) = (Arc::clone(replica), timers.clone());
-    let server = Server::new(bus.clone(), replica, epoch, timers, gather);
+    let server = Server::new(bus.clone(), replica, epoch, timers, batcher);
     active.send_replace(Some(server.clone()));
-    let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(SERVING)?;
-    let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(SERVING)?;
-    let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(SERVING)?;
-    let [to_register, to_work, to_report] = [server.clone(), server.clone(), server];
-    tasks.spawn(registrations.each(REQUESTS_MAX, move |request| to_register.clone().register(request)));
-    tasks.spawn(work.each(REQUESTS_MAX, move |request| to_work.clone().work(request)));
-    tasks.spawn(reports.each(REQUESTS_MAX, move |request| to_report.clone().report(request)));
+    let registrations = bus.serve(Subject::EVERY_NODE_REGISTER).await.context(CANNOT_SERVE)?;
+    let work = bus.serve(Subject::EVERY_NODE_WORK).await.context(CANNOT_SERVE)?;
+    let reports = bus.serve(Subject::EVERY_NODE_REPORT).await.context(CANNOT_SERVE)?;
+    let [register_server, work_server, report_server] = [server.clone(), server.clone(), server];
+    tasks.spawn(registrations.each(REQUESTS_MAX, move |request| register_server.clone().register(request)));
+    tasks.spawn(work.each(REQUESTS_MAX, move |request| work_server.clone().work(request)));
+    tasks.spawn(reports.each(REQUESTS_MAX, move |request| report_server.clone().report(request)));
     let _ = tasks.join_next().await;
     Err(stopped_serving())
 }
 
-/// Each part goes on until the connection or the actor is gone for good.
+/// The tasks end only when the connection or the actor is gone for good.
 fn stopped_serving() -> anyhow::Error {
-    anyhow::anyhow!("the node-tracker stopped serving")
+    anyhow::anyhow!("the node-tracker stopped serving unexpectedly")
 }
 
-/// While it lives this process is the active one.
+/// Marks this process as active until dropped.
 struct Active<'a> {
     timers: &'a Addr<NodeTracker>,
     active: &'a watch::Sender<Option<Server>>,

@@ -1,4 +1,4 @@
-//! Hearing the nodes' heartbeats, which every process does all the time: the active one answers, the others take note.
+//! Receives the nodes' heartbeats. Every process receives all of them: the active one answers, the standbys record them.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use wire::Subject;
 use wire::node::Heartbeat;
 
-use crate::actor::{NodeTracker, Overheard};
+use crate::actor::{NodeTracker, RecordStandbyHeartbeats};
 use crate::serve::Server;
 
-/// Passes heartbeats on to the server, which there is while this process is the active one.
-pub(crate) async fn hear(
+/// Passes heartbeats to the server while this process is active, otherwise to the standby.
+pub(crate) async fn receive(
     mut heartbeats: GatheredRequests,
     active: watch::Receiver<Option<Server>>,
     standby: Standby,
@@ -27,28 +27,28 @@ pub(crate) async fn hear(
         let server = active.borrow().clone();
         match server {
             Some(server) => server.heartbeats(requests).await,
-            None => standby.overhear(&requests).await,
+            None => standby.record(&requests).await,
         }
     }
 }
 
-/// A process that stands by.
+/// A standby process.
 pub(crate) struct Standby {
     pub(crate) replica: Arc<Replica>,
     pub(crate) timers: Addr<NodeTracker>,
 }
 
 impl Standby {
-    /// Notes which nodes are there. What is wrong with a message the active process says.
-    async fn overhear(&self, requests: &[Request]) {
+    /// Records which nodes are alive. The active process refuses invalid messages.
+    async fn record(&self, requests: &[Request]) {
         let snapshot = self.replica.snapshot();
         let nodes = requests.iter().filter_map(|request| sender(request, &snapshot)).collect();
-        // Without an actor the service ends.
-        let _ = self.timers.send(Overheard(nodes)).await;
+        // Fails if the actor has stopped. Then the service ends.
+        let _ = self.timers.send(RecordStandbyHeartbeats(nodes)).await;
     }
 }
 
-/// The node that a heartbeat is from, if it proves to be it.
+/// The node that sent a heartbeat, if its id, secret and boot are valid.
 fn sender(request: &Request, snapshot: &Snapshot) -> Option<NodeId> {
     let Heartbeat { id, secret, boot } = request.body().ok()?;
     let node = snapshot.node(id).filter(|_| Subject::node_of(request.subject()) == Some(id))?;

@@ -1,4 +1,4 @@
-//! A small cluster for tests: nodes, jobs and allocations told apart by a number, and changes that move its state along.
+//! A small cluster for tests: nodes, jobs and allocations named by numbers, and changes that move its state on.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn secret(number: u8) -> Secret {
     Secret(format!("secret {number}").into())
 }
 
-/// What a node's agent registers in its first boot.
+/// The node's registration in the first boot of its agent.
 pub(crate) fn node_spec(number: u8) -> NodeSpec {
     NodeSpec {
         name: format!("node-{number}").into(),
@@ -39,7 +39,7 @@ pub(crate) fn ready(number: u8) -> Change {
     Change::Node(Box::new(Node { id: node(number), spec: Arc::new(node_spec(number)), server }))
 }
 
-/// A job whose encoded form takes so many bytes and some more.
+/// A job whose encoded form has slightly more than `bytes` bytes.
 pub(crate) fn job(number: u8, bytes: usize) -> Job {
     let id = format!("job-{number}");
     let spec = JobSpec {
@@ -52,7 +52,7 @@ pub(crate) fn job(number: u8, bytes: usize) -> Job {
     Job { spec: Arc::new(spec), create_index: Index(1), ..Job::default() }
 }
 
-/// Allocations of one placement, each as its number and that of its node.
+/// Allocations of one placement, each given as its number and the number of its node.
 pub(crate) fn placed(job: &Job, on: impl IntoIterator<Item = (u8, u8)>) -> Change {
     let common = AllocCommon {
         name_stem: format!("{}.group", job.spec.id).into(),
@@ -67,13 +67,13 @@ pub(crate) fn placed(job: &Job, on: impl IntoIterator<Item = (u8, u8)>) -> Chang
     let mut placements = Placements::new(Arc::new(common));
     for (number, on) in on {
         let known = placements.nodes.iter().position(|known| *known == node(on));
-        let place = match known {
-            Some(place) => place as u32,
+        let node_position = match known {
+            Some(position) => position as u32,
             None => placements.add_node(node(on)),
         };
         placements.push(Placement {
             id: alloc(number),
-            node: place,
+            node: node_position,
             name_index: number.into(),
             previous: None,
             assigned: PackedAssigned::default(),
@@ -84,7 +84,7 @@ pub(crate) fn placed(job: &Job, on: impl IntoIterator<Item = (u8, u8)>) -> Chang
     Change::AllocsPlaced(Box::new(placements))
 }
 
-/// What follows the state of a replica.
+/// Commits changes to a replica at the next index.
 pub(crate) fn commit(replica: &Replica, changes: Vec<Change>) -> Index {
     let set = following(&replica.snapshot(), changes);
     let index = set.index;
@@ -104,7 +104,7 @@ pub(crate) fn following(state: &State, changes: Vec<Change>) -> ChangeSet {
     }
 }
 
-/// The state after some change sets, one index each.
+/// A state after some change sets, at consecutive indexes.
 pub(crate) fn state(sets: impl IntoIterator<Item = Vec<Change>>) -> State {
     let mut state = State::new(HistoryId::default(), crate::SCOPE);
     for changes in sets {

@@ -1,4 +1,4 @@
-//! What agents ask of the active tracker, and how it is answered.
+//! Answers the requests of agents: registrations, heartbeats, requests for work, and reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,33 +19,33 @@ use wire::node::{
 };
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
-use crate::actor::{Beats, NodeTracker};
-use crate::gather::Gather;
-use crate::hand_out::{self, By};
-use crate::{measure, work};
+use crate::actor::{NodeTracker, RecordHeartbeats};
+use crate::batch::Batcher;
+use crate::work_trace::{self, Delivery};
+use crate::{metrics, work};
 
-/// The most requests of one kind that are looked at at once.
+/// The maximum number of requests of one kind that are handled concurrently.
 pub(crate) const REQUESTS_MAX: usize = 1024;
-/// The most nodes that wait to become ready at once; while more ask, no heartbeat is looked at.
-const ASKING_TO_BE_READY_MAX: usize = 16_384;
-/// The most allocations that one report may be about.
+/// The maximum number of nodes that wait to become ready. While more of them wait, no heartbeat is handled.
+const BECOMING_READY_MAX: usize = 16_384;
+/// The maximum number of allocations in one report.
 const REPORT_ALLOCS_MAX: usize = 10_000;
-/// The most allocations that may be asked for at once.
-const ASKED_ALLOCS_MAX: usize = 10_000;
-/// How long a command for one node is repeated.
-const COMMAND_WITHIN: Duration = Duration::from_secs(20);
-/// How long this process may take to see what was committed.
-const SEEN_WITHIN: Duration = Duration::from_secs(5);
+/// The maximum number of allocations in one request.
+const REQUESTED_ALLOCS_MAX: usize = 10_000;
+/// How long a command for one node is retried.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long this process waits for its replica to reach an index.
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What it takes to answer agents.
+/// Answers agents while this process is active.
 #[derive(Clone)]
 pub(crate) struct Server {
     bus: Bus,
     replica: Arc<Replica>,
     epoch: Epoch,
     timers: Addr<NodeTracker>,
-    gather: Gather,
-    asking_to_be_ready: Arc<Semaphore>,
+    batcher: Batcher,
+    becoming_ready_permits: Arc<Semaphore>,
 }
 
 impl Server {
@@ -54,52 +54,53 @@ impl Server {
         replica: Arc<Replica>,
         epoch: Epoch,
         timers: Addr<NodeTracker>,
-        gather: Gather,
+        batcher: Batcher,
     ) -> Self {
-        let asking_to_be_ready = Arc::new(Semaphore::new(ASKING_TO_BE_READY_MAX));
-        Self { bus, replica, epoch, timers, gather, asking_to_be_ready }
+        let becoming_ready_permits = Arc::new(Semaphore::new(BECOMING_READY_MAX));
+        Self { bus, replica, epoch, timers, batcher, becoming_ready_permits }
     }
 
-    /// A node registers (N-2).
+    /// Registers a node (N-2).
     pub(crate) async fn register(self, request: Request) {
         let Some((request, Register { id, spec })) = read(request, |register: &Register| register.id).await
         else {
             return;
         };
-        let begun = clock::monotonic();
+        let started_at = clock::monotonic();
         let command = Command::RegisterNode(Box::new(RegisterNode { epoch: self.epoch, id, spec }));
-        let told = self.bus.command(&command, COMMAND_WITHIN).await;
-        let answer = match told {
+        let result = self.bus.command(&command, COMMAND_TIMEOUT).await;
+        let answer = match result {
             Ok(done) => self.node_answer(id, done.index).await,
             Err(CommandError::Refused(refusal)) => Err(refusal),
             Err(error) => Err(unavailable(telemetry::chain(&error))),
         };
         answer_or_refuse(request, answer).await;
-        CLIENT_REGISTER.record(begun.elapsed());
+        CLIENT_REGISTER.record(started_at.elapsed());
     }
 
-    /// Nodes are there, and those that are not ready ask to be (N-3). Only these take a command, and wait for it.
+    /// Handles heartbeats. A node that is not ready asks to become ready (N-3): only such a node costs a command, and its
+    /// answer waits for that.
     ///
-    /// A node is there also if this process was too late to answer it: it was not the node that was silent.
+    /// A heartbeat also counts if the node no longer waits for the answer, because it was this process that was late.
     pub(crate) async fn heartbeats(&self, requests: Vec<Request>) {
         let snapshot = self.replica.snapshot();
         let (mut ready, mut nodes) = (Vec::new(), Vec::new());
         for request in requests {
             let Some((request, beat)) = read(request, |beat: &Heartbeat| beat.id).await else { continue };
-            match known(&snapshot, beat.id, &beat.secret, Some(beat.boot)) {
+            match authenticate(&snapshot, beat.id, &beat.secret, Some(beat.boot)) {
                 Ok(NodeStatus::Ready) => {
                     ready.push(request);
                     nodes.push(beat.id);
                 }
-                // It asks again.
+                // The node repeats its request.
                 Ok(_) if !request.is_waited_for() => {}
                 Ok(NodeStatus::Initializing | NodeStatus::Down | NodeStatus::Disconnected) => {
-                    let permit = Arc::clone(&self.asking_to_be_ready).acquire_owned().await;
+                    let permit = Arc::clone(&self.becoming_ready_permits).acquire_owned().await;
                     let server = self.clone();
                     tokio::spawn(async move {
-                        let begun = clock::monotonic();
-                        answer_or_refuse(request, server.to_be_ready(beat.id).await).await;
-                        CLIENT_UPDATE_STATUS.record(begun.elapsed());
+                        let started_at = clock::monotonic();
+                        answer_or_refuse(request, server.become_ready(beat.id).await).await;
+                        CLIENT_UPDATE_STATUS.record(started_at.elapsed());
                         drop(permit);
                     });
                 }
@@ -109,11 +110,11 @@ impl Server {
         if nodes.is_empty() {
             return;
         }
-        let ttls = self.timers.send(Beats(nodes.clone())).await;
+        let ttls = self.timers.send(RecordHeartbeats(nodes.clone())).await;
         for (at, (request, id)) in ready.into_iter().zip(nodes).enumerate() {
             let answer = match &ttls {
                 Ok(ttls) => {
-                    snapshot.node(id).ok_or_else(unknown).map(|node| stands(node, &snapshot, ttls[at]))
+                    snapshot.node(id).ok_or_else(unknown).map(|node| status_answer(node, &snapshot, ttls[at]))
                 }
                 Err(error) => Err(unavailable(error.to_string())),
             };
@@ -121,101 +122,101 @@ impl Server {
         }
     }
 
-    async fn to_be_ready(&self, id: NodeId) -> Result<NodeAnswer, Refusal> {
-        match self.gather.heard(id).await {
+    async fn become_ready(&self, id: NodeId) -> Result<NodeAnswer, Refusal> {
+        match self.batcher.heartbeat(id).await {
             Ok(index) => self.node_answer(id, index).await,
-            // It was forgotten meanwhile.
+            // The node was deleted meanwhile.
             Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(unknown()),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// How a node stands at an index, with a new time for its next heartbeat unless it is down (N-3.12).
+    /// A node's status at an index, with a new TTL unless it is down (N-3.12).
     async fn node_answer(&self, id: NodeId, index: Index) -> Result<NodeAnswer, Refusal> {
-        let snapshot = self.seen(index).await?;
+        let snapshot = self.snapshot_at(index).await?;
         let node = snapshot.node(id).ok_or_else(unknown)?;
         let ttl = match node.server().status {
             NodeStatus::Down => Nanos::SECOND,
             NodeStatus::Initializing | NodeStatus::Ready | NodeStatus::Disconnected => {
-                let ttls = self.timers.send(Beats(vec![id])).await;
+                let ttls = self.timers.send(RecordHeartbeats(vec![id])).await;
                 ttls.map_err(|error| unavailable(error.to_string()))?[0]
             }
         };
-        Ok(stands(node, &snapshot, ttl))
+        Ok(status_answer(node, &snapshot, ttl))
     }
 
-    /// A node asks for its work (N-6), or for the rest of it.
+    /// Answers a node's request for its work (N-6), or for the rest of it.
     pub(crate) async fn work(self, request: Request) {
-        let begun = clock::monotonic();
+        let started_at = clock::monotonic();
         if request.is::<AskAllocs>() {
             let Some((request, ask)) = read(request, |ask: &AskAllocs| ask.id).await else { return };
-            let answer = self.asked(&ask).await;
+            let answer = self.work_by_ids(&ask).await;
             answer_or_refuse(request, answer).await;
-            return CLIENT_GET_ALLOCS.record(begun.elapsed());
+            return CLIENT_GET_ALLOCS.record(started_at.elapsed());
         }
         let Some((request, ask)) = read(request, |ask: &AskWork| ask.id).await else { return };
         let answer = self.work_since(&ask).await;
         answer_or_refuse(request, answer).await;
-        CLIENT_GET_CLIENT_ALLOCS.record(begun.elapsed());
+        CLIENT_GET_CLIENT_ALLOCS.record(started_at.elapsed());
     }
 
     async fn work_since(&self, ask: &AskWork) -> Result<Work, Refusal> {
-        known(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
-        let snapshot = self.seen_work(ask.seen).await?;
+        authenticate(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
+        let snapshot = self.snapshot_at_work(ask.seen).await?;
         let node = snapshot.node(ask.id).ok_or_else(unknown)?;
         let mut work = work::work(node, snapshot.history(), ask.since);
-        hand_out::trace(&mut work.changed, ask.id, By::Request);
+        work_trace::start_spans(&mut work.changed, ask.id, Delivery::Request);
         Ok(work)
     }
 
-    async fn asked(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
-        if ask.allocs.len() > ASKED_ALLOCS_MAX {
+    async fn work_by_ids(&self, ask: &AskAllocs) -> Result<WorkAllocs, Refusal> {
+        if ask.allocs.len() > REQUESTED_ALLOCS_MAX {
             return Err(invalid(format!(
-                "{} allocations asked for; at most {ASKED_ALLOCS_MAX}",
+                "{} allocations requested; at most {REQUESTED_ALLOCS_MAX}",
                 ask.allocs.len()
             )));
         }
-        known(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
-        let snapshot = self.seen_work(ask.seen).await?;
+        authenticate(&self.replica.snapshot(), ask.id, &ask.secret, None)?;
+        let snapshot = self.snapshot_at_work(ask.seen).await?;
         if snapshot.history() != ask.seen.history {
-            return Err(unavailable("the list is of another history".to_owned()));
+            return Err(unavailable("the list belongs to another history".to_owned()));
         }
-        let mut allocs = work::asked(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
-        hand_out::trace(&mut allocs, ask.id, By::Request);
+        let mut allocs = work::by_ids(snapshot.node(ask.id).ok_or_else(unknown)?, &ask.allocs);
+        work_trace::start_spans(&mut allocs, ask.id, Delivery::Request);
         Ok(allocs)
     }
 
-    /// A node reports how its allocations fare (N-7).
+    /// Handles a node's report about its allocations (N-7).
     pub(crate) async fn report(self, request: Request) {
-        let (begun, bytes) = (clock::monotonic(), request.payload().len());
+        let (started_at, bytes) = (clock::monotonic(), request.payload().len());
         let Some((request, report)) = read(request, |report: &Report| report.id).await else { return };
-        let answer = self.reported(report, bytes).await;
+        let answer = self.submit_report(report, bytes).await;
         answer_or_refuse(request, answer).await;
-        CLIENT_UPDATE_ALLOC.record(begun.elapsed());
+        CLIENT_UPDATE_ALLOC.record(started_at.elapsed());
     }
 
-    async fn reported(&self, report: Report, bytes: usize) -> Result<Reported, Refusal> {
+    async fn submit_report(&self, report: Report, bytes: usize) -> Result<Reported, Refusal> {
         let Report { id, secret, boot, all_since, allocs } = report;
         if allocs.is_empty() && all_since.is_none() {
             return Err(invalid("must update at least one allocation".to_owned()));
         }
         if allocs.len() > REPORT_ALLOCS_MAX {
             return Err(invalid(format!(
-                "{} allocations reported at once; at most {REPORT_ALLOCS_MAX}",
+                "{} allocations in one report; at most {REPORT_ALLOCS_MAX}",
                 allocs.len()
             )));
         }
-        known(&self.replica.snapshot(), id, &secret, None)?;
-        let told = self.gather.reported(NodeReport { node: id, boot, all_since, allocs }, bytes).await;
-        match told {
+        authenticate(&self.replica.snapshot(), id, &secret, None)?;
+        let result = self.batcher.report(NodeReport { node: id, boot, all_since, allocs }, bytes).await;
+        match result {
             Ok(index) => Ok(Reported { index }),
-            Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.may_not_report(id)),
+            Err(refusal) if refusal.kind == RefusalKind::NotReady => Err(self.report_refused(id)),
             Err(refusal) => Err(refusal),
         }
     }
 
-    /// Why the applier refused a node's report (N-7.3).
-    fn may_not_report(&self, id: NodeId) -> Refusal {
+    /// The refusal of a report by a node that is down or disconnected (N-7.3).
+    fn report_refused(&self, id: NodeId) -> Refusal {
         let snapshot = self.replica.snapshot();
         let Some(node) = snapshot.node(id) else { return unknown() };
         let status = node.server().status.as_str();
@@ -223,30 +224,30 @@ impl Server {
         Refusal { kind: RefusalKind::NotReady, message: message.into() }
     }
 
-    /// The state, once this process sees what an agent has heard of. What it heard of another history says nothing; but
-    /// which of the two is over is the applier's to say.
-    async fn seen_work(&self, seen: WorkIndex) -> Result<Snapshot, Refusal> {
+    /// A snapshot that is at least as new as the work index that the agent knows. An index of another history is ignored.
+    /// If the applier is at another history than the snapshot, the request is refused until the replica has been reloaded.
+    async fn snapshot_at_work(&self, seen: WorkIndex) -> Result<Snapshot, Refusal> {
         let history = self.replica.snapshot().history();
-        let snapshot = self.seen(seen.within(history)).await?;
+        let snapshot = self.snapshot_at(seen.within(history)).await?;
         let is_over = self.bus.contact().head().is_some_and(|head| head.history != snapshot.history());
         if is_over {
-            return Err(unavailable("the state of the cluster is being loaded anew".to_owned()));
+            return Err(unavailable("the node-tracker is reloading the cluster state".to_owned()));
         }
         Ok(snapshot)
     }
 
-    /// The state, once this process sees what was committed at an index.
-    async fn seen(&self, index: Index) -> Result<Snapshot, Refusal> {
-        let seen = tokio::time::timeout(SEEN_WITHIN, self.replica.wait_for(index)).await;
-        seen.map_err(|_| unavailable(format!("index {index} has not arrived here yet")))
+    /// A snapshot that includes everything committed up to an index.
+    async fn snapshot_at(&self, index: Index) -> Result<Snapshot, Refusal> {
+        let snapshot = tokio::time::timeout(REPLICA_TIMEOUT, self.replica.wait_for(index)).await;
+        snapshot.map_err(|_| unavailable(format!("the node-tracker has not reached index {index} yet")))
     }
 }
 
-/// What a node is told of itself.
-fn stands(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeAnswer {
+/// The answer to a node's registration or heartbeat.
+fn status_answer(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeAnswer {
     let server = node.server();
     let missed = server.last_missed_heartbeat_index;
-    // Also of one that was forgotten and comes back with its allocations: then the index is 0.
+    // This includes a node that was deleted and returns with its allocations. Its index is 0.
     let waits = server.status == NodeStatus::Initializing
         && (missed.is_set() || node.allocs().any(|alloc| !alloc.is_terminal()));
     NodeAnswer {
@@ -257,30 +258,35 @@ fn stands(node: NodeRef<'_>, snapshot: &Snapshot, ttl: Nanos) -> NodeAnswer {
     }
 }
 
-/// The body of a request that came on its sender's own subject (see [`Subject`]).
+/// Reads a request's body. The request must arrive on a subject of the node that it names (see [`Subject`]).
 async fn read<T: Wire>(request: Request, sender: impl Fn(&T) -> NodeId) -> Option<(Request, T)> {
     let (request, body) = request.read::<T>().await?;
     if Subject::node_of(request.subject()) == Some(sender(&body)) {
         return Some((request, body));
     }
-    measure::refused("another node's subject");
-    let message = format!("the message of node {} came on {}", sender(&body), request.subject());
-    tracing::warn!(subject = request.subject(), node.id = %sender(&body), "a node speaks for another");
+    metrics::refused("another node's subject");
+    let message = format!("a message of node {} arrived on {}", sender(&body), request.subject());
+    tracing::warn!(subject = request.subject(), node.id = %sender(&body), "a node sent a message in the name of another");
     request.refuse(Refusal { kind: RefusalKind::Invalid, message: message.into() }).await;
     None
 }
 
-/// The status of a node that is known, and proves to be it.
-fn known(snapshot: &Snapshot, id: NodeId, secret: &Secret, boot: Option<u32>) -> Result<NodeStatus, Refusal> {
+/// The status of a known node, after checking its secret and boot.
+fn authenticate(
+    snapshot: &Snapshot,
+    id: NodeId,
+    secret: &Secret,
+    boot: Option<u32>,
+) -> Result<NodeStatus, Refusal> {
     let node = snapshot.node(id).ok_or_else(unknown)?;
     if node.spec().secret_id != *secret {
-        measure::refused("secret");
+        metrics::refused("secret");
         let message = "node secret ID does not match".into();
         return Err(Refusal { kind: RefusalKind::Conflict, message });
     }
     if boot.is_some_and(|boot| boot != node.spec().boot) {
-        // Its agent has started anew, and is to register before anything else.
-        measure::refused("boot");
+        // The agent has restarted. It must register before anything else.
+        metrics::refused("boot");
         return Err(unknown());
     }
     Ok(node.server().status)
@@ -288,22 +294,26 @@ fn known(snapshot: &Snapshot, id: NodeId, secret: &Secret, boot: Option<u32>) ->
 
 async fn answer_or_refuse<T: Wire>(request: Request, answer: Result<T, Refusal>) {
     if let Err(refusal) = &answer {
-        tracing::debug!(subject = request.subject(), reason = &*refusal.message, "refused a node");
+        tracing::debug!(
+            subject = request.subject(),
+            reason = &*refusal.message,
+            "refused a request of a node"
+        );
     }
     request.answer_or_refuse(answer).await;
 }
 
 fn unknown() -> Refusal {
-    measure::refused("unknown");
+    metrics::refused("unknown");
     Refusal { kind: RefusalKind::NotFound, message: "node not found".into() }
 }
 
 fn invalid(message: String) -> Refusal {
-    measure::refused("invalid");
+    metrics::refused("invalid");
     Refusal { kind: RefusalKind::Invalid, message: message.into() }
 }
 
-/// Whether what was asked for is done is not known; the node asks again.
+/// The refusal of a request with an unknown outcome. The node repeats the request.
 pub(crate) fn unavailable(message: String) -> Refusal {
     Refusal { kind: RefusalKind::OutcomeUnknown, message: message.into() }
 }

@@ -1,4 +1,4 @@
-//! The service between an applier and agents that are played here, over a real nats-server.
+//! Tests of the service over a real nats-server, with a simulated applier and simulated agents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +26,10 @@ use crate::scene::{alloc, commit, job, node, node_spec, placed, ready, secret};
 
 /// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an answer is waited for before it is asked again.
+/// How long to wait for an answer before the request is repeated.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const EPOCH: Epoch = Epoch(7);
-/// Nobody is missed while a test runs.
+/// Settings under which no node misses its heartbeat during a test.
 const CALM: Args = Args {
     min_heartbeat_ttl_ms: 120_000,
     heartbeat_grace_ms: 120_000,
@@ -48,19 +48,19 @@ struct Scene {
     commands: mpsc::UnboundedReceiver<Command>,
     tracker: JoinHandle<anyhow::Result<()>>,
     stop: CancellationToken,
-    /// Whether the tracker is granted its lease.
+    /// Whether the applier grants the tracker its lease.
     lease: watch::Sender<bool>,
 }
 
 impl Scene {
-    /// With a tracker that is active.
+    /// Starts an active tracker.
     async fn new(settings: Args) -> Self {
         let scene = Self::standing_by(settings).await;
         scene.lease.send_replace(true);
         scene
     }
 
-    /// With a tracker that is not granted its lease yet.
+    /// Starts a tracker without a lease.
     async fn standing_by(settings: Args) -> Self {
         let nats = soon(Nats::temporary()).await.unwrap();
         let args = |role| {
@@ -83,7 +83,7 @@ impl Scene {
         Self { nats, agents, replica, commands, tracker, stop, lease }
     }
 
-    /// Asks until the tracker is there; one that stands by hears heartbeats and does not answer.
+    /// Repeats a request until the tracker answers. A standby receives heartbeats and does not answer them.
     async fn ask<Q: Wire, A: Wire>(&self, subject: Subject, body: &Q) -> Result<A, Refusal> {
         let answered = async {
             loop {
@@ -113,7 +113,7 @@ impl Scene {
         self.ask(Subject::NodeReport(report.id), report).await
     }
 
-    /// The next of the tracker's commands.
+    /// The tracker's next command.
     async fn command(&mut self) -> Command {
         soon(self.commands.recv()).await.unwrap()
     }
@@ -141,24 +141,25 @@ fn runs(number: u8, of: u8) -> Report {
     Report { id: node(of), secret: secret(of), boot: 1, all_since: None, allocs: vec![running] }
 }
 
-/// Grants the lease and carries out what the tracker wants, as far as these tests need it: nodes that are missed are
-/// disconnected and stay so; one that was missed before is not made ready.
+/// Grants the lease and carries out the tracker's commands, as far as these tests need it. Nodes that miss their heartbeats
+/// become disconnected and stay so. A node that missed one before does not become ready.
 async fn applier(
     mut requests: Requests,
     replica: Arc<Replica>,
-    seen: mpsc::UnboundedSender<Command>,
+    sender: mpsc::UnboundedSender<Command>,
     granted: watch::Receiver<bool>,
 ) {
     while let Some(request) = requests.next().await {
         let command: Command = request.body().unwrap();
         if matches!(command, Command::TakeLease(_)) && !*granted.borrow() {
-            let refusal = Refusal { kind: RefusalKind::Conflict, message: "another process has it".into() };
+            let refusal =
+                Refusal { kind: RefusalKind::Conflict, message: "another process holds the lease".into() };
             request.refuse(refusal).await;
             continue;
         }
         let done = carry_out(&replica, &command);
         if !matches!(command, Command::TakeLease(_)) {
-            seen.send(command).unwrap();
+            sender.send(command).unwrap();
         }
         request.answer(&Answer::Done(done)).await;
     }
@@ -202,7 +203,7 @@ fn carry_out(replica: &Replica, command: &Command) -> Done {
             let refused = report.reports.iter().filter(|report| !may_report(report));
             (Vec::new(), refused.map(|report| report.node).collect())
         }
-        other => panic!("the tracker sends no {other:?}"),
+        other => panic!("unexpected command of the tracker: {other:?}"),
     };
     let index = if changes.is_empty() { state.index() } else { commit(replica, changes) };
     Done { index, refused_nodes, ..Done::default() }
@@ -215,7 +216,7 @@ async fn leases(mut renewals: Requests) {
 }
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it happens soon")
+    tokio::time::timeout(PATIENCE, future).await.expect("the future completes within the test's patience")
 }
 
 #[actix::test]
@@ -223,13 +224,15 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let mut scene = Scene::new(CALM).await;
     let registered = scene.register(1).await;
     assert_eq!((registered.status, registered.report_all), (NodeStatus::Initializing, None));
-    assert!((120_000..=150_000).contains(&registered.ttl_ms), "{}", registered.ttl_ms); // N-4.2
+    assert!((120_000..=150_000).contains(&registered.ttl_ms), "{}", registered.ttl_ms); // The minimum TTL, plus up to a quarter (N-4.2).
     assert!(matches!(scene.command().await, Command::RegisterNode(_)));
 
     assert_eq!(scene.beat(1).await.unwrap().status, NodeStatus::Ready);
-    let Command::UpdateNodes(heard) = scene.command().await else { panic!("it was heard of") };
+    let Command::UpdateNodes(heard) = scene.command().await else {
+        panic!("expected an update of the node that sent a heartbeat")
+    };
     assert_eq!((heard.sign, heard.nodes), (NodeSign::Heard, vec![node(1)]));
-    // The heartbeat's answer shows that the subscription is there.
+    // The heartbeat's answer shows that the subscription exists.
     let mut wakes = scene.agents.serve(Subject::AgentWake(node(1)).to_string()).await.unwrap();
     let before = scene.beat(1).await.unwrap();
     assert_eq!(before.status, NodeStatus::Ready);
@@ -239,10 +242,14 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
     let placed = placed(&job, [(1, 1), (2, 1)]);
     let index = commit(&scene.replica, vec![Change::Job(Arc::new(job)), placed]);
     let woken: Wake = soon(wakes.next()).await.unwrap().body().unwrap();
-    let news = woken.news.expect("there is little to tell");
+    let news = woken.news.expect("a small change is part of the wake");
     assert_eq!((woken.work_index, news.since), (at(index), before.work_index.index));
     assert_eq!(news.changed.allocs.len(), 2);
-    assert_eq!(scene.beat(1).await.unwrap().work_index, at(index), "who misses the wake hears it so");
+    assert_eq!(
+        scene.beat(1).await.unwrap().work_index,
+        at(index),
+        "the heartbeat's answer also carries the work index"
+    );
 
     let ask = AskWork { id: node(1), secret: secret(1), since: before.work_index, seen: at(index) };
     let work: Work = scene.ask(Subject::NodeWork(node(1)), &ask).await.unwrap();
@@ -253,13 +260,13 @@ async fn a_node_registers_becomes_ready_works_and_reports() {
 
     let report = runs(1, 1);
     assert_eq!(scene.report(&report).await.unwrap(), Reported { index });
-    let Command::ReportAllocs(reported) = scene.command().await else { panic!("it reported") };
+    let Command::ReportAllocs(reported) = scene.command().await else { panic!("expected the node's report") };
     let NodeReport { node: of, boot, ref allocs, .. } = reported.reports[0];
     assert_eq!((of, boot, allocs), (node(1), 1, &report.allocs));
     scene.ended().await;
 }
 
-/// One that has just taken over may know less than the agent heard from the one before it.
+/// A tracker that has just taken over may be at an older index than the agent.
 #[actix::test]
 async fn work_is_told_as_of_what_the_agent_has_heard_of() {
     let mut scene = Scene::new(CALM).await;
@@ -279,11 +286,11 @@ async fn work_is_told_as_of_what_the_agent_has_heard_of() {
     assert_eq!(
         (work.index, work.changed.allocs.len()),
         (at(index), 1),
-        "indexes that never were are no reason to wait"
+        "an index of another history is not waited for"
     );
     let ask = AskAllocs { id: node(1), secret: secret(1), allocs: vec![alloc(1)], seen: of_another };
     let allocs = scene.ask::<_, WorkAllocs>(Subject::NodeWork(node(1)), &ask).await;
-    assert_eq!(allocs.unwrap_err().kind, RefusalKind::OutcomeUnknown, "it is not the list that was told");
+    assert_eq!(allocs.unwrap_err().kind, RefusalKind::OutcomeUnknown, "the list belongs to another history");
     scene.ended().await;
 }
 
@@ -307,7 +314,7 @@ async fn who_is_not_the_node_is_refused() {
     let report = scene.report(&Report { secret: stolen, ..runs(1, 1) }).await;
     assert_eq!(refused(report.map(|reported| reported.index)), RefusalKind::Conflict);
 
-    // Credentials reach the subjects of one node only, so that is all that these are.
+    // The credentials of a node cover only the subjects of that node, so a message on them counts as that node's.
     let foreign = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(2)), &heartbeat(1)).await;
     assert_eq!(refused(foreign.map(|answer| answer.work_index.index)), RefusalKind::Invalid);
     let foreign = Register { id: node(1), spec: Arc::new(node_spec(1)) };
@@ -315,14 +322,14 @@ async fn who_is_not_the_node_is_refused() {
     assert_eq!(refused(foreign.map(|answer| answer.work_index.index)), RefusalKind::Invalid);
 
     let unknown = scene.beat(9).await.unwrap_err();
-    assert_eq!((unknown.kind, &*unknown.message), (RefusalKind::NotFound, "node not found")); // N-3.2
+    assert_eq!((unknown.kind, &*unknown.message), (RefusalKind::NotFound, "node not found")); // Agents recognise this text (N-3.2).
     let restarted = Heartbeat { boot: 2, ..heartbeat(1) };
     let restarted = scene.ask::<_, NodeAnswer>(Subject::NodeHeartbeat(node(1)), &restarted).await;
     assert_eq!(refused(restarted.map(|answer| answer.work_index.index)), RefusalKind::NotFound);
 
     let empty = scene.report(&Report { allocs: Vec::new(), ..runs(1, 1) }).await.unwrap_err();
-    assert_eq!(&*empty.message, "must update at least one allocation"); // N-7.1
-    assert!(scene.commands.try_recv().is_err(), "the applier is not bothered");
+    assert_eq!(&*empty.message, "must update at least one allocation"); // An empty report is refused (N-7.1).
+    assert!(scene.commands.try_recv().is_err(), "no command is sent for refused requests");
     scene.ended().await;
 }
 
@@ -333,7 +340,7 @@ async fn a_node_that_is_away_must_be_heard_of_before_it_reports() {
     let away = NodesChanged { ids: vec![node(1)], status: Some(NodeStatus::Down), ..NodesChanged::default() };
     commit(&scene.replica, vec![Change::NodesChanged(Box::new(away))]);
     let refusal = scene.report(&runs(1, 1)).await.unwrap_err();
-    let message = format!("node {} is not allowed to update allocs while in status down", node(1)); // N-7.3
+    let message = format!("node {} is not allowed to update allocs while in status down", node(1)); // An unresponsive node may not report (N-7.3).
     assert_eq!((refusal.kind, &*refusal.message), (RefusalKind::NotReady, &*message));
     assert_eq!(scene.beat(1).await.unwrap().status, NodeStatus::Ready);
     scene.report(&runs(1, 1)).await.unwrap();
@@ -352,7 +359,7 @@ async fn a_node_that_was_missed_is_asked_how_all_its_allocations_fare() {
     };
     commit(&scene.replica, vec![ready(1), Change::NodesChanged(Box::new(away))]);
     let answer = scene.beat(1).await.unwrap();
-    assert_eq!((answer.status, answer.report_all), (NodeStatus::Initializing, missed)); // N-3.3
+    assert_eq!((answer.status, answer.report_all), (NodeStatus::Initializing, missed)); // A node with live allocations reports all of them before it becomes ready (N-3.3).
     scene.ended().await;
 }
 
@@ -362,15 +369,17 @@ async fn a_node_that_is_not_heard_of_is_missed_until_it_is_down() {
     let mut scene = Scene::new(quick).await;
     scene.register(1).await;
     assert!(matches!(scene.command().await, Command::RegisterNode(_)));
-    // The first makes it disconnected, those after it change nothing (N-4.9).
+    // The first missed heartbeat disconnects the node; further ones change nothing (N-4.9).
     for _ in 0..3 {
-        let Command::UpdateNodes(missed) = scene.command().await else { panic!("it was missed") };
+        let Command::UpdateNodes(missed) = scene.command().await else {
+            panic!("expected the node to be missed")
+        };
         assert_eq!((missed.sign, missed.nodes), (NodeSign::Missed, vec![node(1)]));
     }
     scene.ended().await;
 }
 
-/// One that takes over misses nodes that were silent while it stood by, and none that were not.
+/// A tracker that takes over expires nodes that were silent while it stood by, and no others.
 #[actix::test]
 async fn a_standby_knows_who_was_silent() {
     let settings =
@@ -382,8 +391,8 @@ async fn a_standby_knows_who_was_silent() {
         scene.agents.publish(Subject::NodeHeartbeat(node(1)), &heartbeat(1)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    let begun = telemetry::clock::monotonic();
-    while begun.elapsed() <= longest {
+    let started_at = telemetry::clock::monotonic();
+    while started_at.elapsed() <= longest {
         beat(&scene).await;
     }
     scene.lease.send_replace(true);
@@ -391,7 +400,7 @@ async fn a_standby_knows_who_was_silent() {
         beat(&scene).await;
         match scene.commands.try_recv() {
             Ok(command) => break command,
-            Err(_) => assert!(begun.elapsed() < PATIENCE, "nobody was missed"),
+            Err(_) => assert!(started_at.elapsed() < PATIENCE, "no node was reported as missed"),
         }
     };
     let Command::UpdateNodes(missed) = missed else { panic!("{missed:?}") };
@@ -413,15 +422,15 @@ async fn nobody_is_missed_who_could_not_be_heard() {
     assert!(matches!(scene.command().await, Command::RegisterNode(_)));
 
     let paused = scene.nats.pause();
-    // A node that is not known, so that nothing follows when it is heard.
+    // The node is unknown, so that its heartbeat has no effect when it arrives.
     let subject = Subject::NodeHeartbeat(node(9));
     let unheard: Result<NodeAnswer, _> = scene.agents.request(subject, &heartbeat(9), longer).await;
     assert!(matches!(unheard, Err(RequestError::TimedOut)));
     drop(paused);
     scene.register(2).await;
     assert!(matches!(scene.command().await, Command::RegisterNode(_)));
-    // This one could be, and was not.
-    let Command::UpdateNodes(update) = scene.command().await else { panic!("a node is missed") };
+    // Heartbeats of this node could be received, and it sent none.
+    let Command::UpdateNodes(update) = scene.command().await else { panic!("expected a missed node") };
     assert_eq!((update.sign, update.nodes), (NodeSign::Missed, vec![node(2)]));
     scene.ended().await;
 }

@@ -1,5 +1,5 @@
-//! Tells agents that their work has changed, and what of it, where that is little. A lost message costs one heartbeat, whose
-//! answer says the same (design §6).
+//! Wakes agents whose work has changed. A wake includes the changes if they are small. A lost wake costs one heartbeat
+//! interval: the heartbeat's answer carries the same work index (design §6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,21 +13,22 @@ use tokio::time::sleep;
 use wire::Subject;
 use wire::node::{Wake, WorkIndex};
 
-use crate::hand_out::{self, By};
-use crate::measure;
-use crate::work::{Shares, news};
+use crate::metrics;
+use crate::work::{WorkCache, small_changes};
+use crate::work_trace::{self, Delivery};
 
-/// After agents were woken, what changes for so long is told together: the fullest nodes get allocations with every plan.
-const PACE: Duration = Duration::from_millis(20);
-/// How many agents are woken before others on this thread have their turn: heartbeats are not to wait for all of them.
-const TURN: usize = 64;
+/// The minimum interval between wakes. Changes within it are sent together, because the fullest nodes get allocations with
+/// every plan.
+const WAKE_INTERVAL: Duration = Duration::from_millis(20);
+/// The number of wakes after which other tasks of this thread get a turn, so that heartbeats do not wait for all wakes.
+const WAKES_PER_TURN: usize = 64;
 
 /// Wakes agents for every change of their work from now on.
 pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
     loop {
         let followed = follower.next_all().await;
         let wakes: Box<dyn Iterator<Item = (NodeId, Wake)> + Send> = match &followed {
-            // Nobody knows what changed, or whom the tracker before this one did not reach.
+            // After a reset it is unknown what changed, and which nodes the previous tracker woke. So every node is woken.
             Followed::Reset(state) => {
                 let history = state.history();
                 let wake = move |node: NodeRef<'_>| {
@@ -40,54 +41,57 @@ pub(crate) async fn follow(mut follower: Follower, bus: Bus) {
         };
         let mut woken = 0;
         for (node, mut wake) in wakes {
-            let spans = wake.news.as_mut().map(|news| hand_out::trace(&mut news.changed, node, By::Wake));
-            // Not sent is as good as lost.
+            let spans = wake
+                .news
+                .as_mut()
+                .map(|news| work_trace::start_spans(&mut news.changed, node, Delivery::Wake));
+            // A wake that cannot be sent counts as lost.
             let _ = bus.publish(Subject::AgentWake(node), &wake).await;
             drop(spans);
             woken += 1;
-            if woken % TURN == 0 {
+            if woken % WAKES_PER_TURN == 0 {
                 yield_now().await;
             }
         }
         if woken > 0 {
-            measure::woken(woken);
-            sleep(PACE).await;
+            metrics::wakes(woken);
+            sleep(WAKE_INTERVAL).await;
         }
     }
 }
 
-/// What a step changed of a node's work.
+/// The changes of a node's work in a step.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Changed {
+struct WorkChange {
     allocs: BTreeSet<AllocId>,
     gone: BTreeSet<AllocId>,
 }
 
-/// Whom a step wakes, and what each is told; that is worked out when its turn comes.
+/// The wakes of a step. Each wake's content is computed when the iterator reaches it.
 fn wakes(step: &Step) -> impl Iterator<Item = (NodeId, Wake)> {
-    let mut shares = Shares::default();
-    let wake = move |(node, changed)| (node, told(step, node, changed, &mut shares));
-    nodes_with_news(step).into_iter().map(wake)
+    let mut cache = WorkCache::default();
+    let wake = move |(node, changed)| (node, wake_of(step, node, changed, &mut cache));
+    changed_nodes(step).into_iter().map(wake)
 }
 
-/// What a node is told of what has changed.
-fn told(step: &Step, node: NodeId, changed: Changed, shares: &mut Shares) -> Wake {
+/// A node's wake with the changes of its work.
+fn wake_of(step: &Step, node: NodeId, changed: WorkChange, cache: &mut WorkCache) -> Wake {
     let work_index = |state: &State| state.node(node).map(|node| node.work_index());
-    let Changed { allocs, gone } = changed;
+    let WorkChange { allocs, gone } = changed;
     let allocs = allocs.into_iter().filter_map(|id| step.after.alloc(id)).collect();
     let is_here = |id: &AllocId| step.after.alloc(*id).is_some_and(|alloc| alloc.node_id() == node);
     let gone = gone.into_iter().filter(|id| !is_here(id)).collect();
-    // Of one that was not known nobody can say what it has missed.
-    let news = work_index(&step.before).and_then(|since| news(since, allocs, gone, shares));
+    // For a node that was unknown before, it is unclear which changes it has missed.
+    let news = work_index(&step.before).and_then(|since| small_changes(since, allocs, gone, cache));
     let index = work_index(&step.after).unwrap_or_default();
     Wake { work_index: WorkIndex { history: step.after.history(), index }, news: news.map(Box::new) }
 }
 
-/// The nodes whose work has changed, with what changed of it (N-6.1).
-fn nodes_with_news(step: &Step) -> BTreeMap<NodeId, Changed> {
-    let mut woken: BTreeMap<NodeId, Changed> = BTreeMap::new();
+/// The nodes whose work has changed, with the changes (N-6.1).
+fn changed_nodes(step: &Step) -> BTreeMap<NodeId, WorkChange> {
+    let mut woken: BTreeMap<NodeId, WorkChange> = BTreeMap::new();
     for change in step.changes() {
-        #[allow(clippy::wildcard_enum_match_arm, reason = "all others are not about allocations")]
+        #[allow(clippy::wildcard_enum_match_arm, reason = "no other change concerns allocations")]
         match change {
             Change::AllocsPlaced(placed) => {
                 for (id, node) in placed.ids.0.iter().zip(&placed.node) {
@@ -100,9 +104,9 @@ fn nodes_with_news(step: &Step) -> BTreeMap<NodeId, Changed> {
                 }
             }
             Change::Alloc(alloc) => {
-                // It may have been on another node.
-                if let Some(had) = step.before.alloc(alloc.id) {
-                    woken.entry(had.node_id()).or_default().gone.insert(alloc.id);
+                // The allocation may have been on another node.
+                if let Some(before) = step.before.alloc(alloc.id) {
+                    woken.entry(before.node_id()).or_default().gone.insert(alloc.id);
                 }
                 woken.entry(alloc.node_id).or_default().allocs.insert(alloc.id);
             }
@@ -129,14 +133,14 @@ mod tests {
     use super::*;
     use crate::scene::{alloc, following, job, node, placed, ready, state};
 
-    /// Three nodes and a job with allocations 1 and 2 on node 1 and 3 on node 2, at index 2.
+    /// Three nodes and a job, with allocations 1 and 2 on node 1 and allocation 3 on node 2, at index 2.
     fn scene() -> State {
         let job = job(1, 0);
         let placed = placed(&job, [(1, 1), (2, 1), (3, 2)]);
         state([vec![ready(1), ready(2), ready(3)], vec![Change::Job(Arc::new(job)), placed]])
     }
 
-    /// Change sets that come together.
+    /// A step of several change sets.
     fn step(before: State, sets: Vec<Vec<Change>>) -> Step {
         let mut after = before.clone();
         let apply = |changes| {
@@ -148,17 +152,18 @@ mod tests {
         Step::new(Arc::new(before), sets, Arc::new(after))
     }
 
-    /// Who is woken by that, with which index, and what changed or is gone, as numbers.
+    /// The nodes that the change sets wake: for each its work index, and the numbers of its changed and deleted
+    /// allocations.
     fn woken_by(before: State, sets: Vec<Vec<Change>>) -> Vec<(NodeId, u64, Vec<u8>, Vec<u8>)> {
         let step = step(before, sets);
         let number = |id: AllocId| (1..10).find(|number| alloc(*number) == id).unwrap();
-        let told = |(node, Wake { work_index, news })| {
+        let describe = |(node, Wake { work_index, news })| {
             let news = news.unwrap();
             assert_eq!(news.since, step.before.node(node).unwrap().work_index());
             let changed = news.changed.allocs.iter().map(|alloc| number(alloc.id)).collect();
             (node, work_index.index.0, changed, news.gone.0.into_iter().map(number).collect())
         };
-        wakes(&step).map(told).collect()
+        wakes(&step).map(describe).collect()
     }
 
     fn woken(before: State, changes: Vec<Change>) -> Vec<(NodeId, u64, Vec<u8>, Vec<u8>)> {
@@ -179,8 +184,8 @@ mod tests {
     #[test]
     fn nodes_that_get_allocations_are_woken_once() {
         let placed = placed(&job(1, 0), [(4, 1), (5, 3), (6, 3)]);
-        let told = [(node(1), 3, vec![4], vec![]), (node(3), 3, vec![5, 6], vec![])];
-        assert_eq!(woken(scene(), vec![placed]), told);
+        let expected = [(node(1), 3, vec![4], vec![]), (node(3), 3, vec![5, 6], vec![])];
+        assert_eq!(woken(scene(), vec![placed]), expected);
     }
 
     #[test]
@@ -199,8 +204,8 @@ mod tests {
     #[test]
     fn nodes_whose_allocations_are_deleted_are_woken() {
         let deleted = Change::AllocsDeleted([alloc(1), alloc(3)].into_iter().collect());
-        let told = [(node(1), 3, vec![], vec![1]), (node(2), 3, vec![], vec![3])];
-        assert_eq!(woken(scene(), vec![deleted]), told);
+        let expected = [(node(1), 3, vec![], vec![1]), (node(2), 3, vec![], vec![3])];
+        assert_eq!(woken(scene(), vec![deleted]), expected);
     }
 
     #[test]
@@ -212,8 +217,8 @@ mod tests {
             vec![Change::AllocsDeleted([alloc(2), alloc(3), alloc(5)].into_iter().collect())],
             vec![Change::Alloc(again)],
         ];
-        let told = [(node(1), 4, vec![1, 4], vec![2]), (node(2), 5, vec![3], vec![])];
-        assert_eq!(woken_by(before, sets), told);
+        let expected = [(node(1), 4, vec![1, 4], vec![2]), (node(2), 5, vec![3], vec![])];
+        assert_eq!(woken_by(before, sets), expected);
     }
 
     #[test]
@@ -226,8 +231,8 @@ mod tests {
     fn a_node_that_was_not_known_is_woken_without_news() {
         let placed = placed(&job(1, 0), [(4, 4), (5, 1)]);
         let step = step(scene(), vec![vec![ready(4)], vec![placed]]);
-        let told: Vec<_> = wakes(&step).map(|(id, wake)| (id, wake.news.is_some())).collect();
-        assert_eq!(told, [(node(1), true), (node(4), false)]);
+        let actual: Vec<_> = wakes(&step).map(|(id, wake)| (id, wake.news.is_some())).collect();
+        assert_eq!(actual, [(node(1), true), (node(4), false)]);
     }
 
     #[test]

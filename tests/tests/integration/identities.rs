@@ -88,7 +88,7 @@ async fn an_agent_is_the_node_that_its_credentials_name() {
     // Its data directory is that of the first node now.
     cluster.kill9("agent@worker");
     cluster.spawn_with("agent@worker", &environment(&second));
-    let words = format!("the NATS credentials are those of node {}", node(8));
+    let words = format!("the NATS credentials belong to node {}", node(8));
     cluster.until_logged("agent@worker", &words).await;
-    cluster.until_logged("agent@worker", &format!("is that of node {}", node(7))).await;
+    cluster.until_logged("agent@worker", &format!("belongs to node {}", node(7))).await;
 }

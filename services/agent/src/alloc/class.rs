@@ -1,29 +1,29 @@
-//! Which tasks of an allocation may run when. Pure.
+//! The lifecycle classes of tasks, and the phases in which each class may run. Pure.
 
 use model::alloc::TaskRunState;
 use model::job::{Lifecycle, LifecycleHook};
 
 use super::status::Tasks;
 
-/// When a task runs, relative to the others.
+/// When a task runs, relative to the other tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Before the main tasks, to its end.
+    /// Runs before the main tasks, to its end.
     Prestart,
-    /// From before the main tasks on, beside them.
+    /// Starts before the main tasks and runs beside them.
     PrestartSidecar,
-    /// Mainly.
+    /// A main task.
     Main,
-    /// After the main tasks have started, to its end.
+    /// Runs after the main tasks have started, to its end.
     Poststart,
-    /// From after the main tasks have started on, beside them.
+    /// Starts after the main tasks and runs beside them.
     PoststartSidecar,
-    /// After all others have ended.
+    /// Runs after all other tasks have ended.
     Poststop,
 }
 
 impl Class {
-    /// The class of a task with such a lifecycle.
+    /// The class of a task with this lifecycle.
     pub(crate) fn of(lifecycle: Option<Lifecycle>) -> Self {
         let Some(Lifecycle { hook, sidecar }) = lifecycle else { return Self::Main };
         match (hook, sidecar) {
@@ -35,25 +35,25 @@ impl Class {
         }
     }
 
-    /// Whether it runs beside the main tasks.
+    /// Whether the task runs beside the main tasks.
     pub(crate) fn is_sidecar(self) -> bool {
         matches!(self, Self::PrestartSidecar | Self::PoststartSidecar)
     }
 }
 
-/// How far an allocation is in its life, once everything that tasks need is there. A restored one begins with the first
-/// phase, too, and goes on at once.
+/// The phase of an allocation, once its set-up is complete. A restored allocation begins with the first phase, too, and
+/// advances at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// What comes first.
+    /// Prestart tasks run.
     Prestart,
-    /// Main tasks.
+    /// Main tasks start.
     Main,
-    /// What comes once they have started.
+    /// Main tasks have started, and poststart tasks run.
     Poststart,
-    /// All runs; its end is awaited.
+    /// All tasks run until they end.
     WaitAlloc,
-    /// What comes after the end; for good.
+    /// All other tasks have ended, and poststop tasks run. This phase is final.
     Poststop,
 }
 
@@ -72,7 +72,7 @@ impl Phase {
         }
     }
 
-    /// The phase that follows from how the tasks fare, over as many steps as there are to take.
+    /// The phase that follows from the states of the tasks, after any number of transitions.
     #[must_use]
     pub(crate) fn advance(self, tasks: &Tasks) -> Self {
         let mut phase = self;
@@ -92,18 +92,18 @@ impl Phase {
             return Self::Poststop;
         }
         let dead = |class| of(class).all(|task| task.state == TaskRunState::Dead);
-        let leaves = match self {
+        let is_complete = match self {
             Self::Prestart => {
                 of(Class::Prestart).all(|task| task.successful())
                     && of(Class::PrestartSidecar).all(|task| task.state == TaskRunState::Running)
             }
             Self::Main => of(Class::Main).all(|task| task.state != TaskRunState::Pending),
             Self::Poststart => dead(Class::Poststart),
-            // It ends with everything else, above.
+            // This phase ends with the end of all tasks, above.
             Self::WaitAlloc | Self::Poststop => false,
         };
         match self {
-            _ if !leaves => self,
+            _ if !is_complete => self,
             Self::Prestart => Self::Main,
             Self::Main => Self::Poststart,
             Self::Poststart => Self::WaitAlloc,

@@ -1,5 +1,5 @@
-//! What an allocation does next: which tasks may start, which must end, how it fares. Pure; the
-//! processes, timers and files around it are `runner`'s.
+//! The decisions about one allocation: which tasks may start, which must end, and its status and health.
+//! Pure; the processes, timers and files are in `runner`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use super::health::{HealthWatch, Rule};
 use super::spec::AllocSpec;
 use super::status::{Member, Tasks, client_status, next_to_end, reason_to_end};
 use crate::reports::AllocState;
-use crate::task::state::{self, Happening};
+use crate::task::state::{self, TaskChange};
 
-/// The longest that a task may take to end, whatever its job says, unless the owner says otherwise.
+/// The maximum kill timeout of a task, whatever its job asks for.
 pub(crate) const KILL_TIMEOUT_MAX: Nanos = Nanos::from_secs(30);
 
-/// Said of an allocation that ran for as long as it may.
-const RAN_TOO_LONG: &str = "allocation exceeded max_run_duration";
+/// The description of an allocation that exceeded its maximum run duration.
+const MAX_RUN_DURATION_EXCEEDED: &str = "allocation exceeded max_run_duration";
 
-/// One allocation's rules.
+/// The state machine of one allocation.
 #[derive(Debug, Clone)]
 pub(crate) struct AllocCore {
     spec: Arc<AllocSpec>,
     phase: Phase,
     tasks: Tasks,
-    /// Tasks that are to end so that all begin anew; until they have, none begins.
+    /// Running tasks that must stop before all tasks start again. No task starts until this is empty.
     restarting: BTreeSet<Text>,
-    /// Whether everything that tasks need is there.
+    /// Whether the set-up is complete.
     set_up: bool,
     ending: Option<Ending>,
     forced: Option<(ClientStatus, Text)>,
@@ -37,41 +37,41 @@ pub(crate) struct AllocCore {
     verdict: Option<(bool, Timestamp)>,
 }
 
-/// An allocation that is to end.
+/// The state of an allocation that is ending.
 #[derive(Debug, Clone)]
 struct Ending {
-    /// When the first task is asked to; until then the group's shutdown delay runs.
+    /// When the first task is killed. Until then the group's shutdown delay runs.
     at: Timestamp,
-    /// Whether that moment has come.
+    /// Whether that time has been reached.
     begun: bool,
-    /// Why, for people; mostly empty.
+    /// The reason for users, which is usually empty.
     reason: Text,
     skip_delay: bool,
-    /// Whether poststop tasks end, too, instead of running.
-    everything: bool,
-    /// The tasks that were asked to.
-    asked: BTreeSet<Text>,
+    /// Whether poststop tasks are killed, too, instead of run.
+    includes_poststop: bool,
+    /// The tasks that have been killed.
+    killed: BTreeSet<Text>,
 }
 
-/// An order to end a task.
+/// A request to end a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kill {
-    /// Whether it ends without its shutdown delay.
+    /// Whether the task's shutdown delay is skipped.
     pub(crate) skip_delay: bool,
 }
 
-/// A task to be ended.
+/// Tasks to be ended.
 pub(crate) type Kills = Vec<(Text, Kill)>;
 
 impl AllocCore {
-    /// An allocation that the agent has just heard of.
+    /// Creates the state of a new allocation.
     pub(crate) fn new(spec: Arc<AllocSpec>, now: Timestamp) -> Self {
         let names = spec.group().into_iter().flat_map(|group| &group.tasks);
         let states = names.map(|task| state::received(Text::clone(&task.name), now)).collect();
         Self::with_states(spec, states, now)
     }
 
-    /// An allocation as it was when the agent stopped.
+    /// Restores the state of an allocation after a restart of the agent.
     pub(crate) fn restore(
         spec: Arc<AllocSpec>,
         states: Vec<TaskState>,
@@ -86,8 +86,8 @@ impl AllocCore {
 
     fn with_states(spec: Arc<AllocSpec>, states: Vec<TaskState>, now: Timestamp) -> Self {
         let member = |task: &Task| {
-            let known = states.iter().find(|state| state.task == task.name).cloned();
-            let state = known.unwrap_or_else(|| state::received(Text::clone(&task.name), now));
+            let restored = states.iter().find(|state| state.task == task.name).cloned();
+            let state = restored.unwrap_or_else(|| state::received(Text::clone(&task.name), now));
             (Text::clone(&task.name), Member { class: Class::of(task.lifecycle), leader: task.leader, state })
         };
         let tasks = spec.group().into_iter().flat_map(|group| &group.tasks).map(member).collect();
@@ -106,12 +106,12 @@ impl AllocCore {
         core
     }
 
-    /// What the servers want.
+    /// The allocation's specification.
     pub(crate) fn spec(&self) -> &Arc<AllocSpec> {
         &self.spec
     }
 
-    /// The names of its tasks.
+    /// The allocation's tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.tasks
     }
@@ -123,27 +123,27 @@ impl AllocCore {
             && self.tasks.get(task).is_some_and(|task| self.phase.opens(task.class))
     }
 
-    /// Whether all is over.
+    /// Whether all tasks have ended.
     pub(crate) fn is_over(&self) -> bool {
         self.tasks.values().all(|task| !task.is_live())
     }
 
-    /// The verdict on its health, once there is one.
+    /// The health verdict, once there is one.
     pub(crate) fn verdict(&self) -> Option<(bool, Timestamp)> {
         self.verdict
     }
 
-    /// How it fares, as the servers are told.
+    /// The allocation's state, as reported to the servers.
     pub(crate) fn report(&self) -> AllocState {
         let (status, description) = match &self.forced {
             Some((status, description)) => (*status, Text::clone(description)),
             None => {
-                let (status, words) = client_status(self.tasks.values().map(|task| &task.state));
-                (status, words.into())
+                let (status, description) = client_status(self.tasks.values().map(|task| &task.state));
+                (status, description.into())
             }
         };
         let health = match self.verdict {
-            // A failed one is of no use to its deployment.
+            // A failed allocation counts as unhealthy for its deployment.
             None if status == ClientStatus::Failed && self.waits_for_verdict() => {
                 let ended = self.tasks.values().map(|task| task.state.finished_at).max();
                 Some((false, ended.unwrap_or_default()))
@@ -153,12 +153,12 @@ impl AllocCore {
         AllocState { status, description, task_states: self.packed(), health }
     }
 
-    /// Whether a deployment waits for word of it that nobody has given.
+    /// Whether a deployment still waits for a health verdict.
     fn waits_for_verdict(&self) -> bool {
         self.spec.common.deployment_id.is_some() && self.spec.work.healthy.is_none()
     }
 
-    /// Its tasks' states, packed.
+    /// The packed states of its tasks.
     pub(crate) fn packed(&self) -> PackedTaskStates {
         let states: Vec<_> = self.tasks.values().map(|task| task.state.clone()).collect();
         PackedTaskStates::pack(&states)
@@ -178,44 +178,44 @@ impl AllocCore {
         Some(self.spec.work.create_time + duration)
     }
 
-    /// Does what was due by now.
+    /// Handles the timers that have expired.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Kills {
         if self.forced.is_none() && self.run_until().is_some_and(|until| until <= now) && !self.is_over() {
-            self.forced = Some((ClientStatus::Complete, RAN_TOO_LONG.into()));
-            self.end_everything(RAN_TOO_LONG.into(), now);
+            self.forced = Some((ClientStatus::Complete, MAX_RUN_DURATION_EXCEEDED.into()));
+            self.end_all(MAX_RUN_DURATION_EXCEEDED.into(), now);
         }
-        self.go_on(now)
+        self.advance(now)
     }
 
-    /// Everything that tasks need is there.
+    /// Records that the set-up is complete.
     pub(crate) fn set_up(&mut self, now: Timestamp) -> Kills {
         self.set_up = true;
-        self.go_on(now)
+        self.advance(now)
     }
 
-    /// What tasks need could not be made: all of them fail.
+    /// Records that the set-up failed. All tasks fail.
     pub(crate) fn fail_setup(&mut self, error: &str, now: Timestamp) {
         let event = TaskEventKind::SetupFailure { error: format!("failed to setup alloc: {error}").into() };
         for task in self.tasks.values_mut().filter(|task| task.is_live()) {
-            let failure = Happening::failure(event.clone()).and(TaskRunState::Dead);
+            let failure = TaskChange::failure(event.clone()).and(TaskRunState::Dead);
             state::apply(&mut task.state, failure, now);
         }
-        self.look_at_health(now);
+        self.check_health(now);
     }
 
-    /// Something happened to a task.
-    pub(crate) fn happened(&mut self, task: &str, happening: Happening, now: Timestamp) -> Kills {
+    /// Applies a change of a task.
+    pub(crate) fn task_changed(&mut self, task: &str, change: TaskChange, now: Timestamp) -> Kills {
         if let Some(member) = self.tasks.get_mut(task) {
-            state::apply(&mut member.state, happening, now);
+            state::apply(&mut member.state, change, now);
             if member.state.state != TaskRunState::Running {
                 self.restarting.remove(task);
             }
         }
-        self.go_on(now)
+        self.advance(now)
     }
 
-    /// All tasks are to begin anew, in their order: `running` are those that are about to be told to end for it.
-    /// Says which begin anew because they had ended; `None` if the allocation is not to run.
+    /// Starts all tasks again in lifecycle order. `running` are the tasks that will be stopped for it. Returns the
+    /// tasks that had ended and need a new runner, or `None` if the allocation should not run.
     pub(crate) fn restart_all(
         &mut self,
         reason: &'static str,
@@ -233,17 +233,17 @@ impl AllocCore {
             state::revive(&mut task.state, reason, now);
             ended.push(Text::clone(name));
         }
-        Some((ended, self.go_on(now)))
+        Some((ended, self.advance(now)))
     }
 
-    /// Something happened to all tasks that have not ended.
-    pub(crate) fn note(&mut self, event: &TaskEventKind, now: Timestamp) {
+    /// Adds an event to all tasks that have not ended.
+    pub(crate) fn add_event(&mut self, event: &TaskEventKind, now: Timestamp) {
         for task in self.tasks.values_mut().filter(|task| task.is_live()) {
-            state::apply(&mut task.state, Happening::event(event.clone()), now);
+            state::apply(&mut task.state, TaskChange::event(event.clone()), now);
         }
     }
 
-    /// The servers changed what they want.
+    /// Applies a new specification from the servers.
     pub(crate) fn update(&mut self, spec: Arc<AllocSpec>, now: Timestamp) -> Kills {
         let other_deployment = spec.common.deployment_id != self.spec.common.deployment_id;
         self.spec = spec;
@@ -254,40 +254,47 @@ impl AllocCore {
         if self.spec.work.desired_status.is_terminal() {
             return self.stop(now);
         }
-        self.go_on(now)
+        self.advance(now)
     }
 
-    /// Its tasks end; poststop tasks run.
+    /// Ends all tasks except poststop tasks, which run afterwards.
     pub(crate) fn stop(&mut self, now: Timestamp) -> Kills {
         let skip_delay = self.spec.skips_shutdown_delay();
         let Some(ending) = &mut self.ending else {
-            self.begin_to_end(now);
-            return self.go_on(now);
+            self.begin_ending(now);
+            return self.advance(now);
         };
-        let mut again = BTreeSet::new();
+        let mut repeated = BTreeSet::new();
         if skip_delay && !ending.skip_delay {
-            // Whoever waits already hears that it need not.
+            // Tasks that wait for their shutdown delay learn that it is skipped.
             ending.skip_delay = true;
             ending.at = ending.at.min(now);
-            again.clone_from(&ending.asked);
+            repeated.clone_from(&ending.killed);
         }
-        let mut kills = self.go_on(now);
-        kills.extend(again.into_iter().map(|name| (name, Kill { skip_delay })));
+        let mut kills = self.advance(now);
+        kills.extend(repeated.into_iter().map(|name| (name, Kill { skip_delay })));
         kills
     }
 
-    /// All of its tasks end, and nothing runs after them: the servers have forgotten it.
+    /// Ends all tasks, including poststop tasks, because the servers have deleted the allocation.
     pub(crate) fn destroy(&mut self, now: Timestamp) -> Kills {
-        self.end_everything(Text::default(), now);
-        self.go_on(now)
+        self.end_all(Text::default(), now);
+        self.advance(now)
     }
 
-    fn end_everything(&mut self, reason: Text, now: Timestamp) {
-        let asked = self.ending.take().map(|ending| ending.asked).unwrap_or_default();
-        self.end(Ending { at: now, begun: false, reason, skip_delay: false, everything: true, asked });
+    fn end_all(&mut self, reason: Text, now: Timestamp) {
+        let killed = self.ending.take().map(|ending| ending.killed).unwrap_or_default();
+        self.end(Ending {
+            at: now,
+            begun: false,
+            reason,
+            skip_delay: false,
+            includes_poststop: true,
+            killed,
+        });
     }
 
-    fn begin_to_end(&mut self, now: Timestamp) {
+    fn begin_ending(&mut self, now: Timestamp) {
         let skip_delay = self.spec.skips_shutdown_delay();
         let delay = self.spec.group().and_then(|group| group.shutdown_delay).unwrap_or(Nanos::ZERO);
         self.end(Ending {
@@ -295,8 +302,8 @@ impl AllocCore {
             begun: false,
             reason: Text::default(),
             skip_delay,
-            everything: false,
-            asked: BTreeSet::new(),
+            includes_poststop: false,
+            killed: BTreeSet::new(),
         });
     }
 
@@ -305,9 +312,9 @@ impl AllocCore {
         self.ending = Some(ending);
     }
 
-    /// What follows from how the tasks fare and what time it is.
-    fn go_on(&mut self, now: Timestamp) -> Kills {
-        self.look_at_health(now);
+    /// Derives the next steps from the states of the tasks and the time.
+    fn advance(&mut self, now: Timestamp) -> Kills {
+        self.check_health(now);
         if self.set_up && self.restarting.is_empty() {
             self.phase = self.phase.advance(&self.tasks);
         }
@@ -316,9 +323,9 @@ impl AllocCore {
         {
             for task in self.tasks.values_mut().filter(|task| task.is_live() && task.class != Class::Poststop)
             {
-                state::apply(&mut task.state, Happening::event(event.clone()), now);
+                state::apply(&mut task.state, TaskChange::event(event.clone()), now);
             }
-            self.begin_to_end(now);
+            self.begin_ending(now);
         }
         self.kills(now)
     }
@@ -330,35 +337,35 @@ impl AllocCore {
         }
         ending.begun = true;
         let mut next = next_to_end(&self.tasks);
-        if ending.everything {
+        if ending.includes_poststop {
             let live = self.tasks.iter().filter(|(_, task)| task.is_live());
             next = live.map(|(name, _)| Text::clone(name)).collect();
         }
         let mut kills = Vec::new();
-        for name in next.into_iter().filter(|name| ending.asked.insert(Text::clone(name))) {
+        for name in next.into_iter().filter(|name| ending.killed.insert(Text::clone(name))) {
             let timeout = self.spec.task(&name).map_or(Nanos::ZERO, |task| task.kill_timeout);
             let event = TaskEventKind::Killing {
                 timeout: timeout.min(KILL_TIMEOUT_MAX),
                 reason: Text::clone(&ending.reason),
             };
             if let Some(task) = self.tasks.get_mut(&name) {
-                state::apply(&mut task.state, Happening::event(event), now);
+                state::apply(&mut task.state, TaskChange::event(event), now);
             }
             kills.push((name, Kill { skip_delay: ending.skip_delay }));
         }
         kills
     }
 
-    /// Begins to wait for a verdict anew, if there is none and one is asked for.
+    /// Starts a new health watch, if there is no verdict yet and one is needed.
     fn watch_health(&mut self, now: Timestamp) {
         let decided = self.verdict.is_some() || self.spec.work.healthy.is_some() || self.ending.is_some();
         let rule = Rule::of(&self.spec).filter(|_| !decided);
         self.health = rule.map(|rule| HealthWatch::begin(rule, now));
     }
 
-    fn look_at_health(&mut self, now: Timestamp) {
+    fn check_health(&mut self, now: Timestamp) {
         let Some(watch) = &mut self.health else { return };
-        let Some(healthy) = watch.look(&self.tasks, now) else { return };
+        let Some(healthy) = watch.check(&self.tasks, now) else { return };
         let rule = watch.rule();
         self.health = None;
         self.verdict = Some((healthy, now));
@@ -369,7 +376,7 @@ impl AllocCore {
         for (name, message) in rule.explain(&self.tasks) {
             if let Some(task) = self.tasks.get_mut(&name) {
                 let event = TaskEventKind::AllocUnhealthy { message: message.into() };
-                state::apply(&mut task.state, Happening::event(event), now);
+                state::apply(&mut task.state, TaskChange::event(event), now);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Whether an allocation is healthy, for its deployment or its drain, by how its tasks fare. Pure.
+//! Decides whether an allocation is healthy, for its deployment or a drain, from the states of its tasks. Pure.
 //!
-//! Service checks are not built: tasks with services do not start, so there is none to wait for.
+//! Service checks are not built. A task with services does not start, so there are no checks to wait for.
 
 use model::alloc::{TaskRunState, TaskState};
 use model::job::{HealthCheck, JobType};
@@ -10,23 +10,23 @@ use super::class::Class;
 use super::spec::AllocSpec;
 use super::status::{Member, Tasks};
 
-/// What makes an allocation healthy where its group does not say (`migrate`, N-18).
+/// The parameters for groups without a `migrate` block (N-18).
 const DEFAULT_MIN_HEALTHY_TIME: Nanos = Nanos::from_secs(10);
 const DEFAULT_HEALTHY_DEADLINE: Nanos = Nanos::from_mins(5);
 
-/// What makes an allocation healthy.
+/// The conditions for a health verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// How long its tasks must run.
+    /// How long all tasks must run to be healthy.
     min_healthy_time: Nanos,
-    /// After how long without that it is unhealthy.
+    /// The time after which an allocation that is not healthy is unhealthy.
     deadline: Nanos,
-    /// Whether a deployment asks, and is told why if it is not.
-    of_deployment: bool,
+    /// Whether the verdict is for a deployment, which also needs the reasons.
+    for_deployment: bool,
 }
 
 impl Rule {
-    /// The rule for an allocation; `None` if nobody asks for a verdict.
+    /// The rule for an allocation, or `None` if no verdict is needed.
     pub(crate) fn of(spec: &AllocSpec) -> Option<Self> {
         if !matches!(spec.job.spec.kind, JobType::Service | JobType::System) || !spec.should_run() {
             return None;
@@ -38,23 +38,23 @@ impl Rule {
             return (!manual).then_some(Self {
                 min_healthy_time: update.min_healthy_time,
                 deadline: update.healthy_deadline,
-                of_deployment: true,
+                for_deployment: true,
             });
         }
         let migrate = group.migrate.as_ref();
         Some(Self {
             min_healthy_time: migrate.map_or(DEFAULT_MIN_HEALTHY_TIME, |migrate| migrate.min_healthy_time),
             deadline: migrate.map_or(DEFAULT_HEALTHY_DEADLINE, |migrate| migrate.healthy_deadline),
-            of_deployment: false,
+            for_deployment: false,
         })
     }
 
-    /// Why an allocation is unhealthy, for each task that has to do with it; only deployments are told.
+    /// The reason why an allocation is unhealthy, for each task that counts. Empty without a deployment.
     pub(crate) fn explain(&self, tasks: &Tasks) -> Vec<(Text, String)> {
-        if !self.of_deployment {
+        if !self.for_deployment {
             return Vec::new();
         }
-        let explained = tasks.iter().filter(|(_, task)| counts(task));
+        let explained = tasks.iter().filter(|(_, task)| affects_health(task));
         explained.map(|(name, task)| (Text::clone(name), self.explain_task(&task.state))).collect()
     }
 
@@ -71,7 +71,7 @@ impl Rule {
     }
 }
 
-/// Waits for the verdict.
+/// Waits for the verdict on one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HealthWatch {
     rule: Rule,
@@ -80,27 +80,27 @@ pub(crate) struct HealthWatch {
 }
 
 impl HealthWatch {
-    /// Begins to wait.
+    /// Starts a watch.
     pub(crate) fn begin(rule: Rule, now: Timestamp) -> Self {
         Self { rule, deadline: now + rule.deadline, healthy_at: None }
     }
 
-    /// What it goes by.
+    /// The conditions of the verdict.
     pub(crate) fn rule(&self) -> Rule {
         self.rule
     }
 
-    /// When there is something to look at although nothing has changed.
+    /// When the verdict may change although no task has changed.
     pub(crate) fn poll_timeout(&self) -> Timestamp {
         self.healthy_at.map_or(self.deadline, |at| at.min(self.deadline))
     }
 
-    /// Looks at the tasks, which may have changed: the verdict, once there is one.
-    pub(crate) fn look(&mut self, tasks: &Tasks, now: Timestamp) -> Option<bool> {
-        self.healthy_at = match state_of(tasks) {
-            Started::Never => return Some(false),
-            Started::NotYet => None,
-            Started::At(latest) => Some(latest + self.rule.min_healthy_time),
+    /// Checks the tasks and returns the verdict, once there is one.
+    pub(crate) fn check(&mut self, tasks: &Tasks, now: Timestamp) -> Option<bool> {
+        self.healthy_at = match start_state(tasks) {
+            StartState::Failed => return Some(false),
+            StartState::NotYet => None,
+            StartState::At(latest) => Some(latest + self.rule.min_healthy_time),
         };
         match self.healthy_at {
             Some(at) if at <= now && at <= self.deadline => Some(true),
@@ -109,30 +109,30 @@ impl HealthWatch {
     }
 }
 
-enum Started {
-    Never,
+enum StartState {
+    Failed,
     NotYet,
     At(Timestamp),
 }
 
-fn state_of(tasks: &Tasks) -> Started {
+fn start_state(tasks: &Tasks) -> StartState {
     let mut latest = Timestamp::UNSET;
     let mut all = true;
-    for task in tasks.values().filter(|task| counts(task)) {
+    for task in tasks.values().filter(|task| affects_health(task)) {
         let state = &task.state;
-        let may_be_over = task.class == Class::Prestart;
+        let may_be_dead = task.class == Class::Prestart;
         match state.state {
-            TaskRunState::Dead if state.failed || !may_be_over => return Started::Never,
-            _ if state.failed => return Started::Never,
+            TaskRunState::Dead if state.failed || !may_be_dead => return StartState::Failed,
+            _ if state.failed => return StartState::Failed,
             TaskRunState::Pending => all = false,
             TaskRunState::Running | TaskRunState::Dead => latest = latest.max(state.started_at),
         }
     }
-    if all { Started::At(latest) } else { Started::NotYet }
+    if all { StartState::At(latest) } else { StartState::NotYet }
 }
 
-/// Whether a task has to do with health: poststop tasks have not, nor have poststart ones that did their work.
-fn counts(task: &Member) -> bool {
+/// Whether a task counts for health: poststop tasks and successful poststart tasks do not.
+fn affects_health(task: &Member) -> bool {
     match task.class {
         Class::Poststop => false,
         Class::Poststart => !task.state.successful(),

@@ -1,4 +1,4 @@
-//! One allocation: what the servers want of it, what follows from how its tasks fare, and the loop around its tasks.
+//! One allocation: its specification, the decisions about its tasks, and the runner around them.
 
 pub(crate) mod class;
 pub(crate) mod core;

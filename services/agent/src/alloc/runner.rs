@@ -1,5 +1,5 @@
-//! The loop around one allocation's tasks: feeds [`AllocCore`] with what happens and does what it says. Every
-//! change is on disk before anybody hears of it.
+//! Runs one allocation: feeds [`AllocCore`] with events and carries out its decisions. Every change is saved before
+//! it is reported.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,100 +19,111 @@ use tracing::{Instrument as _, Span};
 use super::core::{AllocCore, Kill, Kills};
 use super::spec::AllocSpec;
 use crate::context::Context;
-use crate::orders::{Outcome, TaskOrder, TasksOrder, Whom, Wish};
-use crate::reports::{AllocState, Told};
+use crate::reports::{AllocEvent, AllocState};
 use crate::store;
 use crate::task::check_name;
-use crate::task::runner::{News, TaskRunner, to_std};
+use crate::task::runner::{TaskRunner, TaskUpdate, to_std};
+use crate::task_commands::{Outcome, TaskAction, TaskCommand, TaskSelector, TasksCommand};
 
-/// How many happenings of an allocation's tasks wait for it; tasks wait for room.
-const NEWS_MAX: usize = 16;
-/// How many orders wait for a task; more are refused.
-const ORDERS_MAX: usize = 4;
-/// What is said of a task that an order is for and that does not run.
+/// The capacity of the channel for updates from tasks. Tasks wait while it is full.
+const UPDATES_MAX: usize = 16;
+/// The capacity of a task's command channel. Further commands are refused.
+const TASK_COMMANDS_MAX: usize = 4;
+/// The refusal of a command for a task that is not running.
 pub(crate) const NOT_RUNNING: &str = "Task not running";
-/// What is said of an allocation all of whose tasks are to begin anew, and that is to end or has ended.
+/// The refusal of a restart of all tasks, if the allocation is to end or has ended.
 pub(crate) const SHOULD_NOT_RUN: &str = "restart of an alloc that should not run";
-/// What is said of a task for which too many orders wait.
-const BUSY: &str = "too many orders wait for the task already";
+/// The refusal of a command for a task whose command channel is full.
+const BUSY: &str = "too many commands are queued for the task";
 
-/// What the agent tells an allocation.
+/// A command to an allocation.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// The servers changed what they want.
+    /// The servers changed the allocation.
     Update(Box<AllocSpec>),
-    /// The servers had lost sight of it, and see it again.
+    /// The servers had marked the allocation as unknown, and the node has reconnected.
     Reconnect(Box<AllocSpec>),
-    /// Something is wanted of its tasks.
-    Tasks(TasksOrder),
-    /// It is to end, and nothing of it is to run after that.
+    /// A user command for its tasks.
+    Tasks(TasksCommand),
+    /// Stop all tasks. None of them may run afterwards.
     Destroy,
 }
 
-/// The loop around one allocation.
+/// The runner of one allocation.
 pub(crate) struct AllocRunner {
     context: Arc<Context>,
     core: AllocCore,
     commands: mpsc::Receiver<Command>,
-    reporter: mpsc::Sender<Told>,
-    news: (mpsc::Sender<News>, mpsc::Receiver<News>),
+    reporter: mpsc::Sender<AllocEvent>,
+    updates: (mpsc::Sender<TaskUpdate>, mpsc::Receiver<TaskUpdate>),
     spec: watch::Sender<Arc<AllocSpec>>,
     tasks: BTreeMap<Text, TaskControl>,
     runners: JoinSet<()>,
-    told: Option<AllocState>,
-    /// The trace of its start.
+    published: Option<AllocState>,
+    /// The trace of the allocation's start.
     trace: Option<TraceContext>,
 }
 
-/// What a task is told by.
+/// The controls of a task.
 struct TaskControl {
     gate: watch::Sender<bool>,
     kill: watch::Sender<Option<Kill>>,
-    orders: mpsc::Sender<TaskOrder>,
-    /// Cancelled when nothing more comes of it.
-    over: CancellationToken,
+    commands: mpsc::Sender<TaskCommand>,
+    /// Cancelled when the task's runner has ended.
+    ended: CancellationToken,
 }
 
-/// What an allocation waits for before it begins.
+/// The allocations that a new allocation waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Before {
-    /// Ends of allocations of this node that it replaces or that made room for it.
+pub(crate) struct Predecessors {
+    /// The ends of allocations of this node that it replaces or that were preempted for it.
     pub(crate) ends: Vec<watch::Receiver<bool>>,
-    /// The one that it replaces, if its data is to move along.
+    /// The allocation that it replaces, if its data is moved.
     pub(crate) data_of: Option<AllocId>,
 }
 
-/// The file of what the servers want of an allocation.
+/// The file with an allocation's specification.
 pub(crate) fn spec_file(context: &Context, id: AllocId) -> PathBuf {
     context.store.alloc(id).join("alloc")
 }
 
-/// The file of how an allocation fares.
+/// The file with an allocation's state.
 pub(crate) fn state_file(context: &Context, id: AllocId) -> PathBuf {
     context.store.alloc(id).join("state")
 }
 
 impl AllocRunner {
-    /// A loop around an allocation that the agent has just heard of, or that it had before it was restarted.
+    /// Creates a runner for a new or a restored allocation.
     pub(crate) fn new(
         context: Arc<Context>,
         core: AllocCore,
         commands: mpsc::Receiver<Command>,
-        reporter: mpsc::Sender<Told>,
+        reporter: mpsc::Sender<AllocEvent>,
     ) -> Self {
         let spec = watch::Sender::new(Arc::clone(core.spec()));
-        let news = mpsc::channel(NEWS_MAX);
+        let updates = mpsc::channel(UPDATES_MAX);
         let (tasks, runners) = (BTreeMap::new(), JoinSet::new());
-        Self { context, core, commands, reporter, news, spec, tasks, runners, told: None, trace: None }
+        Self {
+            context,
+            core,
+            commands,
+            reporter,
+            updates,
+            spec,
+            tasks,
+            runners,
+            published: None,
+            trace: None,
+        }
     }
 
-    /// Runs the allocation to its end. Dropped before that, it lets go of its tasks, which run on.
+    /// Runs the allocation to its end. If dropped earlier, it detaches from its tasks, which keep running.
     ///
-    /// `known` are the states of its tasks when the agent was restarted; such an allocation waits for nothing.
-    pub(crate) async fn run(mut self, before: Before, known: Option<Vec<TaskState>>) {
+    /// `known` are the states of its tasks from before a restart of the agent. A restored allocation waits for no others.
+    pub(crate) async fn run(mut self, predecessors: Predecessors, known: Option<Vec<TaskState>>) {
         let id = self.core.spec().id();
-        // The last step of the way from a job to a running task; ends when it runs, or will not.
-        // One that was there before the agent was restarted has been on it before.
+        // The last step from a job to a running task. The span ends when the allocation runs or has failed to start. A
+        // restored allocation has no such span.
         let mut starting = Some(if known.is_none() { self.start_span() } else { Span::none() });
         self.trace = starting.as_ref().and_then(traces::trace_of);
         let set_up_span = match &starting {
@@ -125,7 +136,7 @@ impl AllocRunner {
         }
         self.publish().await;
         if let Some(trace) = self.trace {
-            let _ = self.reporter.send(Told::Traced(id, trace)).await;
+            let _ = self.reporter.send(AllocEvent::Traced(id, trace)).await;
         }
         let names: Vec<Text> = self.core.tasks().keys().cloned().collect();
         for name in names {
@@ -134,8 +145,8 @@ impl AllocRunner {
         }
         self.carry_out(kills);
 
-        let setup = set_up(Arc::clone(&self.context), Arc::clone(self.core.spec()), before);
-        // The span ends with the set-up, and not with what is pinned here: that of the start could not end before it.
+        let setup = set_up(Arc::clone(&self.context), Arc::clone(self.core.spec()), predecessors);
+        // The span ends with the set-up and not with the pinned future, which would keep the parent span open.
         let setup = async move { setup.instrument(set_up_span).await };
         tokio::pin!(setup);
         let mut is_set_up = false;
@@ -145,13 +156,13 @@ impl AllocRunner {
             let mut saved = None;
             let kills = tokio::select! {
                 command = self.commands.recv() => match command {
-                    Some(command) => self.obey(command).await,
-                    // The agent lets go of it.
+                    Some(command) => self.handle_command(command).await,
+                    // The agent detaches from the allocation.
                     None => return,
                 },
-                Some(news) = self.news.1.recv() => {
-                    saved = Some(news.saved);
-                    self.core.happened(&news.task, news.happening, clock::now())
+                Some(update) = self.updates.1.recv() => {
+                    saved = Some(update.saved);
+                    self.core.task_changed(&update.task, update.change, clock::now())
                 }
                 outcome = &mut setup, if !is_set_up => {
                     is_set_up = true;
@@ -170,25 +181,26 @@ impl AllocRunner {
             };
             self.publish().await;
             self.carry_out(kills);
-            if let Some(told) = self.told.as_ref().filter(|told| told.status != ClientStatus::Pending)
+            if let Some(state) = self.published.as_ref().filter(|state| state.status != ClientStatus::Pending)
                 && let Some(span) = starting.take()
-                && told.status == ClientStatus::Failed
+                && state.status == ClientStatus::Failed
             {
-                traces::fail(&span, "alloc_failed", &told.description);
+                traces::fail(&span, "alloc_failed", &state.description);
             }
             if let Some(saved) = saved {
-                // The task is gone if it does not wait.
+                // Fails if the task does not wait.
                 let _: Result<(), ()> = saved.send(());
             }
         }
         drop(starting);
-        // They only tidy up after themselves now.
+        // The runners only clean up now.
         while self.runners.join_next().await.is_some() {}
-        let (status, failed) = (self.core.report().status, self.core.verdict());
-        tracing::info!(alloc.id = %id, %status, health = ?failed, "allocation ended");
+        let (status, verdict) = (self.core.report().status, self.core.verdict());
+        tracing::info!(alloc.id = %id, %status, health = ?verdict, "allocation ended");
     }
 
-    /// The span from when the agent hears of the allocation until it runs, or will not; disabled if it belongs to no trace.
+    /// The span from the arrival of the allocation until it runs or has failed to start. It is disabled if the allocation
+    /// has no trace.
     fn start_span(&self) -> Span {
         let AllocSpec { common, job, .. } = &**self.core.spec();
         let Some(trace) = &common.trace else { return Span::none() };
@@ -205,27 +217,28 @@ impl AllocRunner {
         span
     }
 
-    /// Begins with a task; `known` is its state if it is not a new one. One that ran before has to be done with first.
+    /// Starts the runner of a task. `known` is the state of a task that existed before. An earlier runner of the task must
+    /// end first.
     fn run_task(&mut self, name: &Text, known: Option<TaskState>) {
-        let (runner, control) = self.task(name);
-        let over = control.over.clone();
-        let before = self.tasks.insert(Text::clone(name), control).map(|before| before.over);
+        let (runner, control) = self.new_task(name);
+        let ended = control.ended.clone();
+        let earlier = self.tasks.insert(Text::clone(name), control).map(|earlier| earlier.ended);
         self.runners.spawn(async move {
-            let _over = over.drop_guard();
-            if let Some(before) = before {
-                before.cancelled().await;
+            let _ended = ended.drop_guard();
+            if let Some(earlier) = earlier {
+                earlier.cancelled().await;
             }
             runner.run(known).await;
         });
     }
 
-    fn task(&self, name: &Text) -> (TaskRunner, TaskControl) {
-        let (orders, ordered) = mpsc::channel(ORDERS_MAX);
+    fn new_task(&self, name: &Text) -> (TaskRunner, TaskControl) {
+        let (commands, command_receiver) = mpsc::channel(TASK_COMMANDS_MAX);
         let control = TaskControl {
             gate: watch::Sender::new(false),
             kill: watch::Sender::new(None),
-            orders,
-            over: CancellationToken::new(),
+            commands,
+            ended: CancellationToken::new(),
         };
         let runner = TaskRunner {
             context: Arc::clone(&self.context),
@@ -233,70 +246,73 @@ impl AllocRunner {
             spec: self.spec.subscribe(),
             gate: control.gate.subscribe(),
             kill: control.kill.subscribe(),
-            news: self.news.0.clone(),
-            orders: ordered,
+            updates: self.updates.0.clone(),
+            commands: command_receiver,
             trace: self.trace,
         };
         (runner, control)
     }
 
-    async fn obey(&mut self, command: Command) -> Kills {
+    async fn handle_command(&mut self, command: Command) -> Kills {
         let now = clock::now();
         match command {
             Command::Update(spec) => {
                 let spec = Arc::new(*spec);
-                self.keep(&spec).await;
+                self.replace_spec(&spec).await;
                 self.core.update(spec, now)
             }
             Command::Reconnect(newer) => {
                 let mut spec = AllocSpec::clone(self.core.spec());
                 (spec.history, spec.work.alloc_modify_index) = (newer.history, newer.work.alloc_modify_index);
                 let spec = Arc::new(spec);
-                self.keep(&spec).await;
-                self.core.note(&TaskEventKind::Reconnected, now);
-                let told = Told::Again(spec.id());
-                let _ = self.reporter.send(told).await;
+                self.replace_spec(&spec).await;
+                self.core.add_event(&TaskEventKind::Reconnected, now);
+                let event = AllocEvent::ReportAgain(spec.id());
+                let _ = self.reporter.send(event).await;
                 self.core.update(spec, now)
             }
-            Command::Tasks(TasksOrder { whom: Whom::All, wish: Wish::Restart { reason }, done }) => {
-                self.restart_all(reason, done)
-            }
-            Command::Tasks(order) => {
-                self.order(order);
+            Command::Tasks(TasksCommand {
+                selector: TaskSelector::All,
+                action: TaskAction::Restart { reason },
+                done,
+            }) => self.restart_all(reason, done),
+            Command::Tasks(command) => {
+                self.forward(command);
                 Kills::new()
             }
             Command::Destroy => self.core.destroy(now),
         }
     }
 
-    /// Hands an order on to the tasks that it is for, if they run. They have to tell this loop what they
-    /// do, so it does not wait for them.
-    fn order(&self, TasksOrder { whom, wish, done }: TasksOrder) {
-        let meant = self.core.tasks().iter().filter(|(name, _)| whom.holds(name));
-        let running = meant.clone().filter(|(_, task)| task.state.state == TaskRunState::Running);
+    /// Forwards a command to the selected tasks that are running. It does not wait for them, because they
+    /// report their changes to this runner.
+    fn forward(&self, TasksCommand { selector, action, done }: TasksCommand) {
+        let selected = self.core.tasks().iter().filter(|(name, _)| selector.matches(name));
+        let running = selected.clone().filter(|(_, task)| task.state.state == TaskRunState::Running);
         let mut outcomes = Vec::new();
         for (name, _) in running {
             let Some(control) = self.tasks.get(name) else { continue };
             let (done, outcome) = oneshot::channel();
-            if let Err(TrySendError::Full(refused)) = control.orders.try_send(TaskOrder { wish, done }) {
+            if let Err(TrySendError::Full(refused)) = control.commands.try_send(TaskCommand { action, done })
+            {
                 let _ = refused.done.send(Err(BUSY.into()));
             }
             outcomes.push(outcome);
         }
         if outcomes.is_empty() {
-            let refusal: Text = match whom {
-                Whom::Task(task) if meant.count() == 0 => {
+            let refusal: Text = match selector {
+                TaskSelector::Task(task) if selected.count() == 0 => {
                     format!("Could not find task runner for task: {task}").into()
                 }
-                Whom::Task(_) | Whom::Running | Whom::All => NOT_RUNNING.into(),
+                TaskSelector::Task(_) | TaskSelector::Running | TaskSelector::All => NOT_RUNNING.into(),
             };
             let _ = done.send(Err(refusal));
             return;
         }
-        tell_when_done(outcomes, done);
+        reply_when_done(outcomes, done);
     }
 
-    /// Has all tasks begin anew, also those that have ended. All of it is begun with, or nothing.
+    /// Restarts all tasks, including those that have ended, or none of them.
     fn restart_all(&mut self, reason: &'static str, done: oneshot::Sender<Outcome>) -> Kills {
         let mut running = Vec::new();
         for (name, control) in &self.tasks {
@@ -304,13 +320,13 @@ impl AllocRunner {
             if task.is_none_or(|task| task.state.state != TaskRunState::Running) {
                 continue;
             }
-            match control.orders.clone().try_reserve_owned() {
-                Ok(room) => running.push((Text::clone(name), room)),
+            match control.commands.clone().try_reserve_owned() {
+                Ok(permit) => running.push((Text::clone(name), permit)),
                 Err(TrySendError::Full(_)) => {
                     let _ = done.send(Err(BUSY.into()));
                     return Kills::new();
                 }
-                // It has ended, and is about to say so.
+                // The task has ended and will report that.
                 Err(TrySendError::Closed(_)) => {}
             }
         }
@@ -323,33 +339,33 @@ impl AllocRunner {
             let known = self.core.tasks().get(&name).map(|task| task.state.clone());
             self.run_task(&name, known);
         }
-        let ordered = running.into_iter().map(|(_, room)| {
+        let outcomes = running.into_iter().map(|(_, permit)| {
             let (done, outcome) = oneshot::channel();
-            room.send(TaskOrder { wish: Wish::Restart { reason }, done });
+            permit.send(TaskCommand { action: TaskAction::Restart { reason }, done });
             outcome
         });
-        tell_when_done(ordered.collect(), done);
+        reply_when_done(outcomes.collect(), done);
         kills
     }
 
-    async fn keep(&self, spec: &Arc<AllocSpec>) {
-        keep_spec(&self.context, spec).await;
+    async fn replace_spec(&self, spec: &Arc<AllocSpec>) {
+        save_spec(&self.context, spec).await;
         self.spec.send_replace(Arc::clone(spec));
     }
 
-    /// Puts how it fares on disk and tells the servers, if it changed.
+    /// Saves the allocation's state and reports it, if it has changed.
     async fn publish(&mut self) {
         let state = self.core.report();
-        if self.told.as_ref() == Some(&state) {
+        if self.published.as_ref() == Some(&state) {
             return;
         }
         let id = self.core.spec().id();
         if let Err(error) = store::save(state_file(&self.context, id), &state).await {
             cannot_save(id, &error);
         }
-        // The reporter ends with the agent only.
-        let _ = self.reporter.send(Told::State(id, state.clone())).await;
-        self.told = Some(state);
+        // Fails only when the agent ends.
+        let _ = self.reporter.send(AllocEvent::State(id, state.clone())).await;
+        self.published = Some(state);
     }
 
     fn carry_out(&self, kills: Kills) {
@@ -365,47 +381,51 @@ impl AllocRunner {
     }
 }
 
-/// Tells how an order ended that several tasks had to carry out.
-fn tell_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sender<Outcome>) {
+/// Replies to a command that several tasks carry out, when all of them are done.
+fn reply_when_done(outcomes: Vec<oneshot::Receiver<Outcome>>, done: oneshot::Sender<Outcome>) {
     tokio::spawn(async move {
-        let mut failed = Ok(());
+        let mut combined = Ok(());
         for outcome in outcomes {
-            // A task that ended meanwhile says nothing.
-            failed = failed.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
+            // A task that ended meanwhile sends no outcome.
+            combined = combined.and(outcome.await.unwrap_or_else(|_| Err(NOT_RUNNING.into())));
         }
-        // Whoever asked may have given up.
-        let _ = done.send(failed);
+        // Fails if the requester has stopped waiting.
+        let _ = done.send(combined);
     });
 }
 
-/// Keeps what the servers want of an allocation.
-pub(crate) async fn keep_spec(context: &Context, spec: &AllocSpec) {
+/// Saves an allocation's specification.
+pub(crate) async fn save_spec(context: &Context, spec: &AllocSpec) {
     if let Err(error) = store::save(spec_file(context, spec.id()), spec).await {
         cannot_save(spec.id(), &error);
     }
 }
 
-/// The agent goes on: what is lost is only what a restart would need.
+/// Logs a failure to save. The agent continues: only a restart of the agent would need the data.
 fn cannot_save(id: AllocId, error: &io::Error) {
     tracing::error!(alloc.id = %id, error = chain(error), "cannot save an allocation's state");
 }
 
-/// Makes what tasks need, once nothing stands in the way.
-async fn set_up(context: Arc<Context>, spec: Arc<AllocSpec>, before: Before) -> Result<(), String> {
-    for mut end in before.ends {
-        // One whose loop is gone without a word has ended, too.
+/// Sets up what the tasks need, after the predecessors have ended.
+async fn set_up(
+    context: Arc<Context>,
+    spec: Arc<AllocSpec>,
+    predecessors: Predecessors,
+) -> Result<(), String> {
+    for mut end in predecessors.ends {
+        // If the sender is gone, the predecessor has ended, too.
         let _ = end.wait_for(|ended| *ended).await;
     }
     let group = spec.group().ok_or_else(|| format!("the job has no group {:?}", spec.common.task_group))?;
     group.tasks.iter().try_for_each(|task| check_name(&task.name))?;
     let dirs = context.dirs(spec.id());
-    dirs.build().map_err(|error| format!("cannot make the allocation's directory: {error}"))?;
-    if let Some(previous) = before.data_of {
+    dirs.build().map_err(|error| format!("cannot create the allocation's directory: {error}"))?;
+    if let Some(previous) = predecessors.data_of {
         let tasks = group.tasks.iter().map(|task| &*task.name);
         if let Err(error) = dirs.take_over(&context.dirs(previous), tasks) {
             tracing::warn!(
                 alloc.id = %spec.id(), previous.id = %previous, error = chain(&error),
-                "cannot move data along; going on without"
+                "cannot move the previous allocation's data; continuing without it"
             );
         }
     }

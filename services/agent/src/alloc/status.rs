@@ -1,4 +1,4 @@
-//! How an allocation fares, from how its tasks do. Pure.
+//! The client status of an allocation, and the reasons to end its tasks, from the states of the tasks. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use model::alloc::{ClientStatus, TaskEventKind, TaskRunState, TaskState};
 
 use super::class::Class;
 
-/// The tasks of an allocation: what they are for, and how they fare.
+/// The tasks of an allocation by name.
 pub(crate) type Tasks = BTreeMap<Text, Member>;
 
 /// One task of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    /// When it runs.
+    /// The lifecycle class.
     pub(crate) class: Class,
-    /// Whether its end ends the others.
+    /// Whether the other tasks end with this one.
     pub(crate) leader: bool,
-    /// How it fares.
+    /// The task's state.
     pub(crate) state: TaskState,
 }
 
 impl Member {
-    /// Whether it has not ended for good.
+    /// Whether the task has not ended for good.
     pub(crate) fn is_live(&self) -> bool {
         self.state.state != TaskRunState::Dead
     }
@@ -32,11 +32,11 @@ impl Member {
     }
 }
 
-/// The allocation's status and its words.
+/// The allocation's client status and its description.
 pub(crate) fn client_status<'a>(
     states: impl Iterator<Item = &'a TaskState> + Clone,
 ) -> (ClientStatus, &'static str) {
-    let any = |found: fn(&TaskState) -> bool| states.clone().any(found);
+    let any = |condition: fn(&TaskState) -> bool| states.clone().any(condition);
     if any(|task| task.state == TaskRunState::Dead && task.failed) {
         (ClientStatus::Failed, "Failed tasks")
     } else if any(|task| task.state == TaskRunState::Running) {
@@ -50,7 +50,7 @@ pub(crate) fn client_status<'a>(
     }
 }
 
-/// Why the tasks that are left must end, if they must: the event that each of them gets.
+/// The reason to end the remaining tasks, if there is one, as the event that each of them gets.
 pub(crate) fn reason_to_end(tasks: &Tasks) -> Option<TaskEventKind> {
     let counting = || tasks.iter().filter(|(_, task)| task.class != Class::Poststop);
     if !counting().any(|(_, task)| task.is_live()) {
@@ -67,15 +67,15 @@ pub(crate) fn reason_to_end(tasks: &Tasks) -> Option<TaskEventKind> {
     (only_sidecars && has_others).then_some(TaskEventKind::MainDead)
 }
 
-/// The tasks that end next, in an allocation that is to end: the leader first; when it has ended all others but
-/// sidecars; then those. Poststop tasks are not among them: they run.
+/// The tasks to end next in an allocation that is ending: first the leader, then all tasks but sidecars, then
+/// sidecars. Poststop tasks are not included, because they run.
 pub(crate) fn next_to_end(tasks: &Tasks) -> Vec<Text> {
-    let live = |found: fn(&Member) -> bool| -> Vec<Text> {
+    let live = |condition: fn(&Member) -> bool| -> Vec<Text> {
         let live = tasks.iter().filter(|(_, task)| task.is_live() && task.class != Class::Poststop);
-        live.filter(|(_, task)| found(task)).map(|(name, _)| Text::clone(name)).collect()
+        live.filter(|(_, task)| condition(task)).map(|(name, _)| Text::clone(name)).collect()
     };
-    let in_turn: [fn(&Member) -> bool; 3] = [|task| task.leader, |task| !task.class.is_sidecar(), |_| true];
-    in_turn.into_iter().map(live).find(|found| !found.is_empty()).unwrap_or_default()
+    let order: [fn(&Member) -> bool; 3] = [|task| task.leader, |task| !task.class.is_sidecar(), |_| true];
+    order.into_iter().map(live).find(|names| !names.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]

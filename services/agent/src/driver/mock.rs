@@ -1,5 +1,5 @@
-//! `mock_driver`: tasks that only pretend, for tests. It lives in the agent's process; recovered, it goes on for
-//! the rest of its time. Commands run in it (`exec_command`) are not built.
+//! `mock_driver`: simulated tasks for tests. They live in the agent's process. A recovered task runs for the rest
+//! of its time. Commands in a task (`exec_command`) are not built.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) const NAME: &str = "mock_driver";
 #[derive(Debug)]
 pub(crate) struct Mock;
 
-/// What a task's `config` block says; lengths of time as texts such as `1m30s`.
+/// The configuration of a task. Durations are strings such as `1m30s`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Config {
@@ -55,9 +55,9 @@ struct Config {
     stderr_repeat_duration: String,
 }
 
-/// What a task does, all of it known when it starts; also what finds it again.
+/// The behaviour of a task, which is fixed at its start; also the handle to recover it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Play {
+struct Behaviour {
     started: Timestamp,
     run_for: Nanos,
     kill_after: Nanos,
@@ -85,24 +85,24 @@ impl Driver for Mock {
 
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError> {
         let config: Config = read_config(start.config)?;
-        let length = |name: &str, text: &str| read_length(name, text).map_err(StartError::for_good);
+        let duration = |name: &str, text: &str| read_duration(name, text).map_err(StartError::unrecoverable);
         for (name, value) in [
             ("plugin_exit_after", &config.plugin_exit_after),
             ("driver_ip", &config.driver_ip),
             ("signal_error", &config.signal_error),
         ] {
             if !value.is_empty() {
-                return Err(StartError::for_good(format!("mock_driver: {name} is not built")));
+                return Err(StartError::unrecoverable(format!("mock_driver: {name} is not built")));
             }
         }
         if config.driver_advertise {
-            return Err(StartError::for_good("mock_driver: driver_advertise is not built"));
+            return Err(StartError::unrecoverable("mock_driver: driver_advertise is not built"));
         }
         check_port_map(&config.driver_port_map)?;
-        let play = Play {
+        let behaviour = Behaviour {
             started: clock::now(),
-            run_for: length("run_for", &config.run_for)?,
-            kill_after: length("kill_after", &config.kill_after)?,
+            run_for: duration("run_for", &config.run_for)?,
+            kill_after: duration("kill_after", &config.kill_after)?,
             exit: Exit {
                 code: config.exit_code,
                 signal: config.exit_signal,
@@ -116,7 +116,7 @@ impl Driver for Mock {
                 Lines {
                     text: config.stdout_string,
                     repeat: config.stdout_repeat,
-                    every: to_std(length("stdout_repeat_duration", &config.stdout_repeat_duration)?),
+                    every: to_std(duration("stdout_repeat_duration", &config.stdout_repeat_duration)?),
                 },
             ),
             (
@@ -124,18 +124,18 @@ impl Driver for Mock {
                 Lines {
                     text: config.stderr_string,
                     repeat: config.stderr_repeat,
-                    every: to_std(length("stderr_repeat_duration", &config.stderr_repeat_duration)?),
+                    every: to_std(duration("stderr_repeat_duration", &config.stderr_repeat_duration)?),
                 },
             ),
         ];
-        sleep(to_std(length("start_block_for", &config.start_block_for)?)).await;
+        sleep(to_std(duration("start_block_for", &config.start_block_for)?)).await;
         if !config.start_error.is_empty() {
             return Err(StartError {
                 message: config.start_error,
                 recoverable: config.start_error_recoverable,
             });
         }
-        let task = MockTask::begin(play);
+        let task = MockTask::begin(behaviour);
         if let Some(logs) = start.logs {
             for (stream, lines) in streams.into_iter().filter(|(_, lines)| !lines.text.is_empty()) {
                 tokio::spawn(write_lines(logs.clone(), stream, lines, task.exit.clone()));
@@ -145,9 +145,9 @@ impl Driver for Mock {
     }
 
     async fn recover(&self, handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
-        let play = rmp_serde::from_slice(handle)
+        let behaviour = rmp_serde::from_slice(handle)
             .map_err(|error| NotRecovered(format!("unreadable handle: {error}")))?;
-        Ok(Arc::new(MockTask::begin(play)))
+        Ok(Arc::new(MockTask::begin(behaviour)))
     }
 
     async fn discard(&self, _: &Handle) {}
@@ -157,37 +157,39 @@ impl Driver for Mock {
     }
 }
 
-/// A task that pretends to run. It stops with the agent.
+/// A simulated task. It ends with the agent.
 #[derive(Debug)]
 struct MockTask {
-    play: Play,
+    behaviour: Behaviour,
     stop: CancellationToken,
     exit: watch::Receiver<Option<Exit>>,
-    _ends_with_this: DropGuard,
+    _drop_guard: DropGuard,
 }
 
 impl MockTask {
-    fn begin(play: Play) -> Self {
-        let (told, exit) = watch::channel(None);
+    fn begin(behaviour: Behaviour) -> Self {
+        let (exit_sender, exit) = watch::channel(None);
         let (stop, dropped) = (CancellationToken::new(), CancellationToken::new());
-        let ends_at = play.started + play.run_for;
-        let (asked, gone, played) = (stop.clone(), dropped.clone(), play.clone());
+        let ends_at = behaviour.started + behaviour.run_for;
+        let (stop_requested, gone, simulated) = (stop.clone(), dropped.clone(), behaviour.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = sleep(to_std(ends_at - clock::now())) => {}
-                () = asked.cancelled() => sleep(to_std(played.kill_after)).await,
+                () = stop_requested.cancelled() => sleep(to_std(simulated.kill_after)).await,
                 () = gone.cancelled() => return,
             }
-            told.send_replace(Some(played.exit));
+            exit_sender.send_replace(Some(simulated.exit));
         });
-        Self { play, stop, exit, _ends_with_this: dropped.drop_guard() }
+        Self { behaviour, stop, exit, _drop_guard: dropped.drop_guard() }
     }
 }
 
 #[async_trait]
 impl Running for MockTask {
     fn handle(&self) -> Handle {
-        rmp_serde::to_vec_named(&self.play).expect("plain data always has a MessagePack form").into()
+        rmp_serde::to_vec_named(&self.behaviour)
+            .expect("encoding plain data to MessagePack cannot fail")
+            .into()
     }
 
     async fn wait(&self) -> Exit {
@@ -207,7 +209,7 @@ impl Running for MockTask {
     async fn destroy(&self) {}
 }
 
-/// Writes a text once and then again as often as asked, as long as the task runs.
+/// Writes a text once and then repeatedly, as configured, while the task runs.
 async fn write_lines(logs: LogFiles, stream: LogStream, lines: Lines, exit: watch::Receiver<Option<Exit>>) {
     let written = async {
         let mut log = Rotator::open(logs, stream)?;
@@ -229,13 +231,13 @@ fn check_port_map(map: &str) -> Result<(), StartError> {
     match map.split_once(':') {
         _ if map.is_empty() => Ok(()),
         Some((label, port)) if !label.is_empty() && port.parse::<u16>().is_ok() => {
-            Err(StartError::for_good("mock_driver: driver_port_map is not built"))
+            Err(StartError::unrecoverable("mock_driver: driver_port_map is not built"))
         }
-        Some(_) | None => Err(StartError::for_good(format!("malformed port map: {}", quoted(map)))),
+        Some(_) | None => Err(StartError::unrecoverable(format!("malformed port map: {}", quoted(map)))),
     }
 }
 
-fn read_length(name: &str, text: &str) -> Result<Nanos, String> {
+fn read_duration(name: &str, text: &str) -> Result<Nanos, String> {
     if text.is_empty() {
         return Ok(Nanos::ZERO);
     }

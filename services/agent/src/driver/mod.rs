@@ -1,5 +1,5 @@
-//! Task drivers: what starts a task, watches it and ends it. What happens around a task, and whether it is
-//! started again, is `task`'s business.
+//! Task drivers: each starts, watches and ends tasks of one kind. Everything around a task, and its restarts, is
+//! in `task`.
 
 pub(crate) mod mock;
 pub(crate) mod process;
@@ -21,74 +21,74 @@ pub(crate) use crate::executor::Exit;
 use crate::logs::LogFiles;
 use crate::task::dirs::TaskDirs;
 
-/// A kind of task.
+/// A driver.
 #[async_trait]
 pub(crate) trait Driver: Send + Sync {
-    /// Whether it is there and works.
+    /// Detects the driver and its health.
     fn fingerprint(&self) -> Fingerprint;
 
     /// Starts a task.
     async fn start(&self, start: Start) -> Result<Arc<dyn Running>, StartError>;
 
-    /// Finds a task again that an earlier run of the agent started.
+    /// Recovers a task that a previous run of the agent started.
     async fn recover(&self, handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered>;
 
-    /// Ends what is left of a task that was not found again, as far as that can be done.
+    /// Ends what is left of a task that cannot be recovered, as far as possible.
     async fn discard(&self, handle: &Handle);
 
-    /// The numbers of the processes that a task consists of now; none if there are none, or the driver cannot tell.
+    /// The ids of a task's current processes. Empty if there are none or the driver does not know them.
     fn processes(&self, handle: &Handle) -> Vec<u32>;
 }
 
-/// A task that was started.
+/// A running task.
 #[async_trait]
 pub(crate) trait Running: Send + Sync {
-    /// What finds it again after a restart of the agent.
+    /// The handle to recover the task after a restart of the agent.
     fn handle(&self) -> Handle;
 
-    /// Waits for its end. Any number may wait, and it may be asked again.
+    /// Waits for the task's end. It may be called any number of times, also concurrently.
     async fn wait(&self) -> Exit;
 
-    /// Asks it to end, and ends it if it does not in time; returns when it has ended.
+    /// Signals the task to end, kills it after the timeout, and returns when it has ended.
     async fn stop(&self, signal: Option<Signal>, timeout: Duration) -> Result<(), StopError>;
 
-    /// Sends it a signal.
+    /// Sends the task a signal.
     fn signal(&self, signal: Signal) -> io::Result<()>;
 
-    /// Forgets it after its end.
+    /// Removes what the driver keeps of the task, after its end.
     async fn destroy(&self);
 }
 
-/// What finds a task again; means something only to its driver.
+/// An opaque handle to recover a task, which only its driver can read.
 pub(crate) type Handle = Bytes;
 
-/// What a driver says of itself; shown on the node.
+/// The state of a driver, as shown on the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
-    /// Whether it is there.
+    /// Whether the driver exists.
     pub(crate) detected: bool,
-    /// Whether it works.
+    /// Whether the driver works.
     pub(crate) healthy: bool,
-    /// Why, or why not.
+    /// The reason for the health.
     pub(crate) description: String,
-    /// What it found out about itself, by whole names.
+    /// The driver's attributes, by full names.
     pub(crate) attributes: BTreeMap<Text, Text>,
 }
 
-/// What a driver is told when it starts a task.
+/// The parameters of a task's start.
 #[derive(Debug, Clone)]
 pub(crate) struct Start {
-    /// The driver's configuration, with names filled in.
+    /// The interpolated driver configuration.
     pub(crate) config: Map<String, Value>,
     /// The task's environment.
     pub(crate) env: BTreeMap<String, String>,
-    /// The user that it runs as; empty is the driver's choice.
+    /// The user that the task runs as. If it is empty, the driver decides.
     pub(crate) user: Text,
-    /// Its directories.
+    /// The task's directories.
     pub(crate) dirs: TaskDirs,
-    /// A directory for what the driver keeps of it; there is none yet.
+    /// A directory for the driver's data about the task. It does not exist yet.
     pub(crate) state_dir: PathBuf,
-    /// Where its output goes; `None` is nowhere.
+    /// Where the task's output goes; `None` discards it.
     pub(crate) logs: Option<LogFiles>,
 }
 
@@ -96,20 +96,20 @@ pub(crate) struct Start {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct StartError {
-    /// What went wrong.
+    /// The reason.
     pub(crate) message: String,
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub(crate) recoverable: bool,
 }
 
 impl StartError {
-    /// One that trying again does not help.
-    pub(crate) fn for_good(message: impl Into<String>) -> Self {
+    /// An error that a retry does not help.
+    pub(crate) fn unrecoverable(message: impl Into<String>) -> Self {
         Self { message: message.into(), recoverable: false }
     }
 }
 
-/// A task is not found again.
+/// A task could not be recovered.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct NotRecovered(pub(crate) String);
@@ -124,33 +124,33 @@ pub(crate) struct StopError(pub(crate) String);
 pub(crate) struct Drivers(BTreeMap<&'static str, Arc<dyn Driver>>);
 
 impl Drivers {
-    /// Adds one.
+    /// Adds a driver.
     pub(crate) fn with(mut self, name: &'static str, driver: impl Driver + 'static) -> Self {
         self.0.insert(name, Arc::new(driver));
         self
     }
 
-    /// The driver of that name.
+    /// Returns the driver of this name.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn Driver>> {
         self.0.get(name)
     }
 
-    /// What all of them say of themselves.
+    /// The fingerprints of all drivers.
     pub(crate) fn fingerprints(&self) -> impl Iterator<Item = (&'static str, Fingerprint)> {
         self.0.iter().map(|(name, driver)| (*name, driver.fingerprint()))
     }
 }
 
-/// Reads a driver's configuration into its type.
+/// Deserializes a driver's configuration.
 ///
 /// # Errors
-/// If a value does not fit, or there is a key that the driver does not have: it would be without effect.
+/// If a value has the wrong type, or if there is an unknown key, which would have no effect.
 fn read_config<T: serde::de::DeserializeOwned>(config: Map<String, Value>) -> Result<T, StartError> {
     serde_json::from_value(Value::Object(config.into_iter().collect()))
-        .map_err(|error| StartError::for_good(format!("failed to decode driver config: {error}")))
+        .map_err(|error| StartError::unrecoverable(format!("failed to decode driver config: {error}")))
 }
 
-/// Reads a signal by its name, `SIGTERM` or `TERM`; `None` for the empty name.
+/// Parses the name of a signal, such as `SIGTERM` or `TERM`. An empty name is `None`.
 pub(crate) fn read_signal(name: &str) -> Result<Option<Signal>, String> {
     if name.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Tasks that are processes: the agent's side of the executor, for every driver that runs one.
+//! Tasks that are processes: the agent's side of the executor, for all drivers that run processes.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -24,29 +24,29 @@ use tokio::time::{sleep, timeout};
 
 use super::{Exit, Handle, NotRecovered, Running, StartError, StopError};
 use crate::executor::{
-    ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, descendants, end_tree, parent_of, started_ticks,
+    ALIVE, CONTROL, EXIT, LAUNCH, Launch, Reap, descendants, kill_descendants, parent_of, started_ticks,
 };
-use crate::store::{self, Keep};
+use crate::store::{self, Durability};
 use crate::until::until;
 
 /// How long an executor may take to start a task.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the words of an executor that has ended may be on their way.
-const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long a task may take to go after it was ended by force.
+/// How long the output of an executor that has ended may take to arrive.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a killed task may take to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often it is looked whether an executor is there, should its end be overheard.
-const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// The interval at which the executor is probed, in case its end was not noticed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 /// Permissions of the pipes between agent and executor.
 const PIPE_MODE: Mode = Mode::from_bits_truncate(0o600);
-/// Permissions of the directory in which they meet.
+/// Permissions of the directory that agent and executor share.
 const DIR_MODE: u32 = 0o700;
 /// Permissions of an executor's log.
 const LOG_MODE: u32 = 0o600;
-/// The signal that asks a process to end.
+/// The default signal to end a process.
 const STOP_SIGNAL: Signal = Signal::SIGINT;
 
-/// The command line that makes a process an executor; the directory comes last.
+/// The command line of an executor process. The shared directory is appended as the last argument.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutorCommand {
     program: PathBuf,
@@ -54,25 +54,25 @@ pub(crate) struct ExecutorCommand {
 }
 
 impl Default for ExecutorCommand {
-    /// The agent's own program, also after its file was replaced.
+    /// The agent's own program, even if its file has been replaced.
     fn default() -> Self {
         Self { program: PathBuf::from("/proc/self/exe"), args: vec!["executor".into()] }
     }
 }
 
 impl ExecutorCommand {
-    /// Another program's.
+    /// An executor that is another program.
     pub(crate) fn new(program: PathBuf, args: Vec<String>) -> Self {
         Self { program, args }
     }
 }
 
-/// What finds a process again.
+/// The handle to recover a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ProcessHandle {
     dir: PathBuf,
     pid: i32,
-    /// Tells the process from a later one of the same number.
+    /// The start time, which distinguishes the process from a later one with the same id.
     started_ticks: Option<u64>,
 }
 
@@ -81,24 +81,24 @@ impl ProcessHandle {
         rmp_serde::from_slice(handle).map_err(|error| NotRecovered(format!("unreadable handle: {error}")))
     }
 
-    /// Whether the process is there, and no other one of its number.
-    fn is_there(&self) -> bool {
+    /// Whether the process still exists and is not another one with the same id.
+    fn is_alive(&self) -> bool {
         self.started_ticks.is_some() && started_ticks(Pid::from_raw(self.pid)) == self.started_ticks
     }
 
-    /// Whether a process is the task's executor: its last argument is their directory.
+    /// Whether a process is the task's executor: its last argument is the shared directory.
     fn is_executor(&self, pid: Pid) -> bool {
         let Ok(command) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
         let last = command.split(|byte| *byte == 0).rfind(|argument| !argument.is_empty());
         last == Some(self.dir.as_os_str().as_bytes())
     }
 
-    /// Ends the process and all below it, if it is still the one.
+    /// Kills the process and all of its descendants, if it still exists.
     fn kill_tree(&self) {
         let pid = Pid::from_raw(self.pid);
-        if self.is_there() {
-            end_tree(pid, Reap::No);
-            // It may be gone by now.
+        if self.is_alive() {
+            kill_descendants(pid, Reap::No);
+            // Fails if the process has ended.
             let _ = killpg(pid, Signal::SIGKILL);
         }
     }
@@ -111,7 +111,7 @@ pub(crate) struct Process {
     exit: watch::Receiver<Option<Exit>>,
 }
 
-/// Starts an executor in `dir`, which is made, and with it the task. What the executor has to say goes to `log`.
+/// Creates `dir`, starts an executor in it, and with it the task. The executor's messages go to `log`.
 pub(crate) async fn launch(
     executor: &ExecutorCommand,
     dir: PathBuf,
@@ -120,12 +120,12 @@ pub(crate) async fn launch(
 ) -> Result<Arc<dyn Running>, StartError> {
     match try_launch(executor, &dir, launch, log).await {
         Ok(process) => Ok(process),
-        Err(why) => {
-            // What is left of it holds the environment.
+        Err(reason) => {
+            // The directory contains the environment.
             if let Err(error) = tokio::fs::remove_dir_all(&dir).await {
                 tracing::warn!(dir = %dir.display(), error = chain(&error), "cannot remove an executor's directory");
             }
-            Err(StartError::for_good(format!("failed to launch command with executor: {why}")))
+            Err(StartError::unrecoverable(format!("failed to launch command with executor: {reason}")))
         }
     }
 }
@@ -141,17 +141,17 @@ async fn try_launch(
     for name in [CONTROL, ALIVE] {
         mkfifo(&dir.join(name), PIPE_MODE).map_err(|error| error.to_string())?;
     }
-    store::write(&dir.join(LAUNCH), launch, Keep::Process).map_err(text)?;
+    store::write(&dir.join(LAUNCH), launch, Durability::Process).map_err(text)?;
     let log = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(LOG_MODE)
-        // The directory is the task's, too: a link in it must not lead what is written elsewhere.
+        // The directory belongs to the task, too: a link in it must not redirect what is written.
         .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(log)
         .map_err(text)?;
 
-    // Open for writing, too, so that it does not end before the executor has opened it.
+    // The pipe is also opened for writing, so that it does not end before the executor has opened it.
     let alive = pipe::OpenOptions::new().read_write(true).open_receiver(dir.join(ALIVE)).map_err(text)?;
     let mut child = Command::new(&executor.program)
         .args(&executor.args)
@@ -165,12 +165,12 @@ async fn try_launch(
     let mut lines = BufReader::new(alive).lines();
     let first_line = async { lines.next_line().await.map_err(text) };
     tokio::pin!(first_line);
-    let said = tokio::select! {
+    let line = tokio::select! {
         line = &mut first_line => line,
-        ended = child.wait() => match timeout(LAST_WORDS_TIMEOUT, first_line).await {
-            // It said what it had to before it ended.
+        status = child.wait() => match timeout(LAST_OUTPUT_TIMEOUT, first_line).await {
+            // The executor wrote its result before it ended.
             Ok(line) => line,
-            Err(_) => Err(match ended {
+            Err(_) => Err(match status {
                 Ok(status) => format!("the executor ended early ({status})"),
                 Err(error) => error.to_string(),
             }),
@@ -180,65 +180,66 @@ async fn try_launch(
             Err(format!("the executor did not start within {} seconds", START_TIMEOUT.as_secs()))
         }
     }?;
-    let pid = started_pid(&said.unwrap_or_default())?;
+    let pid = started_pid(&line.unwrap_or_default())?;
     let handle = ProcessHandle { dir: dir.to_owned(), pid, started_ticks: started_ticks(Pid::from_raw(pid)) };
     let process = Process::watch(handle).map_err(text)?;
-    // Somebody has to wait for it, lest it stay as a zombie. If the agent goes first, init does.
+    // Reaps the executor, so that it does not stay as a zombie. If the agent ends first, init reaps it.
     tokio::spawn(async move { child.wait().await });
     Ok(Arc::new(process))
 }
 
 fn started_pid(line: &str) -> Result<i32, String> {
     match line.split_once(' ') {
-        Some(("started", pid)) => pid.parse().map_err(|_| format!("{line:?} names no process")),
-        Some(("failed", why)) => Err(why.to_owned()),
-        Some(_) | None => Err(format!("the executor says {line:?}")),
+        Some(("started", pid)) => {
+            pid.parse().map_err(|_| format!("the executor sent an invalid process id: {line:?}"))
+        }
+        Some(("failed", reason)) => Err(reason.to_owned()),
+        Some(_) | None => Err(format!("unexpected message of the executor: {line:?}")),
     }
 }
 
-/// Finds a process again by its handle.
+/// Recovers a process by its handle.
 pub(crate) fn recover(handle: &Handle) -> Result<Arc<dyn Running>, NotRecovered> {
     let handle = ProcessHandle::read(handle)?;
-    let ended =
+    let exit =
         store::read::<Exit>(&handle.dir.join(EXIT)).map_err(|error| NotRecovered(error.to_string()))?;
-    if ended.is_none() {
-        order(&handle.dir, "").map_err(|_| NotRecovered("its executor is gone".into()))?;
+    if exit.is_none() {
+        send_command(&handle.dir, "").map_err(|_| NotRecovered("its executor is gone".into()))?;
     }
     let process = Process::watch(handle).map_err(|error| NotRecovered(error.to_string()))?;
     Ok(Arc::new(process))
 }
 
-/// Ends what is left of a process that was not found again.
+/// Ends what is left of a process that cannot be recovered.
 pub(crate) async fn discard(handle: &Handle) {
     let Ok(handle) = ProcessHandle::read(handle) else { return };
     let dir = handle.dir.clone();
-    let ended = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
-    if let Err(error) = ended {
-        tracing::error!(error = chain(&error), "cannot end what is left of a task");
+    let result = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
+    if let Err(error) = result {
+        tracing::error!(error = chain(&error), "cannot kill the processes of a task that was not recovered");
     }
     remove_dir(&dir).await;
 }
 
-/// The numbers of a process and of all that come from it, also of those that are their executor's now because whoever
-/// started them has ended.
+/// The ids of a process and its descendants. Orphaned descendants are included: they become children of the executor.
 pub(crate) fn processes(handle: &Handle) -> Vec<u32> {
     let Ok(handle) = ProcessHandle::read(handle) else { return Vec::new() };
     let pid = Pid::from_raw(handle.pid);
-    if !handle.is_there() {
+    if !handle.is_alive() {
         return Vec::new();
     }
     let found = match parent_of(pid).filter(|parent| handle.is_executor(*parent)) {
         Some(executor) => descendants(executor),
-        // The executor has died, and the task is about to be ended.
+        // The executor has died, and the task is about to be killed.
         None => [pid].into_iter().chain(descendants(pid)).collect(),
     };
     found.into_iter().filter_map(|pid| pid.as_raw().try_into().ok()).collect()
 }
 
-/// Ends a process of which only the directory is known: the agent crashed while it was being started.
+/// Ends a process of which only the directory is known, because the agent crashed while starting it.
 pub(crate) async fn abandon(dir: &Path) {
-    // There may be no executor, or none yet, which then finds nothing to launch.
-    let _ = order(dir, "kill\n");
+    // There may be no executor, or it may not have started yet. In that case it finds nothing to launch.
+    let _ = send_command(dir, "kill\n");
     remove_dir(dir).await;
 }
 
@@ -252,22 +253,22 @@ async fn remove_dir(dir: &Path) {
     }
 }
 
-/// Writes an order to an executor; fails if there is none to read it. An empty one only looks.
-fn order(dir: &Path, order: &str) -> io::Result<()> {
-    let not_waiting = OFlag::O_NONBLOCK.bits();
-    let mut control = OpenOptions::new().write(true).custom_flags(not_waiting).open(dir.join(CONTROL))?;
-    control.write_all(order.as_bytes())
+/// Sends a command to an executor. Fails if no executor reads it. An empty command only probes.
+fn send_command(dir: &Path, command: &str) -> io::Result<()> {
+    let non_blocking = OFlag::O_NONBLOCK.bits();
+    let mut control = OpenOptions::new().write(true).custom_flags(non_blocking).open(dir.join(CONTROL))?;
+    control.write_all(command.as_bytes())
 }
 
 impl Process {
     /// Watches a process for its end.
     fn watch(handle: ProcessHandle) -> io::Result<Self> {
         let alive = pipe::OpenOptions::new().open_receiver(handle.dir.join(ALIVE))?;
-        let (told, exit) = watch::channel(None);
+        let (exit_sender, exit) = watch::channel(None);
         let watched = handle.clone();
         tokio::spawn(async move {
             let exit = watched.until_ended(alive).await;
-            told.send_replace(Some(exit));
+            exit_sender.send_replace(Some(exit));
         });
         Ok(Self { handle, exit })
     }
@@ -276,9 +277,9 @@ impl Process {
 impl ProcessHandle {
     async fn until_ended(&self, alive: pipe::Receiver) -> Exit {
         let mut lines = BufReader::new(alive).lines();
-        // Opening the pipe and the executor's end may have crossed: then the pipe stays silent for ever.
-        while order(&self.dir, "").is_ok() {
-            match timeout(PROBE_EVERY, lines.next_line()).await {
+        // If the executor ended while the pipe was being opened, the pipe never closes. So the executor is also probed.
+        while send_command(&self.dir, "").is_ok() {
+            match timeout(PROBE_INTERVAL, lines.next_line()).await {
                 Ok(Ok(Some(_))) | Err(_) => {}
                 Ok(Ok(None) | Err(_)) => break,
             }
@@ -287,7 +288,7 @@ impl ProcessHandle {
             Ok(Some(exit)) => exit,
             Ok(None) | Err(_) => {
                 let handle = self.clone();
-                // Best effort: nobody watches the task any more, so it must not go on.
+                // Best effort: the task has no executor any more and must not keep running.
                 let _ = tokio::task::spawn_blocking(move || handle.kill_tree()).await;
                 Exit { code: -1, message: "the task's executor has died".into(), ..Exit::default() }
             }
@@ -298,7 +299,7 @@ impl ProcessHandle {
 #[async_trait]
 impl Running for Process {
     fn handle(&self) -> Handle {
-        rmp_serde::to_vec_named(&self.handle).expect("plain data always has a MessagePack form").into()
+        rmp_serde::to_vec_named(&self.handle).expect("encoding plain data to MessagePack cannot fail").into()
     }
 
     async fn wait(&self) -> Exit {
@@ -306,12 +307,12 @@ impl Running for Process {
     }
 
     async fn stop(&self, signal: Option<Signal>, grace: Duration) -> Result<(), StopError> {
-        // An executor that is gone has no task any more; the wait below finds out.
-        let _ = order(&self.handle.dir, &format!("signal {}\n", signal.unwrap_or(STOP_SIGNAL) as i32));
+        // Fails if the executor is gone and the task with it. The wait below notices that.
+        let _ = send_command(&self.handle.dir, &format!("signal {}\n", signal.unwrap_or(STOP_SIGNAL) as i32));
         if timeout(grace, self.wait()).await.is_ok() {
             return Ok(());
         }
-        let _ = order(&self.handle.dir, "kill\n");
+        let _ = send_command(&self.handle.dir, "kill\n");
         match timeout(KILL_TIMEOUT, self.wait()).await {
             Ok(_) => Ok(()),
             Err(_) => {
@@ -321,7 +322,7 @@ impl Running for Process {
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        order(&self.handle.dir, &format!("signal {}\n", signal as i32))
+        send_command(&self.handle.dir, &format!("signal {}\n", signal as i32))
     }
 
     async fn destroy(&self) {

@@ -1,5 +1,5 @@
-//! `raw_exec`: a command as a plain process, without isolation and without limits. Control groups are not
-//! built: memory and compute of a task are counted, but not enforced.
+//! `raw_exec`: runs a command as a plain process, without isolation and without limits. Control groups are not
+//! built: a task's memory and compute are reserved on the node, but not enforced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,23 +23,23 @@ pub(crate) const NAME: &str = "raw_exec";
 /// The executor's own log, in the task's directory.
 const EXECUTOR_LOG: &str = "executor.out";
 
-/// The owner's settings of the driver.
+/// The operator's settings of the driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Users that no task may run as.
     pub(crate) denied_uids: IdRanges,
     /// Groups that no task may run in.
     pub(crate) denied_gids: IdRanges,
-    /// Names of variables that no task gets; `*` at the end stands for anything.
+    /// Environment variables that no task gets; a trailing `*` matches any suffix.
     pub(crate) denied_env: Vec<String>,
 }
 
-/// Ids and ranges of them.
+/// A set of ids, as ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct IdRanges(Vec<(u32, u32)>);
 
 impl IdRanges {
-    /// Reads a list such as `1000,1003-1005`.
+    /// Parses a list such as `1000,1003-1005`.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let range = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -62,7 +62,7 @@ pub(crate) struct RawExec {
     executor: ExecutorCommand,
 }
 
-/// What a task's `config` block says.
+/// The configuration of a task.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Config {
@@ -78,7 +78,7 @@ struct Config {
 }
 
 impl RawExec {
-    /// A driver that starts tasks by such executors.
+    /// Creates the driver.
     pub(crate) fn new(settings: Settings, executor: ExecutorCommand) -> Self {
         Self { settings, executor }
     }
@@ -88,14 +88,16 @@ impl RawExec {
             return Ok(None);
         }
         let user = User::from_name(name)
-            .map_err(|error| StartError::for_good(format!("cannot look up user {}: {error}", quoted(name))))?
-            .ok_or_else(|| StartError::for_good(format!("user {} does not exist", quoted(name))))?;
+            .map_err(|error| {
+                StartError::unrecoverable(format!("cannot look up user {}: {error}", quoted(name)))
+            })?
+            .ok_or_else(|| StartError::unrecoverable(format!("user {} does not exist", quoted(name))))?;
         let (uid, gid) = (user.uid.as_raw(), user.gid.as_raw());
         if self.settings.denied_uids.contains(uid) {
-            return Err(StartError::for_good(format!("running as uid {uid} is disallowed")));
+            return Err(StartError::unrecoverable(format!("running as uid {uid} is disallowed")));
         }
         if self.settings.denied_gids.contains(gid) {
-            return Err(StartError::for_good(format!("running as gid {gid} is disallowed")));
+            return Err(StartError::unrecoverable(format!("running as gid {gid} is disallowed")));
         }
         Ok(Some((uid, gid)))
     }
@@ -120,7 +122,7 @@ impl Driver for RawExec {
                 let dir = dir.display().to_string();
                 let message =
                     format!("failed driver config validation: work_dir {} is not absolute", quoted(&dir));
-                return Err(StartError::for_good(message));
+                return Err(StartError::unrecoverable(message));
             }
             None => start.dirs.task.clone(),
         };
@@ -162,22 +164,22 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Looks for a command: in the task's `local` and its own directory, as it stands, then along the path. One
-/// that a job brought is made executable.
+/// Finds a command: in the task's `local` directory, in its root directory, as an absolute path, then in `PATH`. A
+/// file of the job is made executable.
 fn find_command(command: &str, dirs: &TaskDirs, path: &str) -> Result<PathBuf, StartError> {
     if command.is_empty() {
-        return Err(StartError::for_good("failed driver config validation: command is empty"));
+        return Err(StartError::unrecoverable("failed driver config validation: command is empty"));
     }
-    let brought = [dirs.local.join(command), dirs.task.join(command)];
-    let along_path = path.split(':').filter(|dir| !dir.is_empty() && !command.contains('/'));
-    let along_path = along_path.map(|dir| Path::new(dir).join(command)).filter(|file| is_executable(file));
-    let found = brought.into_iter().find(|file| file.is_file()).or_else(|| along_path.into_iter().next());
+    let from_job = [dirs.local.join(command), dirs.task.join(command)];
+    let from_path = path.split(':').filter(|dir| !dir.is_empty() && !command.contains('/'));
+    let from_path = from_path.map(|dir| Path::new(dir).join(command)).filter(|file| is_executable(file));
+    let found = from_job.into_iter().find(|file| file.is_file()).or_else(|| from_path.into_iter().next());
     let Some(found) = found else {
-        return Err(StartError::for_good(format!("executable {} was not found", quoted(command))));
+        return Err(StartError::unrecoverable(format!("executable {} was not found", quoted(command))));
     };
     if !is_executable(&found) {
         make_executable(&found).map_err(|error| {
-            StartError::for_good(format!("cannot make {} executable: {error}", found.display()))
+            StartError::unrecoverable(format!("cannot make {} executable: {error}", found.display()))
         })?;
     }
     Ok(found)

@@ -1,16 +1,16 @@
-//! The process beside a task: starts it, writes its output down, signals it when told to, and keeps its exit for whoever
-//! asks. It outlives the agent, so that tasks do.
+//! The executor: a process for each task that starts it, writes its output to files, forwards signals and records its exit.
+//! It outlives the agent, so that tasks do.
 //!
-//! It is the agent's own program under a hidden sub-command, and speaks with the agent through a directory:
+//! It is the agent's own program with a hidden sub-command. Agent and executor communicate through a directory:
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `launch` | what to run (`Launch`); removed once read, for it holds the environment |
-//! | `control` | a pipe for orders, a line each: `signal <number>`, `kill` |
-//! | `alive` | a pipe that is open for writing as long as the executor lives; its first line is `started <pid>` or `failed <why>` |
-//! | `exit` | how the task ended (`Exit`); there before `alive` closes |
+//! | `launch` | what to run (`Launch`); removed after it is read, because it contains the environment |
+//! | `control` | a pipe for commands, one per line: `signal <number>`, `kill` |
+//! | `alive` | a pipe that the executor keeps open for writing; its first line is `started <pid>` or `failed <reason>` |
+//! | `exit` | how the task ended (`Exit`); written before `alive` closes |
 //!
-//! What the agent does with it is in `driver::process`. No async runtime here: four threads that wait.
+//! The agent's side is in `driver::process`. The executor uses four blocking threads and no async runtime.
 
 mod tree;
 
@@ -33,27 +33,27 @@ use serde::{Deserialize, Serialize};
 use wire::files::LogStream;
 
 use crate::logs::{LogFiles, Rotator};
-use crate::store::{self, Keep};
+use crate::store::{self, Durability};
 
-pub(crate) use tree::{descendants, end_tree, parent_of, started_ticks};
+pub(crate) use tree::{descendants, kill_descendants, parent_of, started_ticks};
 
-/// The file with what to run.
+/// The file that describes what to run.
 pub(crate) const LAUNCH: &str = "launch";
-/// The pipe for orders.
+/// The pipe for commands.
 pub(crate) const CONTROL: &str = "control";
-/// The pipe that closes with the executor.
+/// The pipe that closes when the executor ends.
 pub(crate) const ALIVE: &str = "alive";
-/// The file with how the task ended.
+/// The file with the task's exit.
 pub(crate) const EXIT: &str = "exit";
 
 /// How long output is still read after all processes of the task have ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs one task for an agent. Not for people.
+/// Run one task for an agent. For internal use.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// The directory in which the agent and the executor meet.
+    /// The directory that the agent and the executor share.
     pub dir: PathBuf,
 }
 
@@ -62,46 +62,46 @@ pub struct Args {
 pub(crate) struct Launch {
     /// The program.
     pub(crate) command: PathBuf,
-    /// Its arguments, the program's name not among them.
+    /// The arguments, without the program's name.
     pub(crate) args: Vec<String>,
-    /// Its whole environment.
+    /// The complete environment.
     pub(crate) env: Vec<(String, String)>,
-    /// Where it runs.
+    /// The working directory.
     pub(crate) work_dir: PathBuf,
-    /// The user and group that it runs as, if not as the agent's.
+    /// The user and group to run as; `None` is the agent's own.
     pub(crate) user: Option<(u32, u32)>,
-    /// How readily the kernel ends it when memory is short.
+    /// The adjustment of the kernel's out-of-memory score.
     pub(crate) oom_score_adj: Option<u32>,
-    /// Where its output goes; `None` is nowhere.
+    /// Where the output goes; `None` discards it.
     pub(crate) logs: Option<LogFiles>,
 }
 
 /// How a task ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
-    /// Its exit code; 128 and the signal's number if a signal ended it.
+    /// The exit code, or 128 plus the signal's number if a signal ended the task.
     pub(crate) code: i64,
-    /// The signal that ended it, or 0.
+    /// The signal that ended the task, or 0.
     pub(crate) signal: i64,
-    /// What is not to be seen from the code; mostly empty.
+    /// Further information, which is usually empty.
     pub(crate) message: String,
-    /// Whether it was ended for want of memory.
+    /// Whether the task was killed for lack of memory.
     pub(crate) oom_killed: bool,
 }
 
 impl Exit {
-    /// Whether it ended well.
+    /// Whether the task ended without an error.
     pub(crate) fn successful(&self) -> bool {
         self.code == 0 && self.signal == 0 && self.message.is_empty()
     }
 }
 
-/// Runs the task that the directory describes, to its end.
+/// Runs the task that the directory describes until it has ended.
 pub fn main(args: &Args) -> ExitCode {
     match run(&args.dir) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The agent has made standard error the file `executor.out` in the task's directory.
+            // The agent has redirected standard error to the file `executor.out` in the task's directory.
             let _ = writeln!(io::stderr(), "executor: {error}");
             ExitCode::FAILURE
         }
@@ -112,7 +112,8 @@ fn run(dir: &Path) -> io::Result<()> {
     let launch: Launch = store::read(&dir.join(LAUNCH))?
         .ok_or_else(|| io::Error::other(format!("nothing to launch in {}", dir.display())))?;
     fs::remove_file(dir.join(LAUNCH))?;
-    // A session of its own, out of reach of the agent's terminal; and whatever the task leaves behind comes here.
+    // A separate session is out of reach of the agent's terminal. As a subreaper the process becomes the parent of the
+    // task's orphans.
     setsid()?;
     set_child_subreaper(true)?;
     let control = OpenOptions::new().read(true).write(true).open(dir.join(CONTROL))?;
@@ -123,30 +124,30 @@ fn run(dir: &Path) -> io::Result<()> {
         Err(error) => return alive.write_all(format!("failed {error}\n").as_bytes()),
     };
     let pid = Pid::from_raw(child.id().cast_signed());
-    let drained = match settle(&mut child, pid, &launch) {
+    let drained = match finish_start(&mut child, pid, &launch) {
         Ok(drained) => drained,
         Err(error) => {
-            end_tree(Pid::this(), Reap::Yes);
+            kill_descendants(Pid::this(), Reap::Yes);
             return alive.write_all(format!("failed {error}\n").as_bytes());
         }
     };
     alive.write_all(format!("started {pid}\n").as_bytes())?;
 
     let task = Arc::new(Mutex::new(Some(pid)));
-    let ordered = Arc::clone(&task);
-    thread::spawn(move || obey(control, &ordered));
+    let command_target = Arc::clone(&task);
+    thread::spawn(move || handle_commands(control, &command_target));
     let exit = wait(pid, &task)?;
-    end_tree(Pid::this(), Reap::Yes);
+    kill_descendants(Pid::this(), Reap::Yes);
     while drained.recv_timeout(DRAIN_TIMEOUT).is_ok() {}
-    store::write(&dir.join(EXIT), &exit, Keep::Process)
+    store::write(&dir.join(EXIT), &exit, Durability::Process)
 }
 
-/// Whether ended processes are children to be waited for.
+/// Whether killed processes are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reap {
-    /// They are the caller's own.
+    /// They are the caller's own children.
     Yes,
-    /// Somebody else waits for them.
+    /// Another process waits for them.
     No,
 }
 
@@ -168,23 +169,23 @@ fn start(launch: &Launch) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Does for a task that has just begun what can be done only then.
-fn settle(child: &mut Child, pid: Pid, launch: &Launch) -> io::Result<Receiver<()>> {
-    if let Some(adjustment) = launch.oom_score_adj.or_else(unprotected) {
+/// Completes the set-up of a task that has just been started.
+fn finish_start(child: &mut Child, pid: Pid, launch: &Launch) -> io::Result<Receiver<()>> {
+    if let Some(adjustment) = launch.oom_score_adj.or_else(unprotected_adjustment) {
         fs::write(format!("/proc/{pid}/oom_score_adj"), adjustment.to_string())?;
     }
-    collect(child, launch.logs.as_ref())
+    collect_output(child, launch.logs.as_ref())
 }
 
-/// The adjustment of a task that asks for none, if the agent and so this process is protected from the kernel's killer: a
-/// task is not.
-fn unprotected() -> Option<u32> {
+/// The adjustment for a task that does not set one: if the agent, and so this process, is protected from the out-of-memory
+/// killer, the task is not.
+fn unprotected_adjustment() -> Option<u32> {
     let own = fs::read_to_string("/proc/self/oom_score_adj").ok()?;
     own.trim().parse::<i32>().is_ok_and(|own| own < 0).then_some(0)
 }
 
-/// Begins to write the task's output down. The channel closes when both streams have ended.
-fn collect(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Receiver<()>> {
+/// Starts to write the task's output to its files. The channel closes when both streams have ended.
+fn collect_output(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Receiver<()>> {
     let (done, drained) = channel::<()>();
     let Some(logs) = logs else { return Ok(drained) };
     let stdout = Rotator::open(logs.clone(), LogStream::Stdout)?;
@@ -193,7 +194,7 @@ fn collect(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Receiver<()
         let done = done.clone();
         thread::spawn(move || {
             if let Err(error) = log.drain(source) {
-                let _ = writeln!(io::stderr(), "executor: some output could not be kept: {error}");
+                let _ = writeln!(io::stderr(), "executor: some output was lost: {error}");
             }
             drop(done);
         });
@@ -207,10 +208,11 @@ fn collect(child: &mut Child, logs: Option<&LogFiles>) -> io::Result<Receiver<()
     Ok(drained)
 }
 
-/// The task's process while it is there; whoever signals it holds the lock, so that its number is not another's.
+/// The task's process while it exists. The lock is held while it is signalled, so that its id cannot belong to another
+/// process.
 type Task = Mutex<Option<Pid>>;
 
-fn obey(control: File, task: &Task) {
+fn handle_commands(control: File, task: &Task) {
     for line in BufReader::new(control).lines() {
         let Ok(line) = line else { return };
         let task = task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,10 +232,10 @@ fn obey(control: File, task: &Task) {
     }
 }
 
-/// Waits for the task, and meanwhile for orphans that it left.
+/// Waits for the task and reaps the orphans that it leaves.
 fn wait(pid: Pid, task: &Task) -> io::Result<Exit> {
     loop {
-        // First only a look: until it is waited for, its number stays its own.
+        // `WNOWAIT` does not reap the process, so its id stays valid until the lock is held.
         let ended = match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
             Ok(status) => status.pid(),
             Err(Errno::EINTR) => continue,
@@ -262,13 +264,13 @@ fn exit_of(status: WaitStatus) -> Exit {
 mod tests {
     use super::*;
 
-    /// Not a test: the process that tests start as an executor, see `testing::executor`.
+    /// Not a test: the process that tests start as an executor; see `testing::executor`.
     #[test]
-    #[ignore = "it is an executor for other tests"]
+    #[ignore = "an executor process for other tests"]
     fn executor_process() {
         let dir = PathBuf::from(std::env::args().next_back().unwrap());
         let _ = main(&Args { dir });
-        // Without the words that a test harness ends with.
+        // Exits before the test harness prints its summary.
         std::process::exit(0);
     }
 }

@@ -1,4 +1,5 @@
-//! The processes below a process, from `/proc`: whatever a task started goes with it, also what left its group.
+//! The descendants of a process, from `/proc`. All processes that a task started end with it, including those that left its
+//! process group.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,19 +12,19 @@ use nix::unistd::Pid;
 
 use super::Reap;
 
-/// How often processes that will not go are ended again, and the pause between.
+/// The maximum number of attempts to kill the remaining processes, and the pause between them.
 const ROUNDS_MAX: u32 = 200;
 const ROUND_PAUSE: Duration = Duration::from_millis(10);
 
-/// Ends everything below a process, not the process itself. Waits for it, but not for ever.
-pub(crate) fn end_tree(root: Pid, reap: Reap) {
+/// Kills all descendants of a process, but not the process itself. It waits for their end, but not indefinitely.
+pub(crate) fn kill_descendants(root: Pid, reap: Reap) {
     for _ in 0..ROUNDS_MAX {
-        let below = descendants(root);
-        if below.is_empty() {
+        let remaining = descendants(root);
+        if remaining.is_empty() {
             return;
         }
-        for pid in below {
-            // It may be gone by now.
+        for pid in remaining {
+            // Fails if the process has ended.
             let _ = kill(pid, Signal::SIGKILL);
         }
         if reap == Reap::Yes {
@@ -35,15 +36,16 @@ pub(crate) fn end_tree(root: Pid, reap: Reap) {
     }
 }
 
-/// When a process was started, in ticks since the machine was; tells it from another that got its number.
+/// When a process was started, in ticks since the machine's boot. It distinguishes the process from a later one with the
+/// same id.
 pub(crate) fn started_ticks(pid: Pid) -> Option<u64> {
-    /// Its place behind the name in `/proc/<pid>/stat`.
+    /// Position of the start time after the name in `/proc/<pid>/stat`.
     const START_TIME: usize = 19;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(START_TIME)?.parse().ok()
 }
 
-/// Everything below a process, not the process itself.
+/// All descendants of a process, without the process itself.
 pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<Pid, Vec<Pid>> = BTreeMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -56,22 +58,22 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
         }
     }
     let mut found = Vec::new();
-    let mut below = vec![root];
-    while let Some(pid) = below.pop() {
+    let mut remaining = vec![root];
+    while let Some(pid) = remaining.pop() {
         let next = children.remove(&pid).unwrap_or_default();
         found.extend(&next);
-        below.extend(next);
+        remaining.extend(next);
     }
     found
 }
 
-/// The process that started another one, or that it was left to.
+/// The parent of a process. Orphans belong to the subreaper that adopted them.
 pub(crate) fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parent_in(&stat).map(Pid::from_raw)
 }
 
-/// The parent in a line of `/proc/<pid>/stat`; the name before it may hold anything, brackets too.
+/// The parent in a line of `/proc/<pid>/stat`. The name before it may contain any character, including parentheses.
 fn parent_in(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What files are, and what is in a directory.
+//! Describes files and lists directories.
 
 use std::fs::{self, Metadata};
 use std::io::Read as _;
@@ -10,19 +10,20 @@ use model::{Nanos, Text, Timestamp};
 use wire::Refusal;
 use wire::files::{FileInfo, FileList, LISTED_MAX};
 
-use super::inside::Inside;
-use super::{broken, invalid};
+use super::alloc_root::AllocRoot;
+use super::{invalid, io_refusal};
 
-/// How much of a file is looked at to guess what is in it, in bytes.
+/// The number of bytes of a file from which its content type is guessed.
 const SNIFFED_BYTES: u64 = 512;
 
-/// A directory's entries behind a name, as many as one answer takes. What vanishes meanwhile is left out.
-pub(super) fn list(inside: &Inside, path: &str, after: Option<&Text>) -> Result<FileList, Refusal> {
-    let dir = inside.at(path, "open")?;
-    if !dir.file.metadata().map_err(|error| broken(path, &error))?.is_dir() {
+/// Lists a directory's entries after a name, as many as one answer may contain. Entries that disappear meanwhile are left
+/// out.
+pub(super) fn list(alloc_root: &AllocRoot, path: &str, after: Option<&Text>) -> Result<FileList, Refusal> {
+    let dir = alloc_root.entry(path, "open")?;
+    if !dir.file.metadata().map_err(|error| io_refusal(path, &error))?.is_dir() {
         return Err(invalid(format!("file {} is not a directory", quoted(path))));
     }
-    let entries = fs::read_dir(dir.by_descriptor()).map_err(|error| broken(path, &error))?;
+    let entries = fs::read_dir(dir.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
     let mut names: Vec<_> = entries.flatten().map(|entry| (entry.file_name(), entry)).collect();
     names.sort_by(|(one, _), (other, _)| one.cmp(other));
     names.retain(|(name, _)| after.is_none_or(|after| name.as_os_str() > std::ffi::OsStr::new(&**after)));
@@ -34,15 +35,15 @@ pub(super) fn list(inside: &Inside, path: &str, after: Option<&Text>) -> Result<
     Ok(FileList { files: names.into_iter().filter_map(info).collect(), more })
 }
 
-/// What is at a path.
-pub(super) fn stat(inside: &Inside, path: &str) -> Result<FileInfo, Refusal> {
-    let entry = inside.at(path, "stat")?;
-    let metadata = entry.file.metadata().map_err(|error| broken(path, &error))?;
+/// Describes the file or directory at a path.
+pub(super) fn stat(alloc_root: &AllocRoot, path: &str) -> Result<FileInfo, Refusal> {
+    let entry = alloc_root.entry(path, "stat")?;
+    let metadata = entry.file.metadata().map_err(|error| io_refusal(path, &error))?;
     let name = Path::new(path).file_name().map_or_else(|| "/".into(), |name| name.to_string_lossy());
     let mut info = info(&name, &metadata);
     if metadata.is_file() {
         let mut start = Vec::new();
-        entry.file.take(SNIFFED_BYTES).read_to_end(&mut start).map_err(|error| broken(path, &error))?;
+        entry.file.take(SNIFFED_BYTES).read_to_end(&mut start).map_err(|error| io_refusal(path, &error))?;
         info.content_type = Some(content_type(&name, &start).into());
     }
     Ok(info)
@@ -59,7 +60,7 @@ fn info(name: &str, metadata: &Metadata) -> FileInfo {
     }
 }
 
-/// Kind and permissions as the API writes them, such as `drwxr-xr-x`.
+/// The type and permissions as the API writes them, such as `drwxr-xr-x`.
 fn mode(metadata: &Metadata) -> String {
     const STICKY: u32 = 0o1000;
     const SET_GROUP: u32 = 0o2000;
@@ -80,13 +81,13 @@ fn mode(metadata: &Metadata) -> String {
     if text.is_empty() {
         text.push('-');
     }
-    for (place, letter) in "rwxrwxrwx".chars().enumerate() {
-        text.push(if bits & (1 << (8 - place)) != 0 { letter } else { '-' });
+    for (bit, letter) in "rwxrwxrwx".chars().enumerate() {
+        text.push(if bits & (1 << (8 - bit)) != 0 { letter } else { '-' });
     }
     text
 }
 
-/// What is in a file, by its name, else by how it begins.
+/// The content type of a file, from its extension or from its first bytes.
 fn content_type(name: &str, start: &[u8]) -> &'static str {
     let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {

@@ -1,7 +1,7 @@
-//! Answers requests for the files and logs of allocations. It reads what is on disk and knows no allocation from
-//! elsewhere, so that it answers while everything else is busy.
+//! Answers requests for the files and logs of allocations. It reads only from disk and does not depend on the
+//! running allocations, so it answers while the rest of the agent is busy.
 
-mod inside;
+mod alloc_root;
 mod listing;
 mod output;
 
@@ -19,16 +19,16 @@ use wire::files::{FILE_BYTES_MAX, FileChunk, ListFiles, Origin, ReadFile, ReadLo
 use wire::{Refusal, RefusalKind};
 
 use crate::context::Context;
-use inside::Inside;
+use alloc_root::AllocRoot;
 
-/// How many requests are answered at once; more wait.
-const AT_ONCE_MAX: usize = 256;
-/// How often it is looked whether there is more of a file that somebody waits for.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The maximum number of concurrent requests; further ones wait.
+const CONCURRENT_MAX: usize = 256;
+/// The interval at which a file is checked for new data that a request waits for.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Answers requests until there are no more.
+/// Answers requests until the subscription ends.
 pub(crate) async fn serve(context: Arc<Context>, requests: Requests) {
-    requests.each(AT_ONCE_MAX, |request| answer(Arc::clone(&context), request)).await;
+    requests.each(CONCURRENT_MAX, |request| answer(Arc::clone(&context), request)).await;
 }
 
 async fn answer(context: Arc<Context>, request: Request) {
@@ -52,23 +52,23 @@ async fn answer(context: Arc<Context>, request: Request) {
     }
 }
 
-/// Disks are waited for by threads that may.
+/// Runs blocking work on a thread that may block.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(not_found(format!("cannot read files: {error}"))),
+        Err(error) => Err(not_found(format!("reading files panicked or was cancelled: {error}"))),
     }
 }
 
-fn open(context: &Context, alloc: AllocId) -> Result<Inside, Refusal> {
+fn open(context: &Context, alloc: AllocId) -> Result<AllocRoot, Refusal> {
     let unknown = |_| not_found(format!("Unknown allocation {}", quoted(&alloc.to_string())));
-    Inside::open(&context.dirs(alloc).root).map_err(unknown)
+    AllocRoot::open(&context.dirs(alloc).root).map_err(unknown)
 }
 
 async fn read_when_there(context: Arc<Context>, ask: ReadFile) -> Result<FileChunk, Refusal> {
-    let deadline = wait_until(ask.wait_ms);
+    let deadline = deadline_after(ask.wait_ms);
     let mut from = ask.from;
     loop {
         let (context, path) = (Arc::clone(&context), Text::clone(&ask.path));
@@ -76,29 +76,30 @@ async fn read_when_there(context: Arc<Context>, ask: ReadFile) -> Result<FileChu
         if !chunk.data.is_empty() || chunk.size < chunk.offset || clock::monotonic() >= deadline {
             return Ok(chunk);
         }
-        // What is at the end now is not what is at the end later.
+        // The position is fixed now, because the end of the file moves.
         from = Origin::Start(chunk.offset);
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-fn wait_until(wait_ms: u32) -> Instant {
+fn deadline_after(wait_ms: u32) -> Instant {
     clock::monotonic() + Duration::from_millis(wait_ms.min(WAIT_MS_MAX).into())
 }
 
-fn read(inside: &Inside, path: &str, from: Origin, bytes_max: u32) -> Result<FileChunk, Refusal> {
-    let mut file = inside.file(path)?;
-    let failed = |error: io::Error| broken(path, &error);
+fn read(alloc_root: &AllocRoot, path: &str, from: Origin, bytes_max: u32) -> Result<FileChunk, Refusal> {
+    let mut file = alloc_root.file(path)?;
+    let failed = |error: io::Error| io_refusal(path, &error);
     let size = file.metadata().map_err(failed)?.len();
     let offset = match from {
         Origin::Start(offset) => offset,
         Origin::End(before) => size.saturating_sub(before),
     };
-    let data = if offset < size { take(&mut file, offset, bytes_max).map_err(failed)? } else { Bytes::new() };
+    let data =
+        if offset < size { read_at(&mut file, offset, bytes_max).map_err(failed)? } else { Bytes::new() };
     Ok(FileChunk { offset, data, size })
 }
 
-fn take(file: &mut std::fs::File, offset: u64, bytes_max: u32) -> io::Result<Bytes> {
+fn read_at(file: &mut std::fs::File, offset: u64, bytes_max: u32) -> io::Result<Bytes> {
     file.seek(SeekFrom::Start(offset))?;
     let mut data = Vec::new();
     file.take(bytes_max.min(FILE_BYTES_MAX).into()).read_to_end(&mut data)?;
@@ -113,7 +114,7 @@ fn invalid(message: impl Into<Text>) -> Refusal {
     Refusal { kind: RefusalKind::Invalid, message: message.into() }
 }
 
-fn broken(path: &str, error: &io::Error) -> Refusal {
+fn io_refusal(path: &str, error: &io::Error) -> Refusal {
     let message = format!("cannot read {}: {error}", quoted(path));
     if error.kind() == io::ErrorKind::NotFound { not_found(message) } else { invalid(message) }
 }

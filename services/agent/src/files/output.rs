@@ -1,4 +1,4 @@
-//! A task's output over all the files that are kept of it.
+//! The output of a task across its rotated log files.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use wire::Refusal;
 use wire::files::{LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadLogs};
 
-use super::inside::Inside;
-use super::{LOOK_EVERY, blocking, broken, invalid, not_found, open, take, wait_until};
+use super::alloc_root::AllocRoot;
+use super::{POLL_INTERVAL, blocking, deadline_after, invalid, io_refusal, not_found, open, read_at};
 use crate::alloc::runner::{spec_file, state_file};
 use crate::alloc::spec::AllocSpec;
 use crate::context::Context;
@@ -20,35 +20,35 @@ use crate::logs;
 use crate::reports::AllocState;
 use crate::store;
 
-/// One stream of a task.
+/// One output stream of a task.
 struct Output<'a> {
-    inside: Inside,
+    alloc_root: AllocRoot,
     task: &'a str,
     stream: LogStream,
-    /// The files, the oldest first: number and size.
+    /// The numbers and sizes of the files, oldest first.
     files: Vec<(u64, u64)>,
 }
 
-/// Reads a piece, once there is one or the time is up.
+/// Reads a chunk. If there is no data yet, waits for it until the deadline.
 pub(super) async fn read_when_there(context: Arc<Context>, ask: ReadLogs) -> Result<LogChunk, Refusal> {
-    let deadline = wait_until(ask.wait_ms);
+    let deadline = deadline_after(ask.wait_ms);
     let mut from = ask.from;
     loop {
         let (context, task) = (Arc::clone(&context), Text::clone(&ask.task));
-        let piece = move || {
+        let read_chunk = move || {
             check_task(&context, ask.alloc, &task)?;
             Output::find(&context, ask.alloc, &task, ask.stream)?.read(from, ask.bytes_max)
         };
-        let chunk = blocking(piece).await?;
+        let chunk = blocking(read_chunk).await?;
         if !chunk.data.is_empty() || clock::monotonic() >= deadline {
             return Ok(chunk);
         }
         from = LogPosition::Cursor(chunk.next);
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Whether there is such a task and it has started.
+/// Checks that the task exists and has started.
 fn check_task(context: &Context, alloc: AllocId, task: &str) -> Result<(), Refusal> {
     let unknown = || not_found(format!("state for allocation {alloc} not found on client"));
     let spec = store::read::<AllocSpec>(&spec_file(context, alloc)).ok().flatten().ok_or_else(unknown)?;
@@ -66,14 +66,14 @@ fn check_task(context: &Context, alloc: AllocId, task: &str) -> Result<(), Refus
 
 impl<'a> Output<'a> {
     fn find(context: &Context, alloc: AllocId, task: &'a str, stream: LogStream) -> Result<Self, Refusal> {
-        let inside = open(context, alloc)?;
+        let alloc_root = open(context, alloc)?;
         let dir = context.dirs(alloc).logs;
-        let numbers = logs::numbers(&dir, task, stream).map_err(|error| broken("alloc/logs", &error))?;
-        let mut output = Self { inside, task, stream, files: Vec::new() };
+        let numbers = logs::numbers(&dir, task, stream).map_err(|error| io_refusal("alloc/logs", &error))?;
+        let mut output = Self { alloc_root, task, stream, files: Vec::new() };
         for number in numbers {
-            // One may be removed at this moment.
-            if let Ok(file) = output.inside.file(&output.path(number)) {
-                let metadata = file.metadata().map_err(|error| broken("alloc/logs", &error))?;
+            // A file may be removed concurrently.
+            if let Ok(file) = output.alloc_root.file(&output.path(number)) {
+                let metadata = file.metadata().map_err(|error| io_refusal("alloc/logs", &error))?;
                 output.files.push((number, metadata.len()));
             }
         }
@@ -93,14 +93,14 @@ impl<'a> Output<'a> {
 
     fn read(&self, from: LogPosition, bytes_max: u32) -> Result<LogChunk, Refusal> {
         let at = match from {
-            LogPosition::Cursor(cursor) => go_on(&self.files, cursor),
-            LogPosition::Origin(origin) => begin(&self.files, origin),
+            LogPosition::Cursor(cursor) => continue_at(&self.files, cursor),
+            LogPosition::Origin(origin) => position_of(&self.files, origin),
         };
         let path = self.path(at.file);
         let size = self.files.iter().find(|(number, _)| *number == at.file).map_or(0, |(_, size)| *size);
         let data = if at.offset < size {
-            let mut file = self.inside.file(&path)?;
-            take(&mut file, at.offset, bytes_max).map_err(|error| broken(&path, &error))?
+            let mut file = self.alloc_root.file(&path)?;
+            read_at(&mut file, at.offset, bytes_max).map_err(|error| io_refusal(&path, &error))?
         } else {
             Bytes::new()
         };
@@ -109,8 +109,8 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Where reading begins in files of these numbers and sizes; there is one at least.
-fn begin(files: &[(u64, u64)], origin: Origin) -> LogCursor {
+/// The position of an origin, in files with these numbers and sizes. There is at least one file.
+fn position_of(files: &[(u64, u64)], origin: Origin) -> LogCursor {
     let total: u64 = files.iter().map(|(_, size)| size).sum();
     let mut skip = match origin {
         Origin::Start(offset) => offset,
@@ -126,9 +126,9 @@ fn begin(files: &[(u64, u64)], origin: Origin) -> LogCursor {
     LogCursor { file, offset }
 }
 
-/// Where reading goes on: in the next file if this one is at its end and there is one, in the oldest one if this one is
-/// gone, at the end of one that was cut.
-fn go_on(files: &[(u64, u64)], cursor: LogCursor) -> LogCursor {
+/// The position at which reading continues: in the next file if this one is at its end and a next one exists, in the oldest
+/// file if this one is gone, or at the end of a truncated file.
+fn continue_at(files: &[(u64, u64)], cursor: LogCursor) -> LogCursor {
     let here = files.iter().find(|(number, _)| *number == cursor.file);
     if let Some((_, size)) = here
         && cursor.offset < *size
@@ -139,7 +139,7 @@ fn go_on(files: &[(u64, u64)], cursor: LogCursor) -> LogCursor {
     match (here, later) {
         (_, Some(file)) => LogCursor { file, offset: 0 },
         (Some((_, size)), None) => LogCursor { file: cursor.file, offset: *size },
-        (None, None) => begin(files, Origin::Start(0)),
+        (None, None) => position_of(files, Origin::Start(0)),
     }
 }
 
@@ -155,21 +155,21 @@ mod tests {
 
     #[test]
     fn offsets_count_over_all_files() {
-        assert_eq!(begin(&FILES, Origin::Start(0)), at(3, 0));
-        assert_eq!(begin(&FILES, Origin::Start(13)), at(4, 3));
-        assert_eq!(begin(&FILES, Origin::Start(99)), at(5, 4));
-        assert_eq!(begin(&FILES, Origin::End(5)), at(4, 9));
-        assert_eq!(begin(&FILES, Origin::End(99)), at(3, 0));
-        assert_eq!(begin(&FILES, Origin::End(0)), at(5, 4));
+        assert_eq!(position_of(&FILES, Origin::Start(0)), at(3, 0));
+        assert_eq!(position_of(&FILES, Origin::Start(13)), at(4, 3));
+        assert_eq!(position_of(&FILES, Origin::Start(99)), at(5, 4));
+        assert_eq!(position_of(&FILES, Origin::End(5)), at(4, 9));
+        assert_eq!(position_of(&FILES, Origin::End(99)), at(3, 0));
+        assert_eq!(position_of(&FILES, Origin::End(0)), at(5, 4));
     }
 
     #[test]
     fn reading_goes_on_from_file_to_file() {
-        assert_eq!(go_on(&FILES, at(3, 7)), at(3, 7));
-        assert_eq!(go_on(&FILES, at(3, 10)), at(4, 0));
-        assert_eq!(go_on(&FILES, at(5, 4)), at(5, 4), "there is no more yet");
-        assert_eq!(go_on(&FILES, at(1, 5)), at(3, 0), "what is gone is passed over");
-        assert_eq!(go_on(&FILES, at(5, 9)), at(5, 4), "it was cut");
-        assert_eq!(go_on(&FILES, at(9, 9)), at(3, 0), "it begins anew");
+        assert_eq!(continue_at(&FILES, at(3, 7)), at(3, 7));
+        assert_eq!(continue_at(&FILES, at(3, 10)), at(4, 0));
+        assert_eq!(continue_at(&FILES, at(5, 4)), at(5, 4), "there is no more data yet");
+        assert_eq!(continue_at(&FILES, at(1, 5)), at(3, 0), "removed files are skipped");
+        assert_eq!(continue_at(&FILES, at(5, 9)), at(5, 4), "the file was truncated");
+        assert_eq!(continue_at(&FILES, at(9, 9)), at(3, 0), "all files are older: reading starts over");
     }
 }

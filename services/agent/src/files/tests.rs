@@ -1,4 +1,4 @@
-//! Files of an allocation on a real disk.
+//! Tests with files of an allocation on a real disk.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::task::dirs::AllocDirs;
 
 struct Scene {
     dir: TempDir,
-    inside: Inside,
+    alloc_root: AllocRoot,
 }
 
 impl Scene {
@@ -23,8 +23,8 @@ impl Scene {
         fs::write(dir.path().join("outside"), "not yours").unwrap();
         fs::write(dirs.root.join("web/local/a.txt"), "hello").unwrap();
         fs::write(dirs.root.join("web/secrets/key"), "sesame").unwrap();
-        let inside = Inside::open(&dirs.root).unwrap();
-        Self { dir, inside }
+        let alloc_root = AllocRoot::open(&dirs.root).unwrap();
+        Self { dir, alloc_root }
     }
 
     fn local(&self, name: &str) -> std::path::PathBuf {
@@ -32,7 +32,7 @@ impl Scene {
     }
 
     fn read(&self, path: &str, from: Origin, bytes_max: u32) -> Result<(u64, String), Refusal> {
-        let chunk = read(&self.inside, path, from, bytes_max)?;
+        let chunk = read(&self.alloc_root, path, from, bytes_max)?;
         Ok((chunk.offset, String::from_utf8(chunk.data.to_vec()).unwrap()))
     }
 
@@ -49,7 +49,7 @@ fn pieces_are_read_from_either_end() {
     assert_eq!(scene.read(path, Origin::End(2), 10), Ok((3, "lo".into())));
     assert_eq!(scene.read(path, Origin::End(99), 10), Ok((0, "hello".into())));
     assert_eq!(scene.read("web/local/./a.txt", Origin::Start(5), 10), Ok((5, String::new())));
-    let cut = read(&scene.inside, path, Origin::Start(9), 10).unwrap();
+    let cut = read(&scene.alloc_root, path, Origin::Start(9), 10).unwrap();
     assert!(cut.data.is_empty() && cut.size < cut.offset);
 }
 
@@ -83,11 +83,14 @@ fn secrets_are_not_read_by_whatever_way() {
         assert!(refusal.message.contains(PROHIBITED), "{path}: {}", refusal.message);
     }
     assert_eq!(
-        &*listing::stat(&scene.inside, "/web/secrets").unwrap_err().message,
+        &*listing::stat(&scene.alloc_root, "/web/secrets").unwrap_err().message,
         "Reading secret file prohibited: /web/secrets"
     );
     fs::create_dir(scene.dir.path().join("7/alloc/secrets")).unwrap();
-    assert!(listing::stat(&scene.inside, "/alloc/secrets").is_ok(), "that is no task's");
+    assert!(
+        listing::stat(&scene.alloc_root, "/alloc/secrets").is_ok(),
+        "the shared directory has no guarded directories"
+    );
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn what_is_no_file_is_not_read() {
 fn directories_are_listed_by_name_and_in_parts() {
     let scene = Scene::new();
     let names = |path: &str, after: Option<&str>| {
-        let list = listing::list(&scene.inside, path, after.map(Text::from).as_ref()).unwrap();
+        let list = listing::list(&scene.alloc_root, path, after.map(Text::from).as_ref()).unwrap();
         (list.files.iter().map(|file| file.name.to_string()).collect::<Vec<_>>(), list.more)
     };
     assert_eq!(names("/", None), (vec!["alloc".into(), "web".into()], false));
@@ -118,7 +121,7 @@ fn directories_are_listed_by_name_and_in_parts() {
         names("/web/local", Some(first.last().unwrap())),
         (vec!["02000".into(), "a.txt".into()], false)
     );
-    let refusal = listing::list(&scene.inside, "/web/local/a.txt", None).unwrap_err();
+    let refusal = listing::list(&scene.alloc_root, "/web/local/a.txt", None).unwrap_err();
     assert_eq!(&*refusal.message, r#"file "/web/local/a.txt" is not a directory"#);
 }
 
@@ -127,7 +130,7 @@ fn files_are_described_as_the_api_does() {
     let scene = Scene::new();
     fs::write(scene.local("page.html"), "<p>").unwrap();
     fs::write(scene.local("data"), [0, 1, 2]).unwrap();
-    let stat = |path: &str| listing::stat(&scene.inside, path).unwrap();
+    let stat = |path: &str| listing::stat(&scene.alloc_root, path).unwrap();
     let file = stat("/web/local/a.txt");
     assert_eq!((&*file.name, file.is_dir, file.size, &*file.mode), ("a.txt", false, 5, "-rw-r--r--"));
     assert!(file.modified.is_set());

@@ -1,15 +1,16 @@
-//! A node's computed class: a number for all that constraints can ask of it, what is unique to it apart.
+//! The computed class of a node: a hash of everything that constraints can refer to, except what is unique to the node
+//!
 
 use std::collections::BTreeMap;
 
 use model::Text;
 use model::node::NodeSpec;
 
-/// Keys that begin so say what only this node has.
+/// The prefix of keys that are unique to a node.
 const UNIQUE: &str = "unique.";
 
-/// The class; equal for nodes between which constraints cannot choose. It must not change from one version of the program
-/// to the next, so the hash is our own: FNV-1a.
+/// Computes the class. Nodes of the same class are interchangeable for constraints. The hash must not change between
+/// versions of the program, so it is our own implementation of FNV-1a.
 pub(crate) fn computed_class(spec: &NodeSpec) -> Text {
     let mut hash = Fnv::default();
     for part in [&spec.datacenter, &spec.node_class, &spec.node_pool] {
@@ -23,7 +24,7 @@ pub(crate) fn computed_class(spec: &NodeSpec) -> Text {
         }
         for (key, value) in group.attributes.iter().filter(|(key, _)| !key.starts_with(UNIQUE)) {
             hash.text(key);
-            hash.text(&serde_json::to_string(value).expect("plain data always has a JSON form"));
+            hash.text(&serde_json::to_string(value).expect("encoding plain data to JSON cannot fail"));
         }
     }
     format!("v1:{}", hash.0).into()

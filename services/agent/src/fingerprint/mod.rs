@@ -1,5 +1,5 @@
-//! What the agent finds out about its machine, Linux only. Processors and disk are looked at once, when the agent
-//! starts; the rest again from time to time.
+//! Fingerprints the machine, on Linux only. Processors and disk are read once, when the agent starts; the rest is
+//! read periodically.
 
 mod class;
 mod network;
@@ -20,20 +20,20 @@ use crate::identity::Identity;
 use network::HostNetwork;
 pub use network::LOOPBACK;
 
-/// The version of the reference whose behaviour the agent has; what jobs' constraints on agents compare with.
+/// The version of the reference with which the agent is compatible, for jobs' constraints on versions.
 const COMPATIBLE_VERSION: &str = "2.0.6";
-/// A core's speed where nothing is known of it, in MHz.
-const GUESSED_MHZ: u32 = 1_000;
-/// Ports that are given out, unless the owner says otherwise.
+/// The assumed speed of a core if it is unknown, in MHz.
+const DEFAULT_CORE_MHZ: u32 = 1_000;
+/// The default range of dynamic ports.
 pub(crate) const DYNAMIC_PORTS: (u16, u16) = (20_000, 32_000);
 
-/// What is looked at once.
+/// The facts that are read once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Machine {
     cores: Vec<Core>,
     cpu_model: String,
     host_name: Text,
-    /// The control group that tasks run in, which is the agent's own: none are made for them.
+    /// The control group of the agent, in which its tasks run, too: the agent creates none for them.
     cgroup: Text,
     disk: Disk,
 }
@@ -46,20 +46,20 @@ struct Disk {
 }
 
 impl Machine {
-    /// Looks at the machine; its disk is the one that allocations are on.
-    pub(crate) fn look(allocs: &Path) -> Self {
+    /// Reads the machine's facts. The disk is the one with the allocations.
+    pub(crate) fn detect(allocs: &Path) -> Self {
         let cpus = RefreshKind::nothing().with_cpu(CpuRefreshKind::everything());
         let system = System::new_with_specifics(cpus);
         if let Err(error) = &system {
-            tracing::warn!(error = telemetry::chain(error), "cannot look at the processors");
+            tracing::warn!(error = telemetry::chain(error), "cannot read the processors");
         }
         let cpus = system.as_ref().map(System::cpus).unwrap_or_default();
-        let cores = cpus.iter().enumerate().map(|(place, cpu)| Core {
-            id: u16::try_from(place).unwrap_or(u16::MAX),
+        let cores = cpus.iter().enumerate().map(|(number, cpu)| Core {
+            id: u16::try_from(number).unwrap_or(u16::MAX),
             grade: true,
-            base_mhz: core_mhz(place, "base_frequency"),
-            max_mhz: core_mhz(place, "cpuinfo_max_freq"),
-            guess_mhz: u32::try_from(cpu.frequency()).ok().filter(|mhz| *mhz > 0).unwrap_or(GUESSED_MHZ),
+            base_mhz: core_mhz(number, "base_frequency"),
+            max_mhz: core_mhz(number, "cpuinfo_max_freq"),
+            guess_mhz: u32::try_from(cpu.frequency()).ok().filter(|mhz| *mhz > 0).unwrap_or(DEFAULT_CORE_MHZ),
             ..Core::default()
         });
         Self {
@@ -67,16 +67,16 @@ impl Machine {
             cpu_model: cpus.first().map(|cpu| cpu.brand().to_owned()).unwrap_or_default(),
             host_name: System::host_name().unwrap_or_else(|_| "localhost".into()).into(),
             cgroup: cgroup(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()).into(),
-            disk: Disk::look(allocs),
+            disk: Disk::detect(allocs),
         }
     }
 
-    /// A core's speed; 0 of one that is not there.
+    /// The speed of a core in MHz; 0 if there is no such core.
     pub(crate) fn core_mhz(&self, core: usize) -> u32 {
         self.cores.get(core).map_or(0, Core::mhz)
     }
 
-    /// The speed of a core, on average.
+    /// The average speed of a core, in MHz.
     pub(crate) fn mean_mhz(&self) -> f64 {
         f64::from(self.total_mhz()) / self.cores.len().max(1) as f64
     }
@@ -86,12 +86,12 @@ impl Machine {
     }
 }
 
-/// The control group of version 2 that a process is in, as the kernel lists them; empty if there is none.
+/// The version 2 control group in the kernel's list of a process's groups; empty if there is none.
 fn cgroup(list: &str) -> &str {
     list.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default()
 }
 
-/// A core's speed as the kernel gives it, 0 if it does not.
+/// The speed of a core from the kernel, in MHz; 0 if it is unknown.
 fn core_mhz(core: usize, file: &str) -> u32 {
     let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/{file}");
     let khz: u32 = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -99,14 +99,14 @@ fn core_mhz(core: usize, file: &str) -> u32 {
 }
 
 impl Disk {
-    fn look(dir: &Path) -> Self {
+    fn detect(dir: &Path) -> Self {
         let (total_bytes, free_bytes) = match statvfs(dir) {
             Ok(disk) => {
                 let block = disk.fragment_size();
                 (disk.blocks().saturating_mul(block), disk.blocks_available().saturating_mul(block))
             }
             Err(error) => {
-                tracing::warn!(dir = %dir.display(), error = telemetry::chain(&error), "cannot look at the disk");
+                tracing::warn!(dir = %dir.display(), error = telemetry::chain(&error), "cannot read the disk usage");
                 (0, 0)
             }
         };
@@ -114,7 +114,7 @@ impl Disk {
     }
 }
 
-/// All that the agent says of its node, as it is now.
+/// The node's specification, as it is registered.
 pub(crate) fn node_spec(
     config: &Config,
     identity: &Identity,
@@ -122,7 +122,7 @@ pub(crate) fn node_spec(
     drivers: &Drivers,
     now: Timestamp,
 ) -> NodeSpec {
-    let network = HostNetwork::look(config.network_interface.as_deref());
+    let network = HostNetwork::detect(config.network_interface.as_deref());
     let memory_bytes = total_memory();
     let mut attributes = attributes(config, machine, memory_bytes);
     if let Some(network) = &network {
@@ -132,7 +132,7 @@ pub(crate) fn node_spec(
     for (name, found) in drivers.fingerprints() {
         if found.detected {
             attributes.extend(found.attributes.clone());
-            // That it is there a driver calls true; of a node it is a 1, which constraints compare with.
+            // A driver's own attribute is "true", but the node's is "1", with which constraints compare.
             attributes.insert(format!("driver.{name}").into(), "1".into());
         }
         let info = Driver {
@@ -170,7 +170,7 @@ pub(crate) fn node_spec(
     spec
 }
 
-/// Whether two looks at the node found the same, times apart.
+/// Whether two specifications are equal, except for update times.
 pub(crate) fn is_same(one: &NodeSpec, other: &NodeSpec) -> bool {
     let timeless = |spec: &NodeSpec| {
         let mut spec = spec.clone();
@@ -185,7 +185,7 @@ fn total_memory() -> u64 {
     match System::new_with_specifics(memory) {
         Ok(system) => system.total_memory(),
         Err(error) => {
-            tracing::warn!(error = telemetry::chain(&error), "cannot look at the memory");
+            tracing::warn!(error = telemetry::chain(&error), "cannot read the memory size");
             0
         }
     }
@@ -211,7 +211,7 @@ fn resources(
         cpu: LegacyCpu {
             cpu_mhz: total_mhz,
             total_cores: u16::try_from(machine.cores.len()).unwrap_or(u16::MAX),
-            // Cores of a task's own cannot be given: there are no control groups to hold others off.
+            // Cores cannot be reserved for a task: there are no control groups to keep other tasks off them.
             reservable_cores: Vec::new(),
         },
         memory_mb: if config.memory_total_mb > 0 { config.memory_total_mb } else { mb(memory_bytes) },
@@ -255,7 +255,7 @@ fn attributes(config: &Config, machine: &Machine, memory_bytes: u64) -> BTreeMap
     known.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// The processor's architecture by the name that job files know.
+/// The processor architecture by the name that job files use.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! The network that the node is reached on: of the interface that its owner names, or of the default route.
+//! The network on which the node is reachable: that of the configured interface, or of the default route.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,26 +8,26 @@ use model::job::NetworkResource;
 use model::node::{NodeAddress, NodeNetwork};
 use sysinfo::{NetworkData, Networks};
 
-/// What is taken for an interface's speed, in Mbit/s.
+/// The assumed speed of an interface, in Mbit/s.
 const SPEED_MBITS: u32 = 1_000;
-/// Where the kernel shows its routes.
+/// The kernel's routing table.
 const ROUTES: &str = "/proc/net/route";
-/// The interface that reaches nothing but this machine.
+/// The loopback interface, which is reachable only from this machine.
 pub const LOOPBACK: &str = "lo";
 
 /// The host's network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostNetwork {
     device: String,
-    /// Its address.
+    /// The address.
     pub(crate) ip: IpAddr,
     prefix: u8,
     mac_address: String,
 }
 
 impl HostNetwork {
-    /// Looks for it; a machine without a default route has its loopback interface.
-    pub(crate) fn look(interface: Option<&str>) -> Option<Self> {
+    /// Detects the network. A machine without a default route uses its loopback interface.
+    pub(crate) fn detect(interface: Option<&str>) -> Option<Self> {
         let routes = fs::read_to_string(ROUTES).unwrap_or_default();
         let device = interface.or_else(|| default_device(&routes)).unwrap_or(LOOPBACK);
         let networks = Networks::new_with_refreshed_list().ok();
@@ -48,7 +48,7 @@ impl HostNetwork {
         Some(Self { device: device.to_owned(), ip, prefix, mac_address: network.mac_address().to_string() })
     }
 
-    /// The network as schedulers see it.
+    /// The network in the form that schedulers use.
     pub(crate) fn node_network(&self) -> NodeNetwork {
         NodeNetwork {
             mode: "host".into(),
@@ -64,7 +64,7 @@ impl HostNetwork {
         }
     }
 
-    /// The same in the older form.
+    /// The network in the older form.
     pub(crate) fn legacy(&self) -> NetworkResource {
         NetworkResource {
             mode: "host".into(),

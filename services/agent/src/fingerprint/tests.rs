@@ -1,4 +1,4 @@
-//! What the machine that the tests run on looks like.
+//! Tests of the fingerprint of this machine.
 
 use super::*;
 use crate::driver::mock::Mock;
@@ -12,7 +12,7 @@ fn found() -> NodeSpec {
         boot: 1,
     };
     let drivers = Drivers::default().with("mock_driver", Mock);
-    node_spec(&config, &identity, &Machine::look(Path::new("/tmp")), &drivers, NOW)
+    node_spec(&config, &identity, &Machine::detect(Path::new("/tmp")), &drivers, NOW)
 }
 
 #[test]

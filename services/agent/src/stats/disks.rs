@@ -1,4 +1,4 @@
-//! How full disks are.
+//! Disk usage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use wire::stats::{DISKS_MAX, DiskStats};
 
 use crate::context::percent_used;
 
-/// Where the kernel shows what is mounted where.
+/// The kernel's list of mounts.
 const MOUNTS: &str = "/proc/self/mounts";
-/// Where the devices of disks are; what else is mounted is none of them.
+/// The path prefix of disk devices. Other mounts are not disks.
 const DEVICES: &str = "/dev/";
 
-/// Something that is mounted.
+/// A mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mount {
     device: String,
-    at: PathBuf,
+    mount_point: PathBuf,
 }
 
-/// Every disk that is mounted, at the first of its places.
+/// All mounted disks, each at its first mount point.
 pub(super) fn mounted() -> Vec<DiskStats> {
     let mut disks: Vec<DiskStats> = Vec::new();
     for mount in mounts(&fs::read_to_string(MOUNTS).unwrap_or_default()) {
@@ -29,38 +29,38 @@ pub(super) fn mounted() -> Vec<DiskStats> {
         if disks.len() == DISKS_MAX || is_known || !mount.device.starts_with(DEVICES) {
             continue;
         }
-        if let Ok(found) = statvfs(&mount.at) {
-            disks.push(stats(&mount, &found));
+        if let Ok(usage) = statvfs(&mount.mount_point) {
+            disks.push(stats(&mount, &usage));
         }
     }
     disks
 }
 
-/// The disk that a directory is on.
+/// The disk that contains a directory.
 pub(super) fn of(dir: &Path) -> Option<DiskStats> {
     let dir = dir.canonicalize().ok()?;
     let mounts = mounts(&fs::read_to_string(MOUNTS).ok()?);
-    let mount = holding(&mounts, &dir)?;
+    let mount = mount_of(&mounts, &dir)?;
     Some(stats(mount, &statvfs(&dir).ok()?))
 }
 
-/// What a directory is on: of those that hold it the innermost, and of several at one place the last, which hides the
-/// others.
-fn holding<'a>(mounts: &'a [Mount], dir: &Path) -> Option<&'a Mount> {
-    let holds = mounts.iter().filter(|mount| dir.starts_with(&mount.at));
-    holds.max_by_key(|mount| mount.at.components().count())
+/// The mount of a directory: the innermost one that contains it. Of several mounts at the same path the last one counts,
+/// because it hides the others.
+fn mount_of<'a>(mounts: &'a [Mount], dir: &Path) -> Option<&'a Mount> {
+    let holds = mounts.iter().filter(|mount| dir.starts_with(&mount.mount_point));
+    holds.max_by_key(|mount| mount.mount_point.components().count())
 }
 
 fn mounts(text: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let mut fields = line.split(' ');
-        Some(Mount { device: unescaped(fields.next()?), at: unescaped(fields.next()?).into() })
+        Some(Mount { device: unescape(fields.next()?), mount_point: unescape(fields.next()?).into() })
     };
     text.lines().filter_map(mount).collect()
 }
 
-/// Spaces and the like stand there by their octal numbers, such as `\040`.
-fn unescaped(field: &str) -> String {
+/// Decodes the octal escapes of spaces and similar characters, such as `\040`.
+fn unescape(field: &str) -> String {
     const DIGITS: usize = 3;
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -84,7 +84,7 @@ fn stats(mount: &Mount, disk: &Statvfs) -> DiskStats {
     let bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
     DiskStats {
         device: Text::from(mount.device.as_str()),
-        mountpoint: mount.at.display().to_string().into(),
+        mountpoint: mount.mount_point.display().to_string().into(),
         size_bytes: bytes(disk.blocks()),
         used_bytes: bytes(disk.blocks().saturating_sub(disk.blocks_free())),
         available_bytes: bytes(disk.blocks_available()),
@@ -101,17 +101,17 @@ mod tests {
     fn a_directory_is_on_the_innermost_mount() {
         let mounts =
             mounts("/dev/vda1 / ext4 rw 0 0\ntmpfs /a\\040b tmpfs rw 0 0\n/dev/vdb /a\\040b/c ext4 rw 0 0\n");
-        let device = |dir: &str| holding(&mounts, Path::new(dir)).map(|mount| mount.device.as_str());
+        let device = |dir: &str| mount_of(&mounts, Path::new(dir)).map(|mount| mount.device.as_str());
         assert_eq!(device("/a b/c/d"), Some("/dev/vdb"));
         assert_eq!(device("/a b/x"), Some("tmpfs"));
-        assert_eq!(device("/a b c"), Some("/dev/vda1"), "names are whole");
+        assert_eq!(device("/a b c"), Some("/dev/vda1"), "path components are compared as a whole");
     }
 
     #[test]
     fn escapes_are_undone() {
-        assert_eq!(unescaped("a\\040b\\134c"), "a b\\c");
-        assert_eq!(unescaped("a\\9"), "a\\9");
-        assert_eq!(unescaped("\\04\u{e9}"), "\\04\u{e9}");
+        assert_eq!(unescape("a\\040b\\134c"), "a b\\c");
+        assert_eq!(unescape("a\\9"), "a\\9");
+        assert_eq!(unescape("\\04\u{e9}"), "\\04\u{e9}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How the machine is set up, for those who look for what is wrong with it.
+//! The configuration of the machine, for diagnosis.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,11 +13,11 @@ use crate::context::host_env;
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const HOSTS: &str = "/etc/hosts";
-/// The most variables that are shown.
+/// The maximum number of environment variables that are shown.
 const VARIABLES_MAX: usize = 1_000;
-/// Variables that say nothing that anybody must not know. Of all others only the names are shown: an address may hold a
-/// password, too.
-const HARMLESS: [&str; 14] = [
+/// Environment variables whose values are shown. For all others only the name is shown, because even an address may contain
+/// a password.
+const SHOWN_VARIABLES: [&str; 14] = [
     "HOME",
     "HOSTNAME",
     "LANG",
@@ -33,17 +33,17 @@ const HARMLESS: [&str; 14] = [
     "USER",
     "XDG_RUNTIME_DIR",
 ];
-/// What stands in place of the others' values.
+/// Replaces the hidden values.
 const REDACTED: &str = "<redacted>";
 
-/// Looks.
-pub(super) fn look() -> HostFacts {
+/// Collects the facts about the machine.
+pub(super) fn collect_facts() -> HostFacts {
     HostFacts {
         os: os(),
         networks: networks(),
         resolv_conf: beginning_of(RESOLV_CONF),
         hosts: beginning_of(HOSTS),
-        environment: shown(host_env(&[])),
+        environment: redacted(host_env(&[])),
         disks: disks::mounted(),
     }
 }
@@ -70,22 +70,26 @@ fn networks() -> Vec<(Text, Vec<Text>)> {
     found
 }
 
-/// A file as far as it is shown; empty if it cannot be read.
+/// The beginning of a file, as far as it is shown; empty if the file is unreadable.
 fn beginning_of(path: &str) -> Text {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SHOWN_BYTES_MAX as u64).read_to_end(&mut bytes));
     match read {
         Ok(_) => String::from_utf8_lossy(&bytes).into_owned().into(),
         Err(error) => {
-            tracing::debug!(path, error = telemetry::chain(&error), "cannot read a file of the machine's");
+            tracing::debug!(
+                path,
+                error = telemetry::chain(&error),
+                "cannot read a configuration file of the machine"
+            );
             Text::default()
         }
     }
 }
 
-fn shown(environment: BTreeMap<String, String>) -> Vec<(Text, Text)> {
+fn redacted(environment: BTreeMap<String, String>) -> Vec<(Text, Text)> {
     let shown = environment.into_iter().take(VARIABLES_MAX).map(|(name, value)| {
-        let value = if HARMLESS.contains(&name.as_str()) { value } else { REDACTED.to_owned() };
+        let value = if SHOWN_VARIABLES.contains(&name.as_str()) { value } else { REDACTED.to_owned() };
         (name.into(), value.into())
     });
     shown.collect()
@@ -99,7 +103,7 @@ mod tests {
     fn secrets_stay_at_home() {
         let environment = [("PATH", "/bin"), ("DATABASE_URL", "postgres://u:p@h/d")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let shown = shown(environment.into());
+        let shown = redacted(environment.into());
         assert_eq!(
             shown,
             [("DATABASE_URL".into(), "<redacted>".into()), ("PATH".into(), "/bin".into())]
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_machine_says_how_it_is_set_up() {
-        let facts = look();
+        let facts = collect_facts();
         assert!(!facts.os.is_empty());
         assert!(facts.environment.iter().any(|(name, _)| &**name == "PATH"));
         assert_eq!(beginning_of("/nowhere"), Text::default());

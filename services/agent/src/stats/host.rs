@@ -1,4 +1,4 @@
-//! How the machine fares, from two looks at it.
+//! Resource usage of the machine, from two readings.
 
 use std::fs;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use super::{disks, failed};
 use crate::context::Context;
 use crate::fingerprint::Machine;
 
-/// Where the kernel counts how processors spend their time.
+/// The kernel's counters of processor time.
 const STAT: &str = "/proc/stat";
 
-/// A look at the machine.
+/// A reading of the machine's counters.
 #[derive(Debug, Clone)]
 pub(super) struct HostReading {
     pub(super) at: Instant,
@@ -24,7 +24,7 @@ pub(super) struct HostReading {
 }
 
 impl HostReading {
-    /// Looks.
+    /// Reads the counters.
     pub(super) fn take() -> Result<Self, Refusal> {
         let stat =
             fs::read_to_string(STAT).map_err(|error| failed(format!("cannot read {STAT}: {error}")))?;
@@ -32,15 +32,15 @@ impl HostReading {
     }
 }
 
-/// How the machine fared between two looks, and what it has now.
+/// The usage between two readings, and the current totals.
 pub(super) fn stats(
     before: &HostReading,
     after: &HostReading,
     machine: &Machine,
     context: &Context,
 ) -> Result<HostStats, Refusal> {
-    let cannot = |what: &str, error: &dyn std::error::Error| {
-        failed(format!("cannot look at the machine's {what}: {}", telemetry::chain(error)))
+    let cannot = |kind: &str, error: &dyn std::error::Error| {
+        failed(format!("cannot read the machine's {kind}: {}", telemetry::chain(error)))
     };
     let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
     let system = System::new_with_specifics(memory).map_err(|error| cannot("memory", &error))?;
@@ -61,14 +61,14 @@ pub(super) fn stats(
 
 fn cpus(before: &HostReading, after: &HostReading, mhz: impl Fn(usize) -> u32) -> Vec<CpuStats> {
     let stats = after.cpus.iter().enumerate().map(|(core, (name, now))| {
-        let known = before.cpus.iter().find(|(known, _)| known == name);
-        let then = known.map_or_else(CpuTimes::default, |(_, then)| *then);
+        let earlier = before.cpus.iter().find(|(earlier, _)| earlier == name);
+        let then = earlier.map_or_else(CpuTimes::default, |(_, then)| *then);
         let total = now.total.saturating_sub(then.total);
         let percent = |now: u64, then: u64| {
             if total == 0 { 0.0 } else { 100.0 * now.saturating_sub(then) as f64 / total as f64 }
         };
         let idle_percent = if total == 0 { 100.0 } else { percent(now.idle, then.idle) };
-        // Some kernels let idle time go back a little.
+        // Idle time may decrease slightly on some kernels.
         let busy_percent = (100.0 - idle_percent).clamp(0.0, 100.0);
         CpuStats {
             name: name.as_str().into(),

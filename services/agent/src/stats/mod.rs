@@ -1,7 +1,7 @@
-//! Answers requests for figures of the machine and of tasks. Nothing is measured while nobody asks: what
-//! was seen last is kept for a while, and what is used is worked out between that and now.
+//! Answers requests for the resource usage of the machine and of tasks. Nothing is measured without a
+//! request: usage is computed between the last reading, which is kept for a while, and a new one.
 //!
-//! Like `files`, it reads what is on disk and knows no allocation from elsewhere.
+//! Like `files`, it reads only from the system and does not depend on the running allocations.
 
 mod disks;
 mod facts;
@@ -25,40 +25,40 @@ use wire::{Refusal, RefusalKind};
 
 use self::host::HostReading;
 use self::tasks::{Processes, TaskReading};
-use crate::contact::Standing;
+use crate::contact::ContactState;
 use crate::context::Context;
 use crate::fingerprint::Machine;
-use crate::heartbeats::Heard;
+use crate::heartbeats::LastContact;
 
-/// How many requests are answered at once; more wait.
-const AT_ONCE_MAX: usize = 32;
-/// The shortest time over which something is measured: the kernel counts in hundredths of a second.
-const SPAN_MIN: Duration = Duration::from_millis(250);
-/// The longest such time; of what is older nobody wants an average.
-const SPAN_MAX: Duration = Duration::from_secs(10);
+/// The maximum number of concurrent requests; further ones wait.
+const CONCURRENT_MAX: usize = 32;
+/// The minimum time between two readings, because the kernel counts in hundredths of a second.
+const INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// The maximum time between two readings. An average over a longer time would be useless.
+const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// What was seen last.
+/// The last readings.
 pub(crate) struct Stats {
     context: Arc<Context>,
     machine: Arc<Machine>,
-    standing: watch::Receiver<Standing>,
+    contact_state: watch::Receiver<ContactState>,
     host: Mutex<Option<HostReading>>,
     tasks: Mutex<BTreeMap<(AllocId, Text), TaskReading>>,
 }
 
-/// Answers requests until there are no more.
+/// Answers requests until the subscription ends.
 pub(crate) async fn serve(stats: Arc<Stats>, requests: Requests) {
-    requests.each(AT_ONCE_MAX, |request| Arc::clone(&stats).answer(request)).await;
+    requests.each(CONCURRENT_MAX, |request| Arc::clone(&stats).answer(request)).await;
 }
 
 impl Stats {
-    /// Of this machine.
+    /// Creates the state without any readings.
     pub(crate) fn new(
         context: Arc<Context>,
         machine: Arc<Machine>,
-        standing: watch::Receiver<Standing>,
+        contact_state: watch::Receiver<ContactState>,
     ) -> Self {
-        Self { context, machine, standing, host: Mutex::default(), tasks: Mutex::default() }
+        Self { context, machine, contact_state, host: Mutex::default(), tasks: Mutex::default() }
     }
 
     async fn answer(self: Arc<Self>, request: Request) {
@@ -77,36 +77,36 @@ impl Stats {
         let stats = Arc::clone(self);
         let allocs = blocking(move || {
             let allocs = stats.context.store.allocs();
-            allocs.map_err(|error| failed(format!("cannot count the allocations: {error}")))
+            allocs.map_err(|error| failed(format!("cannot list the allocations: {error}")))
         });
         let allocs = allocs.await?.len() as u64;
-        let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let heard = self.standing.borrow().heard;
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let last_contact = self.contact_state.borrow().last_contact;
         Ok(AgentStats {
             allocs,
-            heard_ago_ms: heard
-                .map(|Heard { at, .. }| millis(clock::monotonic().saturating_duration_since(at))),
-            ttl_ms: heard.map_or(0, |Heard { ttl, .. }| millis(ttl)),
+            heard_ago_ms: last_contact
+                .map(|LastContact { at, .. }| millis(clock::monotonic().saturating_duration_since(at))),
+            ttl_ms: last_contact.map_or(0, |LastContact { ttl, .. }| millis(ttl)),
         })
     }
 
     async fn host_facts(self: &Arc<Self>) -> Result<HostFacts, Refusal> {
-        blocking(|| Ok(facts::look())).await
+        blocking(|| Ok(facts::collect_facts())).await
     }
 
     async fn host_stats(self: &Arc<Self>) -> Result<HostStats, Refusal> {
-        let known = lock(&self.host).clone();
-        let before = match known.filter(|known| is_recent(known.at)) {
-            Some(known) => known,
+        let last = lock(&self.host).clone();
+        let before = match last.filter(|last| is_recent(last.at)) {
+            Some(last) => last,
             None => blocking(HostReading::take).await?,
         };
-        until(before.at + SPAN_MIN).await;
+        wait_until(before.at + INTERVAL_MIN).await;
         let stats = Arc::clone(self);
         blocking(move || {
             let after = HostReading::take()?;
-            let found = host::stats(&before, &after, &stats.machine, &stats.context)?;
+            let usage = host::stats(&before, &after, &stats.machine, &stats.context)?;
             *lock(&stats.host) = Some(after);
-            Ok(found)
+            Ok(usage)
         })
         .await
     }
@@ -115,13 +115,13 @@ impl Stats {
         let AskAllocStats { alloc, task } = ask;
         let stats = Arc::clone(self);
         let running = blocking(move || Processes::of_alloc(&stats.context, alloc, task.as_ref())).await?;
-        let known = lock(&self.tasks).clone();
-        let is_known = |(task, _): &(Text, Processes)| {
-            known.get(&(alloc, Text::clone(task))).is_some_and(|known| is_recent(known.at))
+        let last = lock(&self.tasks).clone();
+        let has_reading = |(task, _): &(Text, Processes)| {
+            last.get(&(alloc, Text::clone(task))).is_some_and(|reading| is_recent(reading.at))
         };
-        // All of them are measured over the same time, so that they can be added up.
-        let before = match running.iter().all(is_known) {
-            true => known,
+        // All tasks are measured over the same time, so that their usage can be added up.
+        let before = match running.iter().all(has_reading) {
+            true => last,
             false => {
                 let processes = running.clone();
                 blocking(move || Ok(read(alloc, &processes))).await?
@@ -132,46 +132,46 @@ impl Stats {
             .filter_map(|(task, _)| before.get(&(alloc, Text::clone(task))))
             .map(|task| task.at);
         if let Some(newest) = newest.max() {
-            until(newest + SPAN_MIN).await;
+            wait_until(newest + INTERVAL_MIN).await;
         }
         let stats = Arc::clone(self);
         blocking(move || {
             let after = read(alloc, &running);
-            let found = tasks::stats(&before, &after, stats.machine.mean_mhz());
-            let mut kept = lock(&stats.tasks);
-            kept.retain(|_, kept| is_recent(kept.at));
-            kept.extend(after);
-            Ok(found)
+            let usage = tasks::stats(&before, &after, stats.machine.mean_mhz());
+            let mut readings = lock(&stats.tasks);
+            readings.retain(|_, reading| is_recent(reading.at));
+            readings.extend(after);
+            Ok(usage)
         })
         .await
     }
 }
 
-/// Looks at the processes of tasks.
+/// Reads the counters of the tasks' processes.
 fn read(alloc: AllocId, running: &[(Text, Processes)]) -> BTreeMap<(AllocId, Text), TaskReading> {
     running.iter().map(|(task, processes)| ((alloc, Text::clone(task)), processes.read())).collect()
 }
 
 fn is_recent(at: Instant) -> bool {
-    clock::monotonic().saturating_duration_since(at) < SPAN_MAX
+    clock::monotonic().saturating_duration_since(at) < INTERVAL_MAX
 }
 
-async fn until(at: Instant) {
+async fn wait_until(at: Instant) {
     sleep(at.saturating_duration_since(clock::monotonic())).await;
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is kept is put in place whole.
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned lock is harmless, because values are replaced as a whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The kernel may have to look for its figures, and disks for theirs: threads wait that may.
+/// Runs blocking work on a thread that may block: the kernel and the disks may take a while.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(failed(format!("cannot look at the machine: {error}"))),
+        Err(error) => Err(failed(format!("measuring panicked or was cancelled: {error}"))),
     }
 }
 

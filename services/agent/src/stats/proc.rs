@@ -1,24 +1,24 @@
-//! What `/proc` says of processors and processes.
+//! Counters of processors and processes from `/proc`.
 
 use std::fs;
 
-/// In how many parts the kernel divides a second when it counts time; the same on every machine that we run on.
+/// The number of ticks per second of the kernel's counters. It is the same on all supported machines.
 pub(super) const TICKS_PER_SEC: f64 = 100.0;
 
-/// How a processor has spent its time since the machine was started, in ticks.
+/// The time of a processor since boot, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct CpuTimes {
     pub(super) user: u64,
     pub(super) system: u64,
     pub(super) idle: u64,
-    /// All of it, what was taken by other machines on the same host among it.
+    /// The total time, including time stolen by other virtual machines of the same host.
     pub(super) total: u64,
 }
 
-/// A process at one moment.
+/// The counters of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProcessReading {
-    /// When it was started, in ticks; tells it from a later one of the same number.
+    /// The start time in ticks, which distinguishes the process from a later one with the same id.
     pub(super) started: u64,
     pub(super) user: u64,
     pub(super) system: u64,
@@ -26,7 +26,7 @@ pub(super) struct ProcessReading {
     pub(super) swap_bytes: u64,
 }
 
-/// The processors in `/proc/stat`, by name.
+/// Parses the processors in `/proc/stat`, by name.
 pub(super) fn cpus(stat: &str) -> Vec<(String, CpuTimes)> {
     stat.lines().filter_map(cpu).collect()
 }
@@ -36,7 +36,7 @@ fn cpu(line: &str) -> Option<(String, CpuTimes)> {
     let name = fields.next()?;
     // The line without a number is the sum of the others.
     name.strip_prefix("cpu")?.parse::<u32>().ok()?;
-    // What guests take is in the first two already.
+    // The guest times are already included in the first two.
     const KINDS: usize = 8;
     let times: Vec<u64> = fields.take(KINDS).map_while(|field| field.parse().ok()).collect();
     let [user, nice, system, idle, waits, interrupts, soft_interrupts, stolen] = times[..] else {
@@ -47,7 +47,7 @@ fn cpu(line: &str) -> Option<(String, CpuTimes)> {
     Some((name.to_owned(), CpuTimes { user, system, idle, total: user + system + idle + stolen }))
 }
 
-/// A process as it is now; `None` if it is gone.
+/// The counters of a process; `None` if it has ended.
 pub(super) fn process(pid: u32) -> Option<ProcessReading> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -55,12 +55,12 @@ pub(super) fn process(pid: u32) -> Option<ProcessReading> {
 }
 
 fn process_in(stat: &str, status: &str) -> Option<ProcessReading> {
-    // Places behind the name, which may hold anything.
+    // Positions after the name, which may contain any character.
     const USER: usize = 11;
     const SYSTEM: usize = 12;
     const STARTED: usize = 19;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let field = |place: usize| fields.get(place)?.parse().ok();
+    let field = |position: usize| fields.get(position)?.parse().ok();
     Some(ProcessReading {
         started: field(STARTED)?,
         user: field(USER)?,
@@ -70,7 +70,7 @@ fn process_in(stat: &str, status: &str) -> Option<ProcessReading> {
     })
 }
 
-/// A line of `/proc/<pid>/status`; a process that is just ending has none of them.
+/// A value in `/proc/<pid>/status`. A process that is ending has none.
 fn bytes(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

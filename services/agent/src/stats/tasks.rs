@@ -1,4 +1,4 @@
-//! What tasks use, from two looks at their processes.
+//! Resource usage of tasks, from two readings of their processes.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -16,11 +16,11 @@ use crate::context::Context;
 use crate::store;
 use crate::task::runner::handle_of;
 
-/// The numbers of a task's processes.
+/// The ids of a task's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Processes(Vec<u32>);
 
-/// A look at a task's processes.
+/// A reading of the counters of a task's processes.
 #[derive(Debug, Clone)]
 pub(super) struct TaskReading {
     pub(super) at: Instant,
@@ -28,7 +28,7 @@ pub(super) struct TaskReading {
 }
 
 impl Processes {
-    /// Those of an allocation's tasks, of one if it is named. What does not run has none, and is not among them.
+    /// The processes of an allocation's tasks, or of one task. Tasks without processes are left out.
     pub(super) fn of_alloc(
         context: &Context,
         alloc: AllocId,
@@ -55,14 +55,14 @@ impl Processes {
         Ok(running)
     }
 
-    /// Looks at them. Those that are gone are not seen.
+    /// Reads the counters. Processes that have ended are left out.
     pub(super) fn read(&self) -> TaskReading {
         let processes = self.0.iter().filter_map(|pid| Some((*pid, proc::process(*pid)?))).collect();
         TaskReading { at: clock::monotonic(), processes }
     }
 }
 
-/// What tasks used between two looks, on processors of this speed.
+/// The usage of tasks between two readings, with processors of this speed.
 pub(super) fn stats(
     before: &BTreeMap<(AllocId, Text), TaskReading>,
     after: &BTreeMap<(AllocId, Text), TaskReading>,
@@ -84,7 +84,7 @@ pub(super) fn stats(
     AllocStats { tasks: tasks.collect() }
 }
 
-/// What a process used. One that was not there before has used all that it has since then.
+/// The usage of a process. If it is new, all of its usage is counted.
 fn usage(then: Option<&ProcessReading>, now: &ProcessReading, span_secs: f64, mhz: f64) -> Usage {
     let then = then.filter(|then| then.started == now.started).copied().unwrap_or_default();
     let percent = |now: u64, then: u64| {
@@ -122,10 +122,10 @@ mod tests {
         let began = clock::monotonic();
         let before = reading(began, &[(7, process(1, 100, 10)), (8, process(1, 500, 500))]);
         let later = began + Duration::from_secs(2);
-        // 8 ended, and its number is another's now.
+        // Process 8 ended, and its id belongs to another process now.
         let after = reading(later, &[(7, process(1, 200, 30)), (8, process(9, 40, 0))]);
-        let found = stats(&before, &after, 1_000.0);
-        let task = &found.tasks[0];
+        let measured = stats(&before, &after, 1_000.0);
+        let task = &measured.tasks[0];
         assert_eq!((&*task.task, task.processes.len()), ("web", 2));
         let first = task.processes[0].1;
         assert_eq!((first.user_percent, first.system_percent, first.used_mhz), (50.0, 10.0, 600.0));
@@ -137,8 +137,8 @@ mod tests {
     fn the_sum_counts_those_too_that_there_is_no_room_for() {
         let began = clock::monotonic();
         let many: Vec<_> = (0..3_000).map(|pid| (pid, process(1, 0, 0))).collect();
-        let found = stats(&reading(began, &[]), &reading(began, &many), 1_000.0);
-        assert_eq!(found.tasks[0].processes.len(), PROCESSES_MAX);
-        assert_eq!((found.tasks[0].sum.rss_bytes, found.tasks[0].sum.user_percent), (3_000_000, 0.0));
+        let measured = stats(&reading(began, &[]), &reading(began, &many), 1_000.0);
+        assert_eq!(measured.tasks[0].processes.len(), PROCESSES_MAX);
+        assert_eq!((measured.tasks[0].sum.rss_bytes, measured.tasks[0].sum.user_percent), (3_000_000, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Figures of this very machine.
+//! Tests with the counters of this machine.
 
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -9,8 +9,8 @@ use crate::testing::{alloc_id, context};
 fn stats() -> (TempDir, Arc<Stats>) {
     let dir = tempfile::tempdir().unwrap();
     let context = context(dir.path(), watch::channel(true).1);
-    let machine = Arc::new(Machine::look(&context.config.allocs_dir()));
-    (dir, Arc::new(Stats::new(context, machine, watch::channel(Standing::default()).1)))
+    let machine = Arc::new(Machine::detect(&context.config.allocs_dir()));
+    (dir, Arc::new(Stats::new(context, machine, watch::channel(ContactState::default()).1)))
 }
 
 #[tokio::test]

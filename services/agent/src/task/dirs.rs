@@ -1,56 +1,57 @@
-//! An allocation's directories: `<id>/alloc/{logs,tmp,data}`, which its tasks share, and
-//! `<id>/<task>/{local,secrets,private,tmp}`. Plain directories: nothing is mounted (A-13.2 asks for memory-backed
-//! secrets where that is possible).
+//! The directories of an allocation: `<id>/alloc/{logs,tmp,data}`, which its tasks share, and
+//! `<id>/<task>/{local,secrets,private,tmp}`. They are plain directories without mounts (A-13.2 asks for memory-backed
+//! secrets where possible).
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Directories of all allocations, and of one: only their owner lists them, so that what is below is safe.
+/// Permissions of an allocation's directory and of the directory of all allocations. Only their owner can list them, which
+/// protects the directories below.
 const PARENT_MODE: u32 = 0o711;
-/// Directories that every task of an allocation may write.
+/// Permissions of directories that every task of an allocation may write to.
 const OPEN_MODE: u32 = 0o777;
-/// The same, where only its owner removes a file.
+/// The same, but only a file's owner may remove it.
 const TMP_MODE: u32 = 0o1777;
 
-/// What is shared by an allocation's tasks; also a name that no task may have.
+/// The name of the directory that an allocation's tasks share. No task may have this name.
 pub(crate) const SHARED: &str = "alloc";
 
-/// One allocation's directories.
+/// The directories of one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AllocDirs {
-    /// The allocation's own, which everything is below.
+    /// The allocation's root directory, which contains all others.
     pub(crate) root: PathBuf,
-    /// What its tasks share.
+    /// The directory that its tasks share.
     pub(crate) shared: PathBuf,
-    /// Their output.
+    /// The directory of the tasks' output.
     pub(crate) logs: PathBuf,
 }
 
-/// One task's directories.
+/// The directories of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskDirs {
-    /// What the allocation's tasks share.
+    /// The directory that the allocation's tasks share.
     pub(crate) shared: PathBuf,
-    /// The task's own, which the others are below.
+    /// The task's root directory, which contains the others.
     pub(crate) task: PathBuf,
-    /// Its data.
+    /// The task's data.
     pub(crate) local: PathBuf,
-    /// Its secrets.
+    /// The task's secrets.
     pub(crate) secrets: PathBuf,
     private: PathBuf,
     tmp: PathBuf,
 }
 
 impl AllocDirs {
-    /// The directories of an allocation below the directory of all of them.
+    /// The directories of the allocation with this root.
     pub(crate) fn new(root: PathBuf) -> Self {
         let shared = root.join(SHARED);
         Self { logs: shared.join("logs"), shared, root }
     }
 
-    /// Makes what is missing.
+    /// Creates the directories that do not exist.
     pub(crate) fn build(&self) -> io::Result<()> {
         make(&self.root, PARENT_MODE)?;
         make(&self.shared, OPEN_MODE)?;
@@ -59,7 +60,7 @@ impl AllocDirs {
         make(&self.shared.join("tmp"), TMP_MODE)
     }
 
-    /// The directories of one of its tasks.
+    /// The directories of one of the allocation's tasks.
     pub(crate) fn task(&self, name: &str) -> TaskDirs {
         let task = self.root.join(name);
         TaskDirs {
@@ -72,8 +73,8 @@ impl AllocDirs {
         }
     }
 
-    /// Takes over what an earlier allocation of the same node left: the shared data, and `local` of tasks that both have
-    /// . For whatever cannot be moved, the new one begins empty.
+    /// Moves the data of an earlier allocation on the same node here: the shared data, and `local` of the tasks that both
+    /// have. Where a move fails, the new allocation starts without data.
     pub(crate) fn take_over<'a>(
         &self,
         earlier: &Self,
@@ -92,7 +93,7 @@ impl AllocDirs {
 }
 
 impl TaskDirs {
-    /// Makes what is missing.
+    /// Creates the directories that do not exist.
     pub(crate) fn build(&self) -> io::Result<()> {
         for dir in [&self.task, &self.local, &self.secrets, &self.private] {
             make(dir, OPEN_MODE)?;
@@ -101,12 +102,12 @@ impl TaskDirs {
     }
 }
 
-/// Makes the directory of all allocations.
+/// Creates the directory of all allocations.
 pub(crate) fn build_parent(dir: &Path) -> io::Result<()> {
     make(dir, PARENT_MODE)
 }
 
-/// Makes a directory with exactly these permissions, whatever the process masks.
+/// Creates a directory with exactly these permissions, regardless of the process's umask.
 fn make(dir: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(dir) {
         Ok(()) => fs::set_permissions(dir, Permissions::from_mode(mode)),
@@ -115,7 +116,7 @@ fn make(dir: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Puts a directory in the place of another, empty or absent one.
+/// Moves a directory to the place of another, which must be empty or absent.
 fn replace(from: &Path, to: &Path) -> io::Result<()> {
     if !from.exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A task's environment. Pure: the host's environment and the directories come from the caller.
+//! The environment of a task. Pure: the host's environment and the directories come from the caller.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{NetworkResource, Task, TaskGroup};
 
 use super::dirs::TaskDirs;
-use super::names::{NodeFacts, fill_in};
+use super::interpolation::{NodeFacts, interpolate};
 use crate::alloc::spec::AllocSpec;
 
-/// A task's variables by name.
+/// Environment variables by name.
 pub(crate) type Env = BTreeMap<String, String>;
 
-/// Variables of the agent that tasks do not get, unless the owner gives another list.
+/// The default list of the agent's variables that tasks do not get.
 pub(crate) const HOST_DENYLIST: &[&str] = &[
     "CONSUL_TOKEN",
     "CONSUL_HTTP_TOKEN",
@@ -33,13 +33,13 @@ pub(crate) const HOST_DENYLIST: &[&str] = &[
     "GOOGLE_OAUTH_ACCESS_TOKEN",
 ];
 
-/// Beginnings of names in which only letters, digits and `_` may stand.
+/// Prefixes of names in which all characters other than letters, digits and `_` are replaced by `_`.
 const CLEANED: [&str; 5] = ["NOMAD_ADDR_", "NOMAD_IP_", "NOMAD_PORT_", "NOMAD_HOST_PORT_", "NOMAD_META_"];
 
-/// How many of an id's characters make its short form.
+/// The number of characters in the short form of an id.
 const SHORT_ID: usize = 8;
 
-/// A task's whole environment; what stands earlier in can be named in what stands later.
+/// Builds the complete environment. Values may refer to variables that come earlier in the order of.
 pub(crate) fn build(
     spec: &AllocSpec,
     group: &TaskGroup,
@@ -50,7 +50,7 @@ pub(crate) fn build(
 ) -> Env {
     let mut env = built_in(spec, group, task, node, dirs);
     for (key, value) in meta(spec, group, task) {
-        let value = fill_in(&value, node, &env);
+        let value = interpolate(&value, node, &env);
         put(&mut env, &format!("NOMAD_META_{key}"), value.clone());
         put(&mut env, &format!("NOMAD_META_{}", key.to_uppercase()), value);
     }
@@ -61,7 +61,7 @@ pub(crate) fn build(
     }
     let known = env.clone();
     for (name, value) in &task.env {
-        env.insert(fill_in(name, node, &known), fill_in(value, node, &known));
+        env.insert(interpolate(name, node, &known), interpolate(value, node, &known));
     }
     env
 }
@@ -128,7 +128,7 @@ fn limits(env: &mut Env, own: &TaskResources) {
     }
 }
 
-/// Numbers as a list with ranges, such as `0-2,5`.
+/// Formats numbers as a list with ranges, such as `0-2,5`.
 fn ranges(numbers: &[u16]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
@@ -142,7 +142,7 @@ fn ranges(numbers: &[u16]) -> String {
     text.collect::<Vec<_>>().join(",")
 }
 
-/// One port as a task sees it.
+/// A port as a task sees it.
 struct OpenPort<'a> {
     label: &'a str,
     ip: &'a str,
@@ -169,7 +169,7 @@ fn inside(value: u16, to: i32) -> u16 {
     u16::try_from(to).ok().filter(|to| *to > 0).unwrap_or(value)
 }
 
-/// Ports of the group and of the task by their labels, and those of other tasks by task and label.
+/// Adds the ports of the group and the task by label, and the ports of all tasks by task and label.
 fn ports(env: &mut Env, resources: &AllocatedResources, task: &Task) {
     let group: Vec<_> = if resources.ports.is_empty() {
         resources.networks.iter().flat_map(OpenPort::of_network).collect()
@@ -209,7 +209,8 @@ fn address(ip: &str, port: u16) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// The user's own pairs, the more special ones first in line; a dispatch's optional keys are there, if only empty.
+/// The merged metadata of job, group and task; the more specific value wins. The optional keys of a dispatched job are
+/// included, with empty values by default.
 fn meta(spec: &AllocSpec, group: &TaskGroup, task: &Task) -> BTreeMap<String, String> {
     let job = &spec.job.spec;
     let mut meta = BTreeMap::new();

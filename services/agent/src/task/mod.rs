@@ -1,11 +1,11 @@
-//! One task of an allocation: its environment and directories, whether it is started again, and the loop that runs it.
+//! One task of an allocation: its environment, its directories, restart decisions, and the runner.
 
 pub(crate) mod dirs;
 pub(crate) mod env;
-pub(crate) mod names;
+pub(crate) mod interpolation;
 pub(crate) mod restarts;
 pub(crate) mod runner;
 pub(crate) mod state;
-mod unbuilt;
+mod unsupported;
 
-pub(crate) use unbuilt::check_name;
+pub(crate) use unsupported::check_name;

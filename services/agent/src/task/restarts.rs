@@ -1,12 +1,12 @@
-//! Whether a task is started again after it ended (A-11). Pure; the events and the waiting are the runner's.
+//! Decides whether a task is restarted after it has ended (A-11). Pure; the runner adds the events and waits for the delay.
 
 use model::job::{JobType, Lifecycle, LifecycleHook, RestartMode, RestartPolicy};
 use model::{Nanos, Timestamp};
 
-/// By how much of itself a wait may be longer, so that tasks do not all start at once (A-11.2).
+/// The maximum random addition to a delay, as a fraction of it, so that tasks do not all restart at once (A-11.2).
 const JITTER: f64 = 0.25;
 
-/// Counts a task's ends in a window of time, which begins anew with the agent (A-11.6).
+/// Counts the ends of a task within an interval. The count is lost when the agent restarts (A-11.6).
 #[derive(Debug, Clone)]
 pub(crate) struct Restarts {
     policy: RestartPolicy,
@@ -15,28 +15,28 @@ pub(crate) struct Restarts {
     count: u32,
 }
 
-/// How a run of the task ended.
+/// The result of one run of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// It could not be started, and whether trying again may help.
+pub(crate) enum RunResult {
+    /// The task could not be started; `recoverable` tells whether a retry may help.
     NotStarted { recoverable: bool },
-    /// It ran, and whether it ended well.
+    /// The task ran and exited.
     Exited { successful: bool },
 }
 
-/// What follows from a run's end.
+/// The decision after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It is over, and that is all right.
+    /// The task has ended without failure.
     Done,
-    /// It is over, and the task failed.
+    /// The task has failed.
     Failed { reason: String },
-    /// It is started again.
+    /// The task is restarted after a delay.
     Restart { reason: &'static str, delay: Nanos },
 }
 
 impl Restarts {
-    /// A task's, by its policy, or its group's where it has none.
+    /// Creates the counter for a task with its own restart policy or its group's.
     pub(crate) fn new(policy: RestartPolicy, job: JobType, lifecycle: Option<Lifecycle>) -> Self {
         let on_success = match lifecycle {
             Some(Lifecycle { hook: LifecycleHook::Poststop, .. }) => false,
@@ -46,27 +46,27 @@ impl Restarts {
         Self { policy, on_success, window_start: Timestamp::UNSET, count: 0 }
     }
 
-    /// Takes another policy; what was counted stays.
+    /// Replaces the policy. The count is kept.
     pub(crate) fn set_policy(&mut self, policy: RestartPolicy) {
         self.policy = policy;
     }
 
-    /// Decides after a run's end (A-11.2); `chance` is in 0 to 1.
-    pub(crate) fn decide(&mut self, ended: &Ended, now: Timestamp, chance: f64) -> Decision {
-        let successful = *ended == (Ended::Exited { successful: true });
-        let enough = successful && !self.on_success;
+    /// Decides after a run (A-11.2). `chance` is a random number between 0 and 1.
+    pub(crate) fn decide(&mut self, result: &RunResult, now: Timestamp, chance: f64) -> Decision {
+        let successful = *result == (RunResult::Exited { successful: true });
+        let is_done = successful && !self.on_success;
         if self.policy.attempts == 0 {
-            return if enough { Decision::Done } else { failed("Policy allows no restarts") };
+            return if is_done { Decision::Done } else { failed("Policy allows no restarts") };
         }
         if now > self.window_start + self.policy.interval {
             self.window_start = now;
             self.count = 0;
         }
         self.count = self.count.saturating_add(1);
-        if *ended == (Ended::NotStarted { recoverable: false }) {
+        if *result == (RunResult::NotStarted { recoverable: false }) {
             return failed("Error was unrecoverable");
         }
-        if enough {
+        if is_done {
             return Decision::Done;
         }
         if self.count <= self.policy.attempts {
@@ -97,8 +97,8 @@ fn failed(reason: impl Into<String>) -> Decision {
 mod tests {
     use super::*;
 
-    const SUCCESS: Ended = Ended::Exited { successful: true };
-    const FAILURE: Ended = Ended::Exited { successful: false };
+    const SUCCESS: RunResult = RunResult::Exited { successful: true };
+    const FAILURE: RunResult = RunResult::Exited { successful: false };
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_secs(1_000_000 + secs)
@@ -134,7 +134,7 @@ mod tests {
             restarts.decide(&FAILURE, at(40), 0.0),
             failed(r#"Exceeded allowed attempts 2 in interval 30m0s and mode is "fail""#)
         );
-        assert_eq!(restarts.decide(&FAILURE, at(1_801), 0.0), again(15), "a new window begins");
+        assert_eq!(restarts.decide(&FAILURE, at(1_801), 0.0), again(15), "a new interval begins");
     }
 
     #[test]
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn what_cannot_help_is_not_tried_again() {
         let mut restarts = restarts(3, RestartMode::Delay, JobType::Service);
-        let for_good = Ended::NotStarted { recoverable: false };
-        assert_eq!(restarts.decide(&for_good, at(0), 0.0), failed("Error was unrecoverable"));
-        let transient = Ended::NotStarted { recoverable: true };
+        let unrecoverable = RunResult::NotStarted { recoverable: false };
+        assert_eq!(restarts.decide(&unrecoverable, at(0), 0.0), failed("Error was unrecoverable"));
+        let transient = RunResult::NotStarted { recoverable: true };
         assert_eq!(restarts.decide(&transient, at(1), 0.0), again(15));
     }
 }

@@ -1,5 +1,5 @@
-//! The loop that runs one task: wait for the gate, start, wait for its end, decide, perhaps again. What it may do
-//! and when it must end comes from its allocation, which also keeps its state.
+//! Runs one task: waits for the gate, starts the task, waits for its end, and decides about a restart. The allocation
+//! opens the gate, tells the task when it must end, and keeps its state.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -17,128 +17,128 @@ use tokio::time::sleep;
 use tracing::{Instrument as _, Span};
 
 use super::dirs::TaskDirs;
-use super::names::fill_in_config;
-use super::restarts::{Decision, Ended, Restarts};
-use super::state::Happening;
-use super::unbuilt::unbuilt;
+use super::interpolation::interpolate_config;
+use super::restarts::{Decision, Restarts, RunResult};
+use super::state::TaskChange;
+use super::unsupported::unsupported;
 use crate::alloc::core::{KILL_TIMEOUT_MAX, Kill};
 use crate::alloc::spec::AllocSpec;
 use crate::context::Context;
 use crate::driver::{Exit, Handle, Running, Start, StartError, process, read_signal};
 use crate::logs::LogFiles;
-use crate::orders::{Outcome, TaskOrder, Wish};
 use crate::store;
+use crate::task_commands::{Outcome, TaskAction, TaskCommand};
 use crate::until::until;
 
-/// Pauses between attempts to stop a task whose driver fails to.
-const STOP_RETRY_AFTER: [Duration; 5] = [
+/// The pauses between attempts to stop a task.
+const STOP_RETRY_PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
     Duration::from_secs(20),
     Duration::from_secs(80),
     Duration::from_secs(120),
     Duration::from_secs(120),
 ];
-/// How many hexadecimal digits tell one start of a task from the next.
+/// The number of hexadecimal digits in the id of a start.
 const START_ID_DIGITS: usize = 8;
-/// Bytes in a MB of log files.
+/// The number of bytes in a MB of log files.
 const MB: u64 = 1 << 20;
 
-/// Something that happened to a task, for its allocation.
+/// A change of a task, as a message to its allocation.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct TaskUpdate {
     /// The task.
     pub(crate) task: Text,
-    /// What happened.
-    pub(crate) happening: Happening,
-    /// Told once it is on disk.
+    /// The change.
+    pub(crate) change: TaskChange,
+    /// Sent when the change has been saved.
     pub(crate) saved: oneshot::Sender<()>,
 }
 
-/// What is kept of a started task, beside its state.
+/// The record of a started task on disk, in addition to its state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Started {
-    /// Tells this start from others; the driver's directory is named so.
+struct StartRecord {
+    /// The id of this start, which also names the driver's directory.
     id: String,
-    /// How often the task had been restarted before it.
+    /// How often the task had been restarted before.
     restarts: u64,
-    /// What finds it again; `None` while it is being started.
+    /// The handle to recover the task; `None` while it is being started.
     handle: Option<Handle>,
 }
 
-/// What finds a task that was started, from what is kept of it; `None` if it does not run.
+/// The handle of a running task, from its record on disk.
 pub(crate) fn handle_of(context: &Context, alloc: AllocId, task: &str) -> Option<Handle> {
-    store::read::<Started>(&started_file(context, alloc, task)).ok().flatten()?.handle
+    store::read::<StartRecord>(&record_file(context, alloc, task)).ok().flatten()?.handle
 }
 
-fn started_file(context: &Context, alloc: AllocId, task: &str) -> PathBuf {
+fn record_file(context: &Context, alloc: AllocId, task: &str) -> PathBuf {
     context.store.alloc(alloc).join(format!("task-{task}"))
 }
 
-/// Runs one task.
+/// The runner of one task.
 pub(crate) struct TaskRunner {
-    /// What everything works with.
+    /// The agent's shared values.
     pub(crate) context: Arc<Context>,
-    /// The task.
+    /// The task's name.
     pub(crate) name: Text,
-    /// What the servers want of its allocation.
+    /// The allocation's specification.
     pub(crate) spec: watch::Receiver<Arc<AllocSpec>>,
-    /// Whether it may start.
+    /// Whether the task may start.
     pub(crate) gate: watch::Receiver<bool>,
-    /// Set when it must end.
+    /// Set when the task must end.
     pub(crate) kill: watch::Receiver<Option<Kill>>,
-    /// To its allocation.
-    pub(crate) news: mpsc::Sender<News>,
-    /// What people want of it while it runs.
-    pub(crate) orders: mpsc::Receiver<TaskOrder>,
-    /// The trace of its allocation's start.
+    /// Sends the task's changes to its allocation.
+    pub(crate) updates: mpsc::Sender<TaskUpdate>,
+    /// User commands for the running task.
+    pub(crate) commands: mpsc::Receiver<TaskCommand>,
+    /// The trace of the allocation's start.
     pub(crate) trace: Option<TraceContext>,
 }
 
 /// How a run of the task ended.
 enum RunEnd {
-    /// It was to end; what went wrong with that, if anything did.
+    /// It was killed. `error` is the reason if that failed.
     Killed { exit: Option<Exit>, error: String },
-    /// Because somebody wants it to begin anew.
+    /// A user restarted it.
     Restarted { exit: Option<Exit> },
-    /// By itself, or it was not even started.
-    Ended { exit: Option<Exit>, ended: Ended },
+    /// It ended by itself or could not be started.
+    Ended { exit: Option<Exit>, run_result: RunResult },
 }
 
-/// What is left of a task after a restart of the agent.
-enum Found {
-    /// It is still there, or its exit is.
+/// What a restarted agent finds of a task.
+enum Recovered {
+    /// The task is still running, or its exit is known.
     Running(Arc<dyn Running>),
-    /// It was not running.
-    Nothing,
-    /// It was running and is not found again.
+    /// The task was not running.
+    NotRunning,
+    /// The task was running and cannot be recovered.
     Lost,
 }
 
-/// The task must end, or its allocation has.
-struct MustEnd;
+/// The task must end, or its allocation has ended.
+struct KillRequested;
 
 impl TaskRunner {
-    /// Runs the task until it is dead for good. `known` is its state when the agent was restarted.
+    /// Runs the task until it is dead for good. `known` is its state from before a restart of the agent.
     pub(crate) async fn run(mut self, known: Option<TaskState>) {
-        let Some((policy, job, lifecycle)) = self.rules() else { return };
+        let Some((policy, job, lifecycle)) = self.restart_rules() else { return };
         let mut restarts = Restarts::new(policy, job, lifecycle);
-        let mut restarted = known.as_ref().map_or(0, |state| state.restarts);
+        let mut restart_count = known.as_ref().map_or(0, |state| state.restarts);
         let mut running = None;
         if let Some(state) = known {
-            match self.find_again(&state).await {
-                Found::Running(task) if state.state == TaskRunState::Dead => {
+            match self.recover_task(&state).await {
+                Recovered::Running(task) if state.state == TaskRunState::Dead => {
                     return self.clean_up(Some(task)).await;
                 }
                 _ if state.state == TaskRunState::Dead => return self.clean_up(None).await,
-                Found::Running(task) => {
+                Recovered::Running(task) => {
                     if state.state == TaskRunState::Pending {
-                        // The agent had started it, and was killed before it could say so.
+                        // The agent had started the task and was killed before the change was saved.
                         self.started().await;
                     }
                     running = Some(task);
                 }
-                Found::Nothing => {}
-                Found::Lost => {
+                Recovered::NotRunning => {}
+                Recovered::Lost => {
                     if self.wait_for_servers(job).await.is_err() {
                         return self.dead(vec![(Event::Killed { error: Text::default() }, false)]).await;
                     }
@@ -147,9 +147,9 @@ impl TaskRunner {
         }
         loop {
             let (end, task) = match running.take() {
-                Some(task) => (self.attend(&task).await, Some(task)),
-                None => match self.start(restarted).await {
-                    Ok(task) => (self.attend(&task).await, Some(task)),
+                Some(task) => (self.supervise(&task).await, Some(task)),
+                None => match self.start(restart_count).await {
+                    Ok(task) => (self.supervise(&task).await, Some(task)),
                     Err(end) => (end, None),
                 },
             };
@@ -162,13 +162,13 @@ impl TaskRunner {
                     events.push((Event::Killed { error: error.into() }, false));
                     Decision::Done
                 }
-                // What people want is outside of the policy, and does not use it up.
+                // A restart by a user does not count as an attempt of the policy.
                 RunEnd::Restarted { .. } => Decision::Restart { reason: "", delay: Nanos::ZERO },
-                RunEnd::Ended { ended, .. } => {
-                    if let Some((policy, ..)) = self.rules() {
+                RunEnd::Ended { run_result, .. } => {
+                    if let Some((policy, ..)) = self.restart_rules() {
                         restarts.set_policy(policy);
                     }
-                    restarts.decide(&ended, clock::now(), rand::random())
+                    restarts.decide(&run_result, clock::now(), rand::random())
                 }
             };
             match decision {
@@ -185,11 +185,11 @@ impl TaskRunner {
                 Decision::Restart { reason, delay } => {
                     tracing::info!(
                         alloc.id = %self.spec.borrow().id(), task = &*self.name, reason, delay = %delay,
-                        "task is started again"
+                        "restarting a task"
                     );
                     events.push((Event::Restarting { reason: reason.into(), delay }, false));
-                    self.tell(Happening { events, state: Some(TaskRunState::Pending) }).await;
-                    restarted += 1;
+                    self.send_change(TaskChange { events, state: Some(TaskRunState::Pending) }).await;
+                    restart_count += 1;
                     self.clean_up(task).await;
                     if self.pause(delay).await.is_err() {
                         return self.dead(vec![(Event::Killed { error: Text::default() }, false)]).await;
@@ -199,39 +199,39 @@ impl TaskRunner {
         }
     }
 
-    /// What decides on restarts; `None` if the job has no such task any more.
-    fn rules(&self) -> Option<(RestartPolicy, JobType, Option<model::job::Lifecycle>)> {
+    /// The restart policy and what else decides about restarts; `None` if the job no longer has the task.
+    fn restart_rules(&self) -> Option<(RestartPolicy, JobType, Option<model::job::Lifecycle>)> {
         let spec = self.spec.borrow();
         let (group, task) = (spec.group()?, spec.task(&self.name)?);
         let policy = task.restart_policy.as_ref().or(group.restart_policy.as_ref()).cloned();
         Some((policy.unwrap_or_default(), spec.job.spec.kind, task.lifecycle))
     }
 
-    async fn tell(&self, happening: Happening) {
-        let (saved, on_disk) = oneshot::channel();
-        let news = News { task: Text::clone(&self.name), happening, saved };
-        if self.news.send(news).await.is_ok() {
-            // The allocation may end meanwhile; then nobody waits for this task either.
-            let _ = on_disk.await;
+    async fn send_change(&self, change: TaskChange) {
+        let (saved, saved_receiver) = oneshot::channel();
+        let update = TaskUpdate { task: Text::clone(&self.name), change, saved };
+        if self.updates.send(update).await.is_ok() {
+            // Fails if the allocation ends meanwhile. Then no answer is needed.
+            let _ = saved_receiver.await;
         }
     }
 
     async fn started(&self) {
-        self.tell(Happening::event(Event::Started).and(TaskRunState::Running)).await;
+        self.send_change(TaskChange::event(Event::Started).and(TaskRunState::Running)).await;
     }
 
     async fn dead(&self, events: Vec<(Event, bool)>) {
-        self.tell(Happening { events, state: Some(TaskRunState::Dead) }).await;
+        self.send_change(TaskChange { events, state: Some(TaskRunState::Dead) }).await;
     }
 
-    async fn must_end(&self) -> MustEnd {
+    async fn kill_requested(&self) -> KillRequested {
         until_killed(&self.kill).await
     }
 
-    async fn pause(&self, length: Nanos) -> Result<(), MustEnd> {
+    async fn pause(&self, duration: Nanos) -> Result<(), KillRequested> {
         tokio::select! {
-            () = sleep(to_std(length)) => Ok(()),
-            end = self.must_end() => Err(end),
+            () = sleep(to_std(duration)) => Ok(()),
+            end = self.kill_requested() => Err(end),
         }
     }
 
@@ -240,7 +240,7 @@ impl TaskRunner {
     async fn start(&self, restarts: u64) -> Result<Arc<dyn Running>, RunEnd> {
         tokio::select! {
             biased;
-            MustEnd = self.must_end() => return Err(RunEnd::Killed { exit: None, error: String::new() }),
+            KillRequested = self.kill_requested() => return Err(RunEnd::Killed { exit: None, error: String::new() }),
             _ = until(&self.gate, |open| *open) => {}
         }
         let span = self.start_span(restarts);
@@ -256,13 +256,14 @@ impl TaskRunner {
             Err(NotStarted { event, recoverable }) => {
                 traces::fail(&span, event.as_str(), &event.display());
                 tracing::warn!(alloc.id = %self.spec.borrow().id(), task = &*self.name, error = event.display(), "cannot start a task");
-                self.tell(Happening::event(event)).await;
-                Err(RunEnd::Ended { exit: None, ended: Ended::NotStarted { recoverable } })
+                self.send_change(TaskChange::event(event)).await;
+                Err(RunEnd::Ended { exit: None, run_result: RunResult::NotStarted { recoverable } })
             }
         }
     }
 
-    /// The span of a start. The first is a part of the allocation's start; later ones begin traces that link to that.
+    /// The span of a start. The first is part of the trace of the allocation's start; later ones are separate traces with a
+    /// link to it.
     fn start_span(&self, restarts: u64) -> Span {
         let Some(trace) = &self.trace else { return Span::none() };
         let spec = Arc::clone(&self.spec.borrow());
@@ -287,7 +288,7 @@ impl TaskRunner {
         let (Some(group), Some(task)) = (spec.group(), spec.task(&self.name)) else {
             return Err(NotStarted::invalid("the job has no such task"));
         };
-        if let Some(what) = unbuilt(group, task) {
+        if let Some(what) = unsupported(group, task) {
             return Err(NotStarted::invalid(what));
         }
         read_signal(&task.kill_signal).map_err(NotStarted::invalid)?;
@@ -300,18 +301,18 @@ impl TaskRunner {
         let env = super::env::build(&spec, group, task, &self.context.node, &dirs, &self.context.host_env);
         let id = start_id();
         let start = Start {
-            config: fill_in_config(&task.config, &self.context.node, &env),
+            config: interpolate_config(&task.config, &self.context.node, &env),
             env,
             user: Text::clone(&task.user),
             logs: self.logs(&spec, task),
             state_dir: self.driver_dir(&id),
             dirs,
         };
-        // What is found on disk after a crash says at every moment what there is to find.
-        self.remember(&Started { id: id.clone(), restarts, handle: None }).await?;
+        // The record is saved before the driver starts the task, so that it is complete at every moment of a crash.
+        self.save_record(&StartRecord { id: id.clone(), restarts, handle: None }).await?;
         let span = || tracing::info_span!("start driver", { attribute::TASK_DRIVER } = &*task.driver);
         let running = driver.start(start).instrument(traces::within(span)).await?;
-        self.remember(&Started { id, restarts, handle: Some(running.handle()) }).await?;
+        self.save_record(&StartRecord { id, restarts, handle: Some(running.handle()) }).await?;
         Ok(running)
     }
 
@@ -323,13 +324,13 @@ impl TaskRunner {
             }
         };
         if !dirs.task.exists() {
-            self.tell(Happening::event(Event::TaskSetup { message: Text::default() })).await;
+            self.send_change(TaskChange::event(Event::TaskSetup { message: Text::default() })).await;
         }
         hook_span("task_dir").in_scope(|| dirs.build()).map_err(hook("task_dir"))?;
         if let (Some(target), Some(payload)) = (&task.dispatch_payload, &spec.job.spec.payload) {
             let file = payload_file(dirs, &target.file)?;
-            let writing = hook_span("dispatch_payload");
-            writing.in_scope(|| write_payload(&file, &payload.0)).map_err(hook("dispatch_payload"))?;
+            let span = hook_span("dispatch_payload");
+            span.in_scope(|| write_payload(&file, &payload.0)).map_err(hook("dispatch_payload"))?;
         }
         Ok(())
     }
@@ -344,7 +345,7 @@ impl TaskRunner {
         })
     }
 
-    // What is kept of a start.
+    // The record of a start.
 
     fn state_dir(&self) -> PathBuf {
         self.context.store.alloc(self.spec.borrow().id())
@@ -354,12 +355,12 @@ impl TaskRunner {
         self.state_dir().join(format!("exec-{id}"))
     }
 
-    fn file(&self) -> PathBuf {
-        started_file(&self.context, self.spec.borrow().id(), &self.name)
+    fn record_path(&self) -> PathBuf {
+        record_file(&self.context, self.spec.borrow().id(), &self.name)
     }
 
-    async fn remember(&self, started: &Started) -> Result<(), NotStarted> {
-        store::save(self.file(), started).await.map_err(|error| NotStarted {
+    async fn save_record(&self, record: &StartRecord) -> Result<(), NotStarted> {
+        store::save(self.record_path(), record).await.map_err(|error| NotStarted {
             event: Event::DriverFailure { error: format!("cannot save the task's state: {error}").into() },
             recoverable: true,
         })
@@ -369,51 +370,51 @@ impl TaskRunner {
         if let Some(task) = task {
             task.destroy().await;
         }
-        match tokio::fs::remove_file(self.file()).await {
+        match tokio::fs::remove_file(self.record_path()).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(
                 alloc.id = %self.spec.borrow().id(), task = &*self.name, error = chain(&error),
-                "cannot remove what is kept of a task"
+                "cannot remove the record of a task"
             ),
         }
     }
 
-    async fn find_again(&self, state: &TaskState) -> Found {
+    async fn recover_task(&self, state: &TaskState) -> Recovered {
         let alloc = self.spec.borrow().id();
         let not_found = match state.state {
-            TaskRunState::Running => Found::Lost,
-            TaskRunState::Pending | TaskRunState::Dead => Found::Nothing,
+            TaskRunState::Running => Recovered::Lost,
+            TaskRunState::Pending | TaskRunState::Dead => Recovered::NotRunning,
         };
-        let started = match store::read::<Started>(&self.file()) {
-            Ok(Some(started)) => started,
+        let record = match store::read::<StartRecord>(&self.record_path()) {
+            Ok(Some(record)) => record,
             Ok(None) => return not_found,
             Err(error) => {
                 tracing::warn!(
                     alloc.id = %alloc, task = &*self.name, error = chain(&error),
-                    "cannot read what is kept of a task"
+                    "cannot read the record of a task"
                 );
                 return not_found;
             }
         };
         let driver =
             self.spec.borrow().task(&self.name).and_then(|task| self.context.drivers.get(&task.driver));
-        let (Some(handle), Some(driver)) = (started.handle, driver.cloned()) else {
-            process::abandon(&self.driver_dir(&started.id)).await;
+        let (Some(handle), Some(driver)) = (record.handle, driver.cloned()) else {
+            process::abandon(&self.driver_dir(&record.id)).await;
             return not_found;
         };
-        let is_over = state.state == TaskRunState::Pending && started.restarts < state.restarts;
+        let is_over = state.state == TaskRunState::Pending && record.restarts < state.restarts;
         match driver.recover(&handle).await {
             Ok(task) if is_over => {
-                // Its end is known; only the tidying up was left.
+                // The end of this run has been saved. Only the clean-up was missing.
                 self.clean_up(Some(task)).await;
-                Found::Nothing
+                Recovered::NotRunning
             }
-            Ok(task) => Found::Running(task),
+            Ok(task) => Recovered::Running(task),
             Err(error) => {
                 tracing::warn!(
                     alloc.id = %alloc, task = &*self.name, error = chain(&error),
-                    "cannot find a task again"
+                    "cannot recover a task"
                 );
                 driver.discard(&handle).await;
                 not_found
@@ -421,36 +422,37 @@ impl TaskRunner {
         }
     }
 
-    /// A lost task is started anew only once the servers have been heard: they may have replaced it.
-    async fn wait_for_servers(&self, job: JobType) -> Result<(), MustEnd> {
+    /// Waits until the servers have been contacted before a lost task is started again, because they may have replaced it
+    ///
+    async fn wait_for_servers(&self, job: JobType) -> Result<(), KillRequested> {
         if job == JobType::System {
-            self.tell(Happening::state(TaskRunState::Pending)).await;
+            self.send_change(TaskChange::state(TaskRunState::Pending)).await;
             return Ok(());
         }
-        self.tell(Happening::event(Event::FailedRestoring).and(TaskRunState::Pending)).await;
+        self.send_change(TaskChange::event(Event::FailedRestoring).and(TaskRunState::Pending)).await;
         tokio::select! {
             _ = until(&self.context.contacted, |contacted| *contacted) => Ok(()),
-            end = self.must_end() => Err(end),
+            end = self.kill_requested() => Err(end),
         }
     }
 
     // Running and ending.
 
-    async fn attend(&mut self, task: &Arc<dyn Running>) -> RunEnd {
+    async fn supervise(&mut self, task: &Arc<dyn Running>) -> RunEnd {
         loop {
-            let order = tokio::select! {
+            let command = tokio::select! {
                 exit = task.wait() => {
-                    let ended = Ended::Exited { successful: exit.successful() };
-                    return RunEnd::Ended { exit: Some(exit), ended };
+                    let run_result = RunResult::Exited { successful: exit.successful() };
+                    return RunEnd::Ended { exit: Some(exit), run_result };
                 }
-                MustEnd = until_killed(&self.kill) => break,
-                Some(order) = self.orders.recv() => order,
+                KillRequested = until_killed(&self.kill) => break,
+                Some(command) = self.commands.recv() => command,
             };
-            let restarts = matches!(order.wish, Wish::Restart { .. });
-            let outcome = self.obey(task, order.wish).await;
-            let is_over = restarts && outcome.is_ok();
-            // Whoever asked may have given up.
-            let _ = order.done.send(outcome);
+            let is_restart = matches!(command.action, TaskAction::Restart { .. });
+            let outcome = self.perform(task, command.action).await;
+            let is_over = is_restart && outcome.is_ok();
+            // Fails if the requester has stopped waiting.
+            let _ = command.done.send(outcome);
             if is_over {
                 return RunEnd::Restarted { exit: Some(task.wait().await) };
             }
@@ -462,22 +464,22 @@ impl TaskRunner {
         }
     }
 
-    /// Does what somebody wants of the running task. A restart ends it without its shutdown delay.
-    async fn obey(&self, task: &Arc<dyn Running>, wish: Wish) -> Outcome {
-        match wish {
-            Wish::Restart { reason } => {
-                self.tell(Happening::event(Event::RestartSignaled { reason: reason.into() })).await;
+    /// Carries out a user command on the running task. A restart applies no shutdown delay.
+    async fn perform(&self, task: &Arc<dyn Running>, action: TaskAction) -> Outcome {
+        match action {
+            TaskAction::Restart { reason } => {
+                self.send_change(TaskChange::event(Event::RestartSignaled { reason: reason.into() })).await;
                 self.stop(task).await.map_err(Text::from)
             }
-            Wish::Signal(signal) => {
+            TaskAction::Signal(signal) => {
                 let event = Event::Signaling { signal: signal.as_str().into(), reason: Text::default() };
-                self.tell(Happening::event(event)).await;
+                self.send_change(TaskChange::event(event)).await;
                 task.signal(signal).map_err(|error| format!("cannot signal the task: {error}").into())
             }
         }
     }
 
-    /// The time between leaving service discovery and being asked to end.
+    /// Waits for the delay between leaving service discovery and the kill signal.
     async fn delay_shutdown(&self, task: &Arc<dyn Running>) {
         let delay = self.spec.borrow().task(&self.name).map_or(Nanos::ZERO, |task| task.shutdown_delay);
         let skipped = |kill: &Option<Kill>| kill.as_ref().is_some_and(|kill| kill.skip_delay);
@@ -485,9 +487,9 @@ impl TaskRunner {
             return;
         }
         if skipped(&self.kill.borrow()) {
-            return self.tell(Happening::event(Event::ShutdownDelaySkipped { delay })).await;
+            return self.send_change(TaskChange::event(Event::ShutdownDelaySkipped { delay })).await;
         }
-        self.tell(Happening::event(Event::ShutdownDelay { delay }).and(TaskRunState::Pending)).await;
+        self.send_change(TaskChange::event(Event::ShutdownDelay { delay }).and(TaskRunState::Pending)).await;
         tokio::select! {
             () = sleep(to_std(delay)) => {}
             _ = task.wait() => {}
@@ -498,13 +500,13 @@ impl TaskRunner {
     async fn stop(&self, task: &Arc<dyn Running>) -> Result<(), String> {
         let (timeout, signal) = {
             let spec = self.spec.borrow();
-            let wanted = spec.task(&self.name);
-            let timeout = wanted.map_or(Nanos::ZERO, |task| task.kill_timeout).min(KILL_TIMEOUT_MAX);
-            // It was looked at when the task started.
-            let signal = wanted.and_then(|task| read_signal(&task.kill_signal).ok()).flatten();
+            let task = spec.task(&self.name);
+            let timeout = task.map_or(Nanos::ZERO, |task| task.kill_timeout).min(KILL_TIMEOUT_MAX);
+            // The signal was checked when the task started.
+            let signal = task.and_then(|task| read_signal(&task.kill_signal).ok()).flatten();
             (to_std(timeout), signal)
         };
-        let mut retries = STOP_RETRY_AFTER.into_iter();
+        let mut retries = STOP_RETRY_PAUSES.into_iter();
         loop {
             let Err(error) = task.stop(signal, timeout).await else { return Ok(()) };
             let Some(pause) = retries.next() else { return Err(error.to_string()) };
@@ -517,17 +519,17 @@ impl TaskRunner {
     }
 }
 
-/// The span of preparing a task's start in one respect.
+/// The span of one step in preparing a start.
 fn hook_span(name: &'static str) -> Span {
     traces::within(|| tracing::info_span!("hook", otel.name = %format_args!("hook {name}")))
 }
 
-async fn until_killed(kill: &watch::Receiver<Option<Kill>>) -> MustEnd {
+async fn until_killed(kill: &watch::Receiver<Option<Kill>>) -> KillRequested {
     until(kill, Option::is_some).await;
-    MustEnd
+    KillRequested
 }
 
-/// Why a task was not started, as an event.
+/// Why a task could not be started, as an event.
 struct NotStarted {
     event: Event,
     recoverable: bool,
@@ -554,7 +556,7 @@ fn terminated(exit: &Exit) -> Event {
     }
 }
 
-/// Where a dispatch's input goes; a file outside of the task's `local` directory is refused.
+/// The path of a dispatch payload. A path outside the task's `local` directory is refused.
 fn payload_file(dirs: &TaskDirs, name: &str) -> Result<PathBuf, NotStarted> {
     let plain =
         Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -564,7 +566,7 @@ fn payload_file(dirs: &TaskDirs, name: &str) -> Result<PathBuf, NotStarted> {
     Ok(dirs.local.join(name))
 }
 
-/// Writes the input once. Later the file is the task's, which could have put a link in its place.
+/// Writes the payload once. Later the file belongs to the task, which could have replaced it with a link.
 fn write_payload(file: &Path, payload: &[u8]) -> io::Result<()> {
     if let Some(dir) = file.parent() {
         std::fs::create_dir_all(dir)?;
@@ -581,9 +583,9 @@ fn start_id() -> String {
     digits[..START_ID_DIGITS].to_owned()
 }
 
-/// As timers take it; what is negative is no time at all.
-pub(crate) fn to_std(length: Nanos) -> Duration {
-    Duration::from_nanos(u64::try_from(length.0).unwrap_or(0))
+/// Converts a duration for timers. A negative duration becomes zero.
+pub(crate) fn to_std(duration: Nanos) -> Duration {
+    Duration::from_nanos(u64::try_from(duration.0).unwrap_or(0))
 }
 
 #[cfg(test)]

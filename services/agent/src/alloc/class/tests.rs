@@ -1,4 +1,4 @@
-//! How groups of tasks go from phase to phase.
+//! Tests of the phases.
 
 use super::*;
 use crate::testing::{dead, failed, pending, running, tasks};

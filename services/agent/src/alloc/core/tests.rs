@@ -1,4 +1,4 @@
-//! Lives of allocations: what happens to their tasks, and what follows.
+//! Tests of whole allocations: task changes and the resulting decisions.
 
 use model::job::{Lifecycle, LifecycleHook, TaskGroup};
 use model::{DeploymentId, Index};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{NOW, spec, task, with_tasks};
 
-/// An allocation whose tasks do what the test says; says itself what follows.
+/// An allocation whose task changes come from the test. Its methods return the tasks to be ended.
 struct Scene {
     core: AllocCore,
     now: Timestamp,
@@ -24,22 +24,22 @@ impl Scene {
         scene
     }
 
-    fn happens(&mut self, task: &str, happening: Happening) -> String {
-        let kills = self.core.happened(task, happening, self.now);
+    fn happens(&mut self, task: &str, change: TaskChange) -> String {
+        let kills = self.core.task_changed(task, change, self.now);
         names_of(&kills)
     }
 
     fn runs(&mut self, task: &str) -> String {
-        self.happens(task, Happening::event(TaskEventKind::Started).and(TaskRunState::Running))
+        self.happens(task, TaskChange::event(TaskEventKind::Started).and(TaskRunState::Running))
     }
 
     fn ends(&mut self, task: &str) -> String {
-        self.happens(task, Happening::state(TaskRunState::Dead))
+        self.happens(task, TaskChange::state(TaskRunState::Dead))
     }
 
     fn fails(&mut self, task: &str) -> String {
         let event = TaskEventKind::NotRestarting { reason: Text::default() };
-        self.happens(task, Happening::failure(event).and(TaskRunState::Dead))
+        self.happens(task, TaskChange::failure(event).and(TaskRunState::Dead))
     }
 
     fn update(&mut self, change: impl FnOnce(&mut AllocSpec)) -> String {
@@ -50,7 +50,7 @@ impl Scene {
     }
 
     fn waits(&mut self) -> String {
-        self.now = self.core.poll_timeout().expect("something is due");
+        self.now = self.core.poll_timeout().expect("the allocation has a timer");
         names_of(&self.core.handle_timeout(self.now))
     }
 
@@ -93,7 +93,7 @@ fn stop(spec: &mut AllocSpec) {
 #[test]
 fn tasks_start_and_end_in_the_order_of_their_lives() {
     let mut scene = Scene::of(whole_life());
-    assert_eq!(scene.may_start(), "", "nothing starts before it is set up");
+    assert_eq!(scene.may_start(), "", "nothing starts before the set-up is complete");
     scene.core.set_up(NOW);
     assert_eq!(scene.may_start(), "1-before 2-side");
     scene.runs("1-before");
@@ -109,7 +109,7 @@ fn tasks_start_and_end_in_the_order_of_their_lives() {
     assert_eq!(scene.update(stop), "3-main");
     assert_eq!(scene.ends("3-main"), "2-side");
     assert_eq!(scene.ends("2-side"), "");
-    assert_eq!(scene.may_start(), "5-stop", "it runs after the end");
+    assert_eq!(scene.may_start(), "5-stop", "poststop tasks run after the others");
     assert!(!scene.core.is_over());
     scene.runs("5-stop");
     scene.ends("5-stop");
@@ -128,8 +128,8 @@ fn a_life_begins_anew_in_its_order_once_all_have_stopped() {
     let (ended, kills) = scene.core.restart_all("because", running.into_iter(), scene.now).unwrap();
     assert_eq!((ended, names_of(&kills)), (vec!["1-before".into()], String::new()));
     assert_eq!(scene.events("1-before")[2..], ["Restart Signaled", "Restarting"]);
-    assert_eq!(scene.may_start(), "", "two of them still run");
-    let stopped = || Happening::state(TaskRunState::Pending);
+    assert_eq!(scene.may_start(), "", "two tasks are still running");
+    let stopped = || TaskChange::state(TaskRunState::Pending);
     scene.happens("2-side", stopped());
     assert_eq!(scene.may_start(), "");
     scene.happens("3-main", stopped());
@@ -164,7 +164,7 @@ fn the_groups_shutdown_delay_comes_before_the_first_kill() {
     assert_eq!(scene.update(stop), "");
     assert_eq!(scene.core.poll_timeout(), Some(NOW + Nanos::from_secs(20)));
     assert_eq!(scene.waits(), "web");
-    assert_eq!(scene.core.poll_timeout(), None, "it is asked once");
+    assert_eq!(scene.core.poll_timeout(), None, "a task is killed once");
 
     let mut skipped = Scene::ready(spec);
     skipped.runs("web");
@@ -173,7 +173,7 @@ fn the_groups_shutdown_delay_comes_before_the_first_kill() {
         spec.work.desired_transition.no_shutdown_delay = Some(true);
     };
     assert_eq!(skipped.update(stop), "");
-    assert_eq!(skipped.update(now), "web", "no delay any more");
+    assert_eq!(skipped.update(now), "web", "the delay is skipped");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn what_runs_for_too_long_is_complete() {
     let mut scene = Scene::ready(spec);
     scene.runs("1-before");
     scene.core.health = None;
-    assert_eq!(scene.waits(), "1-before 2-side 3-main 4-after 5-stop", "nothing runs after that");
+    assert_eq!(scene.waits(), "1-before 2-side 3-main 4-after 5-stop", "poststop tasks are ended, too");
     assert_eq!(scene.now, NOW + Nanos::from_mins(1));
     for task in ["1-before", "2-side", "3-main", "4-after", "5-stop"] {
         scene.ends(task);
@@ -249,7 +249,7 @@ fn health_is_told_with_its_reasons() {
     late.update(|spec| {
         Arc::make_mut(&mut spec.common).deployment_id = Some(DeploymentId::from_bytes([5; 16]));
     });
-    assert_eq!(late.core.report().health, None, "another deployment asks anew");
+    assert_eq!(late.core.report().health, None, "another deployment needs a new verdict");
 
     let mut failed = Scene::ready(spec);
     failed.runs("web");
@@ -287,26 +287,26 @@ fn a_stop_while_only_the_last_task_runs_waits_for_it() {
     scene.ends("main");
     scene.runs("stop");
     assert_eq!(scene.update(stop), "");
-    assert_eq!(scene.core.poll_timeout(), None, "there is nothing to do before it ends");
+    assert_eq!(scene.core.poll_timeout(), None, "no timer while the poststop task runs");
 }
 
-/// Something that a task may do.
-fn happening() -> impl Strategy<Value = (usize, Happening)> {
-    let started = Happening::event(TaskEventKind::Started).and(TaskRunState::Running);
-    let failed = Happening::failure(TaskEventKind::NotRestarting { reason: Text::default() });
-    let what = prop_oneof![
+/// A random change of a random task.
+fn change() -> impl Strategy<Value = (usize, TaskChange)> {
+    let started = TaskChange::event(TaskEventKind::Started).and(TaskRunState::Running);
+    let failed = TaskChange::failure(TaskEventKind::NotRestarting { reason: Text::default() });
+    let kind = prop_oneof![
         Just(started),
-        Just(Happening::state(TaskRunState::Pending)),
-        Just(Happening::state(TaskRunState::Dead)),
+        Just(TaskChange::state(TaskRunState::Pending)),
+        Just(TaskChange::state(TaskRunState::Dead)),
         Just(failed.and(TaskRunState::Dead)),
     ];
-    (0..5usize, what)
+    (0..5usize, kind)
 }
 
 proptest! {
     #[test]
     fn what_was_due_is_done_and_each_task_is_ended_once(
-        steps in prop::collection::vec((happening(), 0..40i64, any::<bool>()), 1..25), stop_at in 0..25usize,
+        steps in prop::collection::vec((change(), 0..40i64, any::<bool>()), 1..25), stop_at in 0..25usize,
     ) {
         let mut spec = whole_life();
         group(&mut spec).shutdown_delay = Some(Nanos::from_secs(7));
@@ -314,12 +314,12 @@ proptest! {
         let names: Vec<Text> = group(&mut spec).tasks.iter().map(|task| Text::clone(&task.name)).collect();
         let mut scene = Scene::ready(spec);
         let mut ended = Vec::new();
-        for (number, ((task, happening), secs, due)) in steps.into_iter().enumerate() {
+        for (number, ((task, change), secs, due)) in steps.into_iter().enumerate() {
             scene.now = scene.now + Nanos::from_secs(secs);
             let task = &names[task];
-            // A task that has ended stays so.
+            // A task that has ended does not change any more.
             if scene.core.tasks()[task].is_live() {
-                ended.push(scene.happens(task, happening));
+                ended.push(scene.happens(task, change));
             }
             if number == stop_at {
                 ended.push(scene.update(stop));

@@ -1,4 +1,4 @@
-//! Verdicts on allocations over time.
+//! Tests of health verdicts over time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::testing::{NOW, dead, failed, pending, running, spec, tasks, with_group};
 
 const RULE: Rule =
-    Rule { min_healthy_time: Nanos::from_secs(10), deadline: Nanos::from_mins(5), of_deployment: true };
+    Rule { min_healthy_time: Nanos::from_secs(10), deadline: Nanos::from_mins(5), for_deployment: true };
 
 fn at(secs: i64) -> Timestamp {
     NOW + Nanos::from_secs(secs)
@@ -22,20 +22,20 @@ fn started(secs: i64) -> TaskState {
 #[test]
 fn tasks_that_run_for_long_enough_are_healthy() {
     let mut watch = HealthWatch::begin(RULE, NOW);
-    assert_eq!(watch.look(&tasks([("a", Class::Main, pending())]), at(1)), None);
+    assert_eq!(watch.check(&tasks([("a", Class::Main, pending())]), at(1)), None);
     assert_eq!(watch.poll_timeout(), at(300));
     let group = tasks([("a", Class::Main, started(2)), ("b", Class::Main, started(4))]);
-    assert_eq!(watch.look(&group, at(4)), None);
+    assert_eq!(watch.check(&group, at(4)), None);
     assert_eq!(watch.poll_timeout(), at(14));
-    assert_eq!(watch.look(&group, at(14)), Some(true));
+    assert_eq!(watch.check(&group, at(14)), Some(true));
 }
 
 #[test]
 fn a_restart_begins_the_time_anew() {
     let mut watch = HealthWatch::begin(RULE, NOW);
-    assert_eq!(watch.look(&tasks([("a", Class::Main, started(0))]), at(9)), None);
-    assert_eq!(watch.look(&tasks([("a", Class::Main, pending())]), at(10)), None);
-    assert_eq!(watch.look(&tasks([("a", Class::Main, started(12))]), at(21)), None);
+    assert_eq!(watch.check(&tasks([("a", Class::Main, started(0))]), at(9)), None);
+    assert_eq!(watch.check(&tasks([("a", Class::Main, pending())]), at(10)), None);
+    assert_eq!(watch.check(&tasks([("a", Class::Main, started(12))]), at(21)), None);
     assert_eq!(watch.poll_timeout(), at(22));
 }
 
@@ -43,23 +43,23 @@ fn a_restart_begins_the_time_anew() {
 fn at_the_deadline_it_is_unhealthy() {
     let mut watch = HealthWatch::begin(RULE, NOW);
     let late = tasks([("a", Class::Main, started(295))]);
-    assert_eq!(watch.look(&late, at(299)), None);
-    assert_eq!(watch.look(&late, watch.poll_timeout()), Some(false));
+    assert_eq!(watch.check(&late, at(299)), None);
+    assert_eq!(watch.check(&late, watch.poll_timeout()), Some(false));
 }
 
 #[test]
 fn a_task_that_is_over_makes_it_unhealthy_at_once() {
-    let look = |group: &Tasks| HealthWatch::begin(RULE, NOW).look(group, at(30));
-    assert_eq!(look(&tasks([("a", Class::Main, failed())])), Some(false));
-    assert_eq!(look(&tasks([("a", Class::Main, dead())])), Some(false));
-    assert_eq!(look(&tasks([("a", Class::PrestartSidecar, dead())])), Some(false));
+    let verdict = |group: &Tasks| HealthWatch::begin(RULE, NOW).check(group, at(30));
+    assert_eq!(verdict(&tasks([("a", Class::Main, failed())])), Some(false));
+    assert_eq!(verdict(&tasks([("a", Class::Main, dead())])), Some(false));
+    assert_eq!(verdict(&tasks([("a", Class::PrestartSidecar, dead())])), Some(false));
     let done = tasks([
         ("a", Class::Prestart, dead()),
         ("b", Class::Main, started(0)),
         ("c", Class::Poststart, dead()),
         ("d", Class::Poststop, pending()),
     ]);
-    assert_eq!(look(&done), Some(true), "these have done what they are for");
+    assert_eq!(verdict(&done), Some(true), "completed prestart and poststart tasks do not count");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn deployments_are_told_why() {
             "d: Unhealthy because of dead task",
         ]
     );
-    assert!(Rule { of_deployment: false, ..RULE }.explain(&group).is_empty());
+    assert!(Rule { for_deployment: false, ..RULE }.explain(&group).is_empty());
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn a_verdict_is_given_where_somebody_asks() {
         ..UpdateStrategy::default()
     };
     let rule = of(JobType::Service, Some(update(HealthCheck::Checks)), true).unwrap();
-    assert_eq!((rule.min_healthy_time, rule.of_deployment), (Nanos::from_secs(3), true));
+    assert_eq!((rule.min_healthy_time, rule.for_deployment), (Nanos::from_secs(3), true));
     assert_eq!(of(JobType::Service, Some(update(HealthCheck::Manual)), true), None);
     assert_eq!(of(JobType::Service, None, true), None);
     assert_eq!(of(JobType::Batch, Some(update(HealthCheck::Checks)), false), None);
-    assert!(of(JobType::System, None, false).is_some_and(|rule| !rule.of_deployment), "for drains");
+    assert!(of(JobType::System, None, false).is_some_and(|rule| !rule.for_deployment), "for drains");
     assert!(Rule::of(&spec()).is_some());
 }

@@ -1,4 +1,4 @@
-//! Statuses and ends of small groups of tasks.
+//! Tests of statuses and of reasons to end tasks.
 
 use super::*;
 use crate::testing::{dead, failed, member, pending, running, tasks};
@@ -21,9 +21,9 @@ fn a_failed_task_ends_its_siblings() {
     let group = tasks([("a", Class::Main, failed()), ("b", Class::Main, running())]);
     assert_eq!(reason_to_end(&group), Some(TaskEventKind::SiblingFailed { sibling: "a".into() }));
     let after = tasks([("a", Class::Poststop, failed()), ("b", Class::Main, running())]);
-    assert_eq!(reason_to_end(&after), None, "what runs after all is no sibling");
+    assert_eq!(reason_to_end(&after), None, "a poststop task is no sibling");
     let over = tasks([("a", Class::Main, failed()), ("z", Class::Poststop, pending())]);
-    assert_eq!(reason_to_end(&over), None, "there is nobody left to end");
+    assert_eq!(reason_to_end(&over), None, "no task is left to end");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What pretends to run, by a clock that jumps.
+//! Tests of simulated tasks with a simulated clock.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn start(dir: &Path, config: Value) -> Start {
 async fn refusal(config: Value) -> (String, bool) {
     let dir = tempfile::tempdir().unwrap();
     match Mock.start(start(dir.path(), config)).await {
-        Ok(_) => panic!("it started"),
+        Ok(_) => panic!("the task started"),
         Err(error) => (error.message, error.recoverable),
     }
 }

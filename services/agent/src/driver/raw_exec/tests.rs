@@ -1,4 +1,4 @@
-//! Real processes with real executors.
+//! Tests with real processes and real executors.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Scene {
     async fn pid_in(&self, name: &str) -> Pid {
         let file = self.file(name);
         let read = || fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());
-        eventually("the task says its process", || read().is_some()).await;
+        eventually("the task has written its process id", || read().is_some()).await;
         Pid::from_raw(read().unwrap())
     }
 }
@@ -73,13 +73,13 @@ fn driver() -> RawExec {
     RawExec::new(Settings { denied_env: vec!["HID*".into()], ..Settings::default() }, executor())
 }
 
-fn is_there(pid: Pid) -> bool {
+fn is_alive(pid: Pid) -> bool {
     kill(pid, None).is_ok()
 }
 
 async fn refusal(start: Start) -> String {
     match driver().start(start).await {
-        Ok(_) => panic!("it started"),
+        Ok(_) => panic!("the task started"),
         Err(error) => error.to_string(),
     }
 }
@@ -99,15 +99,15 @@ async fn a_task_runs_writes_and_ends() {
 async fn a_task_is_asked_to_end_and_then_made_to() {
     let scene = Scene::new();
     let polite = scene.script("trap 'exit 3' TERM; echo > ready; sleep 60 & wait").await;
-    eventually("it listens", || scene.file("ready").exists()).await;
+    eventually("the task handles the signal", || scene.file("ready").exists()).await;
     polite.stop(Some(Signal::SIGTERM), Duration::from_secs(20)).await.unwrap();
     assert_eq!(polite.wait().await.code, 3);
 
-    let deaf = scene.script("trap '' TERM; echo > deaf; sleep 60").await;
-    eventually("it does not listen", || scene.file("deaf").exists()).await;
-    deaf.stop(Some(Signal::SIGTERM), Duration::from_millis(50)).await.unwrap();
-    assert_eq!(deaf.wait().await, Exit { code: 137, signal: 9, ..Exit::default() });
-    deaf.stop(None, Duration::ZERO).await.unwrap();
+    let stubborn = scene.script("trap '' TERM; echo > deaf; sleep 60").await;
+    eventually("the task ignores the signal", || scene.file("deaf").exists()).await;
+    stubborn.stop(Some(Signal::SIGTERM), Duration::from_millis(50)).await.unwrap();
+    assert_eq!(stubborn.wait().await, Exit { code: 137, signal: 9, ..Exit::default() });
+    stubborn.stop(None, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_a_task_leaves_behind_ends_with_it() {
         .await;
     let left = scene.pid_in("left").await;
     assert_eq!(task.wait().await, Exit::default());
-    assert!(!is_there(left), "it ran in a session of its own");
+    assert!(!is_alive(left), "processes in other sessions end, too");
 }
 
 #[tokio::test]
@@ -129,11 +129,11 @@ async fn another_agent_finds_a_task_again() {
     let (handle, pid) = (task.handle(), scene.pid_in("pid").await);
     drop(task);
     let found = driver().recover(&handle).await.unwrap();
-    assert!(is_there(pid), "it is the same process");
+    assert!(is_alive(pid), "the same process is still running");
     fs::write(scene.file("go"), "").unwrap();
     assert_eq!(found.wait().await.code, 5);
     let later = driver().recover(&handle).await.unwrap();
-    assert_eq!(later.wait().await.code, 5, "its exit is kept until somebody has seen it");
+    assert_eq!(later.wait().await.code, 5, "the exit is kept until the task is destroyed");
     later.destroy().await;
     assert!(driver().recover(&handle).await.is_err());
 }
@@ -147,11 +147,11 @@ async fn a_task_without_its_executor_is_lost_and_ended() {
     kill(executor, Signal::SIGKILL).unwrap();
     assert_eq!(task.wait().await.message, "the task's executor has died");
     while let Ok(found) = driver().recover(&handle).await {
-        // The last of it was just going.
+        // The executor was still ending.
         assert_eq!(found.wait().await.message, "the task's executor has died");
     }
     driver().discard(&handle).await;
-    eventually("the process has ended", || !is_there(pid)).await;
+    eventually("the process has ended", || !is_alive(pid)).await;
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ fn commands_that_a_job_brought_come_first() {
     assert_eq!(find("sh").unwrap(), dirs.task.join("sh"));
     fs::write(dirs.local.join("sh"), "").unwrap();
     assert_eq!(find("sh").unwrap(), dirs.local.join("sh"));
-    assert!(is_executable(&dirs.local.join("sh")), "it was made so");
+    assert!(is_executable(&dirs.local.join("sh")), "a command of the job is made executable");
     assert!(find("bin/none").is_err() && find("").is_err());
 }
 

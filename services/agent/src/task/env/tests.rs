@@ -1,4 +1,4 @@
-//! Environments of tasks.
+//! Tests of task environments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn node() -> NodeFacts {
     }
 }
 
-/// The environment of the one task of a group.
+/// The environment of the only task of a group.
 fn env_of(group: TaskGroup, change: impl FnOnce(&mut AllocSpec)) -> Env {
     let mut spec = with_group(JobType::Service, TaskGroup { name: "app".into(), ..group });
     change(&mut spec);
@@ -86,7 +86,7 @@ fn what_is_more_special_wins_and_names_what_came_before() {
     assert_eq!(env["NOMAD_META_A_B"], "task");
     assert_eq!(env["NOMAD_META_deep"], "dc1");
     assert_eq!(env["HOME"], "/home");
-    assert_eq!(env["WHERE"], "task /root linux", "values of one list do not see each other");
+    assert_eq!(env["WHERE"], "task /root linux", "values of `env` do not refer to each other");
 }
 
 #[test]
@@ -135,5 +135,5 @@ fn ports_are_found_by_their_labels() {
     ] {
         assert_eq!(env.get(name).map(String::as_str), Some(value), "{name}");
     }
-    assert!(!env.contains_key("NOMAD_PORT_admin"), "that is another task's");
+    assert!(!env.contains_key("NOMAD_PORT_admin"), "the port belongs to another task");
 }

@@ -1,14 +1,14 @@
-//! What the watcher records of its work.
+//! Metrics of the deployment watcher.
 
 use telemetry::metrics::catalogue::{WATCHER_FOUND, WATCHER_NOT_WRITTEN, WATCHER_WATCHED};
 use wire::command::DeploymentStep;
 
-/// So many deployments are to be looked at, now or later.
+/// Sets the number of active deployments.
 pub(crate) fn watched(count: usize) {
     WATCHER_WATCHED.set(count as f64);
 }
 
-/// Something is to be written of a deployment.
+/// Counts a finding by its kind of step.
 pub(crate) fn found(step: &DeploymentStep) {
     let step = match step {
         DeploymentStep::Advance => "advance",
@@ -19,7 +19,7 @@ pub(crate) fn found(step: &DeploymentStep) {
     WATCHER_FOUND.add_with(1, &[step]);
 }
 
-/// A command failed, or what became of it is not known.
+/// Counts a command that failed or whose outcome is unknown.
 pub(crate) fn not_written() {
     WATCHER_NOT_WRITTEN.add(1);
 }

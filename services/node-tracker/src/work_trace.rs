@@ -1,4 +1,4 @@
-//! Spans of handing out work: what becomes of it on a node belongs to the trace that it comes from.
+//! Spans of sending work to nodes. They continue the traces in which the work was placed.
 
 use std::sync::Arc;
 
@@ -8,43 +8,41 @@ use tracing::Span;
 use wire::Subject;
 use wire::node::WorkAllocs;
 
-/// How a node learns of its work.
+/// How a node receives its work.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum By {
-    /// With a wake.
+pub(crate) enum Delivery {
+    /// The work is part of a wake.
     Wake,
-    /// It asks.
+    /// The work answers a request of the node.
     Request,
 }
 
-/// Makes what a node is handed a part of the traces that it comes from: the agent's spans are children of these. They
-/// last until they are dropped, when the work has been sent.
-pub(crate) fn trace(allocs: &mut WorkAllocs, node: NodeId, by: By) -> Vec<Span> {
+/// Starts a span for each traced group of allocations and puts its context into the message, so that the agent's spans
+/// become its children. The spans end when the returned vector is dropped, after the message was sent.
+pub(crate) fn start_spans(allocs: &mut WorkAllocs, node: NodeId, delivery: Delivery) -> Vec<Span> {
     if !traces::are_exported() {
         return Vec::new();
     }
     let mut spans = Vec::new();
     for common in &mut allocs.commons {
         let Some(trace) = common.common.trace else { continue };
-        let span = span(node, by);
+        let span = span(node, delivery);
         span.record(attribute::JOB_ID, &*common.common.job.job.id);
         span.record(attribute::JOB_NAMESPACE, &*common.common.job.job.namespace);
         telemetry::adopt(&span, &trace);
-        span.in_scope(
-            || tracing::debug!(node.id = %node, eval.id = %common.common.eval_id, "handing out work"),
-        );
-        if let Some(handed) = traces::trace_of(&span) {
-            Arc::make_mut(&mut common.common).trace = Some(handed);
+        span.in_scope(|| tracing::debug!(node.id = %node, eval.id = %common.common.eval_id, "sending work"));
+        if let Some(context) = traces::trace_of(&span) {
+            Arc::make_mut(&mut common.common).trace = Some(context);
             spans.push(span);
         }
     }
     spans
 }
 
-fn span(node: NodeId, by: By) -> Span {
-    let (operation, subject) = match by {
-        By::Wake => ("send", Subject::AgentWake(node).to_string()),
-        By::Request => ("reply", Subject::NodeWork(node).to_string()),
+fn span(node: NodeId, delivery: Delivery) -> Span {
+    let (operation, subject) = match delivery {
+        Delivery::Wake => ("send", Subject::AgentWake(node).to_string()),
+        Delivery::Request => ("reply", Subject::NodeWork(node).to_string()),
     };
     let template = Subject::template(&subject);
     tracing::info_span!(

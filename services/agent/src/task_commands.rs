@@ -1,5 +1,5 @@
-//! What people want of tasks: asked by the API, carried out by the loop of each task, answered when it is
-//! done.
+//! User commands for tasks: restarts and signals. The API requests them, each task's runner carries them
+//! out, and the answer is sent when they are done.
 
 use bus::{Request, Requests};
 use model::text::quoted;
@@ -9,49 +9,49 @@ use tokio::sync::{mpsc, oneshot};
 use wire::tasks::{RestartTasks, SignalTasks, TasksDone};
 use wire::{Refusal, RefusalKind};
 
-use crate::allocs::Order;
+use crate::allocs::AllocsCommand;
 use crate::driver::read_signal;
 
-/// How an order ended; why not, for people.
+/// The outcome of a command. The error is a text for users.
 pub(crate) type Outcome = Result<(), Text>;
 
-/// What is wanted of a running task.
+/// What a running task should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// To end and begin anew.
+pub(crate) enum TaskAction {
+    /// Stop and start again.
     Restart {
-        /// Why, for the event.
+        /// The reason, for the event.
         reason: &'static str,
     },
-    /// To get a signal.
+    /// Receive a signal.
     Signal(Signal),
 }
 
-/// A wish for a running task, and who is told how it ended.
+/// A command for one running task.
 #[derive(Debug)]
-pub(crate) struct TaskOrder {
-    pub(crate) wish: Wish,
+pub(crate) struct TaskCommand {
+    pub(crate) action: TaskAction,
     pub(crate) done: oneshot::Sender<Outcome>,
 }
 
-/// The tasks that a wish is for.
+/// Selects tasks of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Whom {
-    /// One, which must run.
+pub(crate) enum TaskSelector {
+    /// One task, which must be running.
     Task(Text),
-    /// All that run.
+    /// All running tasks.
     Running,
-    /// All, also those that have ended.
+    /// All tasks, including those that have ended.
     All,
 }
 
-impl Whom {
+impl TaskSelector {
     fn running(task: Option<Text>) -> Self {
         task.map_or(Self::Running, Self::Task)
     }
 
-    /// Whether a task is meant.
-    pub(crate) fn holds(&self, name: &str) -> bool {
+    /// Whether a task is selected.
+    pub(crate) fn matches(&self, name: &str) -> bool {
         match self {
             Self::Task(task) => **task == *name,
             Self::Running | Self::All => true,
@@ -59,27 +59,27 @@ impl Whom {
     }
 }
 
-/// A wish for tasks of an allocation, and who is told how it ended.
+/// A command for tasks of an allocation.
 #[derive(Debug)]
-pub(crate) struct TasksOrder {
-    pub(crate) whom: Whom,
-    pub(crate) wish: Wish,
+pub(crate) struct TasksCommand {
+    pub(crate) selector: TaskSelector,
+    pub(crate) action: TaskAction,
     pub(crate) done: oneshot::Sender<Outcome>,
 }
 
-/// Answers requests until there are no more.
-pub(crate) async fn serve(mut requests: Requests, orders: mpsc::Sender<Order>) {
+/// Answers requests until the subscription ends.
+pub(crate) async fn serve(mut requests: Requests, commands: mpsc::Sender<AllocsCommand>) {
     while let Some(request) = requests.next().await {
-        tokio::spawn(answer(request, orders.clone()));
+        tokio::spawn(answer(request, commands.clone()));
     }
 }
 
-async fn answer(request: Request, orders: mpsc::Sender<Order>) {
+async fn answer(request: Request, commands: mpsc::Sender<AllocsCommand>) {
     if request.is::<SignalTasks>() {
         let Some((request, ask)) = request.read::<SignalTasks>().await else { return };
         let outcome = match read_signal(&ask.signal) {
             Ok(Some(signal)) => {
-                ordered(&orders, ask.alloc, Whom::running(ask.task), Wish::Signal(signal)).await
+                send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Signal(signal)).await
             }
             Ok(None) => Err(invalid("no signal was named")),
             Err(unknown) => Err(invalid(unknown)),
@@ -90,15 +90,15 @@ async fn answer(request: Request, orders: mpsc::Sender<Order>) {
     let outcome = match (&ask.task, ask.all) {
         (Some(_), true) => Err(invalid("task name cannot be set when restarting all tasks")),
         (None, true) => {
-            let wish = Wish::Restart { reason: "User requested all tasks to restart" };
-            ordered(&orders, ask.alloc, Whom::All, wish).await
+            let action = TaskAction::Restart { reason: "User requested all tasks to restart" };
+            send(&commands, ask.alloc, TaskSelector::All, action).await
         }
         (task, false) => {
             let reason = match task {
                 Some(_) => "User requested task to restart",
                 None => "User requested running tasks to restart",
             };
-            ordered(&orders, ask.alloc, Whom::running(ask.task), Wish::Restart { reason }).await
+            send(&commands, ask.alloc, TaskSelector::running(ask.task), TaskAction::Restart { reason }).await
         }
     };
     reply(request, outcome).await;
@@ -111,16 +111,16 @@ async fn reply(request: Request, outcome: Result<(), Refusal>) {
     }
 }
 
-async fn ordered(
-    orders: &mpsc::Sender<Order>,
+async fn send(
+    commands: &mpsc::Sender<AllocsCommand>,
     alloc: AllocId,
-    whom: Whom,
-    wish: Wish,
+    selector: TaskSelector,
+    action: TaskAction,
 ) -> Result<(), Refusal> {
     let (done, outcome) = oneshot::channel();
-    let order = Order::Tasks { alloc, order: TasksOrder { whom, wish, done } };
-    if orders.send(order).await.is_err() {
-        return Err(invalid("the agent ends"));
+    let command = AllocsCommand::Tasks { alloc, command: TasksCommand { selector, action, done } };
+    if commands.send(command).await.is_err() {
+        return Err(invalid("the agent is stopping"));
     }
     match outcome.await {
         Ok(outcome) => outcome.map_err(invalid),

@@ -1,28 +1,28 @@
-//! Names in job files, `${…}`, and what stands for them (A-15.5): of the node, and of a task's environment.
+//! Interpolation of `${…}` in job files with facts of the node and variables of the task (A-15.5).
 
 use std::collections::BTreeMap;
 
 use model::{Map, NodeId, Text};
 use serde_json::Value;
 
-/// What of the node a job can name.
+/// The facts about a node that a job may refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeFacts {
     /// The node's id, once it is known.
     pub(crate) id: Option<NodeId>,
-    /// Its name.
+    /// The node's name.
     pub(crate) name: Text,
-    /// Its datacenter.
+    /// The node's datacenter.
     pub(crate) datacenter: Text,
-    /// Its region.
+    /// The node's region.
     pub(crate) region: Text,
-    /// Its class.
+    /// The node's class.
     pub(crate) class: Text,
-    /// Its pool.
+    /// The node's pool.
     pub(crate) pool: Text,
-    /// What it found out about itself.
+    /// The node's fingerprinted attributes.
     pub(crate) attributes: BTreeMap<Text, Text>,
-    /// What its owner says of it.
+    /// The node's configured metadata.
     pub(crate) meta: BTreeMap<Text, Text>,
 }
 
@@ -46,21 +46,21 @@ impl NodeFacts {
     }
 }
 
-/// Puts values in the place of names. Names that nobody knows stay as they are written.
-pub(crate) fn fill_in(text: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> String {
-    let mut filled = String::with_capacity(text.len());
+/// Replaces names by their values. Unknown names stay as they are.
+pub(crate) fn interpolate(text: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> String {
+    let mut interpolated = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let Some((name, behind)) = after.split_once('}') else { break };
-        filled.push_str(before);
+        let Some((name, tail)) = after.split_once('}') else { break };
+        interpolated.push_str(before);
         match find(name.trim(), node, env) {
-            Some(value) => filled.push_str(&value),
-            None => filled.extend(["${", name, "}"]),
+            Some(value) => interpolated.push_str(&value),
+            None => interpolated.extend(["${", name, "}"]),
         }
-        rest = behind;
+        rest = tail;
     }
-    filled.push_str(rest);
-    filled
+    interpolated.push_str(rest);
+    interpolated
 }
 
 fn find(name: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> Option<String> {
@@ -71,21 +71,21 @@ fn find(name: &str, node: &NodeFacts, env: &BTreeMap<String, String>) -> Option<
     }
 }
 
-/// Fills in every text of a driver's configuration, keys aside.
-pub(crate) fn fill_in_config(
+/// Interpolates every string of a driver's configuration, except keys.
+pub(crate) fn interpolate_config(
     config: &Map<String, Value>,
     node: &NodeFacts,
     env: &BTreeMap<String, String>,
 ) -> Map<String, Value> {
-    config.iter().map(|(key, value)| (key.clone(), fill_in_value(value, node, env))).collect()
+    config.iter().map(|(key, value)| (key.clone(), interpolate_value(value, node, env))).collect()
 }
 
-fn fill_in_value(value: &Value, node: &NodeFacts, env: &BTreeMap<String, String>) -> Value {
+fn interpolate_value(value: &Value, node: &NodeFacts, env: &BTreeMap<String, String>) -> Value {
     match value {
-        Value::String(text) => Value::String(fill_in(text, node, env)),
-        Value::Array(items) => items.iter().map(|item| fill_in_value(item, node, env)).collect(),
+        Value::String(text) => Value::String(interpolate(text, node, env)),
+        Value::Array(items) => items.iter().map(|item| interpolate_value(item, node, env)).collect(),
         Value::Object(members) => Value::Object(
-            members.iter().map(|(key, value)| (key.clone(), fill_in_value(value, node, env))).collect(),
+            members.iter().map(|(key, value)| (key.clone(), interpolate_value(value, node, env))).collect(),
         ),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    fn filled(text: &str) -> String {
+    fn interpolated(text: &str) -> String {
         let node = NodeFacts {
             name: "one".into(),
             attributes: BTreeMap::from([("kernel.name".into(), "linux".into())]),
@@ -105,21 +105,21 @@ mod tests {
             ..NodeFacts::default()
         };
         let env = BTreeMap::from([("PORT".to_owned(), "8080".to_owned())]);
-        fill_in(text, &node, &env)
+        interpolate(text, &node, &env)
     }
 
     #[test]
     fn names_are_replaced_by_what_they_stand_for() {
-        assert_eq!(filled("${node.unique.name}/${attr.kernel.name}/${meta.rack}"), "one/linux/r7");
-        assert_eq!(filled(r#"${PORT} ${ PORT } ${env["PORT"]}"#), "8080 8080 8080");
+        assert_eq!(interpolated("${node.unique.name}/${attr.kernel.name}/${meta.rack}"), "one/linux/r7");
+        assert_eq!(interpolated(r#"${PORT} ${ PORT } ${env["PORT"]}"#), "8080 8080 8080");
     }
 
     #[test]
     fn what_nobody_knows_stays_as_it_is_written() {
         for text in ["${attr.cpu.arch}", "${HOME", "$PORT", r#"${env["HOME"]}"#, "${}", "${node.unique.id}"] {
-            assert_eq!(filled(text), text);
+            assert_eq!(interpolated(text), text);
         }
-        assert_eq!(filled("${X} ${PORT} ${"), "${X} 8080 ${");
+        assert_eq!(interpolated("${X} ${PORT} ${"), "${X} 8080 ${");
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         let config = json!({ "args": ["-p", "${PORT}"], "deep": { "a": "${PORT}", "n": 1 } });
         let Value::Object(config) = config else { unreachable!() };
         let env = BTreeMap::from([("PORT".to_owned(), "1".to_owned())]);
-        let filled = fill_in_config(&config.into_iter().collect(), &NodeFacts::default(), &env);
-        assert_eq!(json!(filled), json!({ "args": ["-p", "1"], "deep": { "a": "1", "n": 1 } }));
+        let interpolated = interpolate_config(&config.into_iter().collect(), &NodeFacts::default(), &env);
+        assert_eq!(json!(interpolated), json!({ "args": ["-p", "1"], "deep": { "a": "1", "n": 1 } }));
     }
 }

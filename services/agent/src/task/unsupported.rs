@@ -1,13 +1,13 @@
-//! What jobs may ask for and this agent cannot do. Such a task fails at its start and says why, rather than run without
-//! what it counts on. Pure.
+//! Features of jobs that this agent does not support. A task that uses one fails at its start with the reason, instead of
+//! running without the feature. Pure.
 
 use model::job::{Task, TaskGroup};
 use model::text::quoted;
 
 use super::dirs::SHARED;
 
-/// What a task, or its group, asks for in vain; `None` if the agent can do it all.
-pub(crate) fn unbuilt(group: &TaskGroup, task: &Task) -> Option<String> {
+/// The unsupported feature that a task or its group uses, or `None` if all are supported.
+pub(crate) fn unsupported(group: &TaskGroup, task: &Task) -> Option<String> {
     let parts = [
         ("services", !group.services.is_empty() || !task.services.is_empty()),
         ("templates", !task.templates.is_empty()),
@@ -21,7 +21,7 @@ pub(crate) fn unbuilt(group: &TaskGroup, task: &Task) -> Option<String> {
         ("reserved cores", task.resources.cores > 0),
         ("Connect", !task.kind.is_empty()),
     ];
-    if let Some((part, _)) = parts.into_iter().find(|(_, asked)| *asked) {
+    if let Some((part, _)) = parts.into_iter().find(|(_, used)| *used) {
         return Some(format!("{part} are not built into this agent"));
     }
     let networks = group.networks.iter().chain(&task.resources.networks);
@@ -29,7 +29,7 @@ pub(crate) fn unbuilt(group: &TaskGroup, task: &Task) -> Option<String> {
     isolated.map(|mode| format!("network mode {} is not built into this agent", quoted(mode)))
 }
 
-/// Every task has an identity of its own; what is not built is giving it to the task.
+/// Whether the task needs an identity. Every task has one; passing it to the task is not supported.
 fn has_identity(task: &Task) -> bool {
     let given = task
         .identity
@@ -38,7 +38,7 @@ fn has_identity(task: &Task) -> bool {
     given || !task.identities.is_empty()
 }
 
-/// Why a task's name cannot be that of a directory beside the shared one; admission refuses such names, too (N-19.10).
+/// Checks that a task's name can name a directory beside the shared one. Admission refuses other names, too (N-19.10).
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if matches!(name, "" | "." | "..") || name == SHARED || name.contains(['/', '\\', '\0']) {
         return Err(format!("task name {} is not allowed", quoted(name)));
@@ -56,16 +56,16 @@ mod tests {
     fn what_is_not_built_is_named() {
         let plain = Task { name: "web".into(), ..Task::default() };
         let group = TaskGroup::default();
-        assert_eq!(unbuilt(&group, &plain), None);
+        assert_eq!(unsupported(&group, &plain), None);
         let rendered = Task { templates: vec![api_types::Template::default()], ..plain.clone() };
-        assert_eq!(unbuilt(&group, &rendered).unwrap(), "templates are not built into this agent");
+        assert_eq!(unsupported(&group, &rendered).unwrap(), "templates are not built into this agent");
         let network = |mode: &str| TaskGroup {
             networks: vec![NetworkResource { mode: mode.into(), ..NetworkResource::default() }],
             ..TaskGroup::default()
         };
-        assert_eq!(unbuilt(&network("host"), &plain), None);
+        assert_eq!(unsupported(&network("host"), &plain), None);
         assert_eq!(
-            unbuilt(&network("bridge"), &plain).unwrap(),
+            unsupported(&network("bridge"), &plain).unwrap(),
             r#"network mode "bridge" is not built into this agent"#
         );
     }
@@ -74,9 +74,9 @@ mod tests {
     fn the_identity_that_every_task_has_asks_for_nothing() {
         let identity = api_types::WorkloadIdentity { env: Some(false), ..Default::default() };
         let mut task = Task { identity: Some(identity), ..Task::default() };
-        assert_eq!(unbuilt(&TaskGroup::default(), &task), None);
+        assert_eq!(unsupported(&TaskGroup::default(), &task), None);
         task.identity = Some(api_types::WorkloadIdentity { env: Some(true), ..Default::default() });
-        assert!(unbuilt(&TaskGroup::default(), &task).is_some());
+        assert!(unsupported(&TaskGroup::default(), &task).is_some());
     }
 
     #[test]

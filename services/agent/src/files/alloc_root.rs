@@ -1,5 +1,5 @@
-//! Opening files of an allocation, and none but those: the kernel resolves paths so that neither `..` nor a link leads
-//! out, whatever tasks do meanwhile.
+//! Opens files within an allocation's directory only: the kernel resolves paths so that neither `..` nor a link leads
+//! outside, whatever tasks do concurrently.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,33 +13,33 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use wire::Refusal;
 use wire::files::PROHIBITED;
 
-use super::{broken, invalid, not_found};
+use super::{invalid, io_refusal, not_found};
 use crate::task::dirs::SHARED;
 
-/// Directories of a task that nobody reads from outside.
+/// Directories of a task that the API does not read.
 const GUARDED: [&str; 2] = ["secrets", "private"];
 
 /// An allocation's directory.
 #[derive(Debug)]
-pub(super) struct Inside {
+pub(super) struct AllocRoot {
     root: File,
     path: PathBuf,
 }
 
-impl Inside {
-    /// Opens it.
+impl AllocRoot {
+    /// Opens the directory.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let path = root.canonicalize()?;
         Ok(Self { root: File::open(&path)?, path })
     }
 
-    /// Opens what is at a path, for looking at it. If there is nothing, `action` is what could not be done.
-    pub(super) fn at(&self, path: &str, action: &str) -> Result<Entry, Refusal> {
+    /// Opens the file or directory at a path, for inspection. If it does not exist, `action` names what failed.
+    pub(super) fn entry(&self, path: &str, action: &str) -> Result<Entry, Refusal> {
         let relative = relative(path)?;
         if let Some(refusal) = guarded(&relative, path) {
             return Err(refusal);
         }
-        // Never waits for the other end of a pipe, and opens no device that would notice.
+        // Does not wait for the other end of a pipe, and does not affect devices.
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let how = OpenHow::new()
             .flags(flags)
@@ -50,12 +50,12 @@ impl Inside {
             } else if matches!(errno, Errno::ENOENT | Errno::ENOTDIR) {
                 not_found(format!("{action} {}: no such file or directory", quoted(path)))
             } else {
-                broken(path, &errno.into())
+                io_refusal(path, &errno.into())
             }
         })?;
         let entry = Entry { file: File::from(opened) };
-        // A link inside may lead to what is guarded.
-        let real = fs::read_link(entry.by_descriptor()).map_err(|error| broken(path, &error))?;
+        // A link within the directory may lead to a guarded one.
+        let real = fs::read_link(entry.by_descriptor()).map_err(|error| io_refusal(path, &error))?;
         let real = real.strip_prefix(&self.path).map_err(|_| invalid("Path escapes the alloc directory"))?;
         match guarded(real, path) {
             Some(refusal) => Err(refusal),
@@ -63,10 +63,10 @@ impl Inside {
         }
     }
 
-    /// Opens a file for reading.
+    /// Opens a regular file for reading.
     pub(super) fn file(&self, path: &str) -> Result<File, Refusal> {
-        let file = self.at(path, "stat")?.file;
-        let kind = file.metadata().map_err(|error| broken(path, &error))?.file_type();
+        let file = self.entry(path, "stat")?.file;
+        let kind = file.metadata().map_err(|error| io_refusal(path, &error))?.file_type();
         if kind.is_dir() {
             return Err(invalid(format!("file {} is a directory", quoted(path))));
         }
@@ -77,7 +77,7 @@ impl Inside {
     }
 }
 
-/// Something that was opened inside of an allocation.
+/// An open file or directory of an allocation.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// The open file or directory.
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// A path without what stands for the root; `.` is the root itself.
+/// Makes a path relative to the root. `.` is the root itself.
 fn relative(path: &str) -> Result<PathBuf, Refusal> {
     let mut relative = PathBuf::new();
     for part in Path::new(path).components() {
@@ -109,15 +109,15 @@ fn relative(path: &str) -> Result<PathBuf, Refusal> {
     Ok(relative)
 }
 
-/// Refuses a task's secrets, whatever the case of the letters: some file systems do not tell it.
-fn guarded(relative: &Path, asked: &str) -> Option<Refusal> {
+/// Refuses paths to a task's secrets. The comparison ignores case, because some file systems do.
+fn guarded(relative: &Path, requested: &str) -> Option<Refusal> {
     let mut parts = relative.components();
     let (task, dir) = (parts.next()?.as_os_str(), parts.next()?.as_os_str());
     if task == SHARED {
         return None;
     }
     let kind = GUARDED.into_iter().find(|name| dir.eq_ignore_ascii_case(name))?;
-    // One reads "Reading secret file prohibited", the other "Reading private file prohibited".
+    // The texts are "Reading secret file prohibited" and "Reading private file prohibited".
     let kind = kind.trim_end_matches('s');
-    Some(invalid(format!("Reading {kind} {PROHIBITED}: {asked}")))
+    Some(invalid(format!("Reading {kind} {PROHIBITED}: {requested}")))
 }

@@ -9,7 +9,7 @@ mod admission;
 mod events;
 mod files;
 mod filter;
-mod frame;
+mod http;
 mod metrics;
 mod regexp;
 mod routes;
@@ -36,8 +36,8 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
-use self::events::Recent;
-use self::frame::{Error, Heads, Kept, NO_LEADER, Spans, heads};
+use self::events::RecentChanges;
+use self::http::{Error, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
 use self::metrics::Metrics;
 pub use self::settings::Args;
 use self::settings::Limits;
@@ -56,7 +56,7 @@ pub struct Server {
     args: Args,
     listener: std::net::TcpListener,
     addr: SocketAddr,
-    beside: Beside,
+    colocated: Beside,
 }
 
 /// What runs in the same process, which its API shows.
@@ -87,13 +87,13 @@ impl Server {
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
         let addr = listener.local_addr().context("cannot tell where it listens")?;
-        Ok(Self { limits: args.limits(), args, listener, addr, beside: Beside::default() })
+        Ok(Self { limits: args.limits(), args, listener, addr, colocated: Beside::default() })
     }
 
     /// The same in a process that does more than that.
     #[must_use]
-    pub fn beside(self, beside: Beside) -> Self {
-        Self { beside, ..self }
+    pub fn beside(self, colocated: Beside) -> Self {
+        Self { colocated, ..self }
     }
 
     /// Where it listens.
@@ -113,20 +113,20 @@ impl Server {
         process: ProcessId,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { limits, args, listener, addr, beside } = self;
-        let (heads, answer_heads) = heads(bus.clone());
-        let asking = tokio::spawn(answer_heads);
-        let recent = Arc::<Recent>::default();
-        let keeping_up = tokio::spawn(Arc::clone(&recent).keep_up(Arc::clone(&replica)));
-        let metrics = Arc::new(Metrics::new(args.published()));
-        let gathering = tokio::spawn(Arc::clone(&metrics).gather(bus.clone(), Arc::clone(&replica)));
+        let Self { limits, args, listener, addr, colocated } = self;
+        let (head_client, head_requests) = head_client(bus.clone());
+        let head_task = tokio::spawn(head_requests);
+        let recent_changes = Arc::<RecentChanges>::default();
+        let recent_task = tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica)));
+        let metrics = Arc::new(Metrics::new(args.published_metrics()));
+        let metrics_task = tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica)));
         let workers = args.http_workers;
         let api = Data::new(Api {
             limits,
             rules: args.rules(),
-            heads,
-            kept: Arc::default(),
-            recent,
+            head_client,
+            response_cache: Arc::default(),
+            recent_changes,
             metrics,
             spans: Spans::default(),
             bus,
@@ -134,7 +134,7 @@ impl Server {
             contact,
             process,
             addr,
-            beside,
+            colocated,
             args,
             stop: stop.clone(),
         });
@@ -159,9 +159,9 @@ impl Server {
             handle.stop(true).await;
         };
         let (served, ()) = tokio::join!(server, stopping);
-        asking.abort();
-        keeping_up.abort();
-        gathering.abort();
+        head_task.abort();
+        recent_task.abort();
+        metrics_task.abort();
         served.context("the HTTP server broke down")
     }
 }
@@ -189,18 +189,18 @@ struct Connection;
 
 impl Connection {
     fn opened() -> Self {
-        show(CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1);
+        record_connections(CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1);
         Self
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        show(CONNECTIONS.fetch_sub(1, Ordering::Relaxed) - 1);
+        record_connections(CONNECTIONS.fetch_sub(1, Ordering::Relaxed) - 1);
     }
 }
 
-fn show(connections: usize) {
+fn record_connections(connections: usize) {
     API_CONNECTIONS.set(connections as f64);
     AGENT_HTTP_CONNECTIONS.set(connections as f64);
 }
@@ -214,14 +214,14 @@ struct Api {
     bus: Bus,
     replica: Arc<Replica>,
     contact: Contact,
-    heads: Heads,
-    kept: Arc<Kept>,
-    recent: Arc<Recent>,
+    head_client: HeadClient,
+    response_cache: Arc<ResponseCache>,
+    recent_changes: Arc<RecentChanges>,
     metrics: Arc<Metrics>,
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,
-    beside: Beside,
+    colocated: Beside,
     stop: CancellationToken,
 }
 
@@ -231,11 +231,14 @@ impl Api {
     /// # Errors
     /// With the status and text of http-api §9; also when it is not known whether it was carried out.
     async fn command(&self, command: &Command) -> Result<Done, Error> {
-        self.bus.command(command, self.limits.leader_within).await.map_err(|error| self.failed(&error))
+        self.bus
+            .command(command, self.limits.leader_timeout)
+            .await
+            .map_err(|error| self.command_error(&error))
     }
 
     /// What a command's failure is to the client.
-    fn failed(&self, error: &CommandError) -> Error {
+    fn command_error(&self, error: &CommandError) -> Error {
         match error {
             CommandError::Refused(refusal) => Error::failed(&*refusal.message),
             CommandError::Unavailable { .. } => {

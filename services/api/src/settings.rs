@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::admission::{DEFAULT_REGION, Rules};
-use crate::metrics::Published;
+use crate::metrics::PublishedMetrics;
 
 /// The HTTP API.
 #[derive(Debug, Clone, clap::Args)]
@@ -62,11 +62,11 @@ const REQUEST_OBJECTS_MAX: usize = 50_000;
 /// A megabyte (http-api §1.11).
 const JOB_SOURCE_BYTES_MAX: usize = 1_000_000;
 /// How long a request's body may take to arrive.
-const REQUEST_WITHIN: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long requests that need an applier wait for one (http-api §5.4).
-const LEADER_WITHIN: Duration = Duration::from_secs(5);
+const LEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a read waits for this process to know what the cluster knows.
-const CATCH_UP_WITHIN: Duration = Duration::from_secs(5);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The bounds within which requests are served.
 #[derive(Debug, Clone)]
@@ -76,11 +76,11 @@ pub(crate) struct Limits {
     /// The most JSON objects in a request body.
     pub(crate) request_objects_max: usize,
     /// How long a request's body may take to arrive.
-    pub(crate) request_within: Duration,
+    pub(crate) request_timeout: Duration,
     /// How long requests that need an applier wait for one.
-    pub(crate) leader_within: Duration,
+    pub(crate) leader_timeout: Duration,
     /// How long a read waits for this process's replica.
-    pub(crate) catch_up_within: Duration,
+    pub(crate) catch_up_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -88,9 +88,9 @@ impl Default for Limits {
         Self {
             request_bytes_max: REQUEST_BYTES_MAX,
             request_objects_max: REQUEST_OBJECTS_MAX,
-            request_within: REQUEST_WITHIN,
-            leader_within: LEADER_WITHIN,
-            catch_up_within: CATCH_UP_WITHIN,
+            request_timeout: REQUEST_TIMEOUT,
+            leader_timeout: LEADER_TIMEOUT,
+            catch_up_timeout: CATCH_UP_TIMEOUT,
         }
     }
 }
@@ -104,8 +104,8 @@ impl Args {
         }
     }
 
-    pub(crate) fn published(&self) -> Published {
-        Published { nodes: self.publish_node_metrics, allocs: self.publish_allocation_metrics }
+    pub(crate) fn published_metrics(&self) -> PublishedMetrics {
+        PublishedMetrics { nodes: self.publish_node_metrics, allocs: self.publish_allocation_metrics }
     }
 
     pub(crate) fn rules(&self) -> Rules {

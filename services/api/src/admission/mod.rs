@@ -4,13 +4,13 @@
 //! state is judged again by the applier, at the command's own index; here it is asked early, for the reasons people get.
 //! Not here yet: Connect, Consul and Vault, and what comes of identities.
 
-mod built;
 mod fields;
 mod implied;
 mod problems;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod validate;
 mod warnings;
 mod weights;
@@ -65,7 +65,7 @@ impl Rejection {
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Update(_) => false,
-            Self::Invalid(invalid) => !invalid.in_cluster,
+            Self::Invalid(invalid) => !invalid.depends_on_cluster,
             Self::NotBuilt(_) => true,
         }
     }
@@ -77,11 +77,11 @@ pub(crate) struct Invalid {
     /// What.
     pub(crate) problems: Problems,
     /// Whether some of it is that the job does not fit the cluster.
-    in_cluster: bool,
+    depends_on_cluster: bool,
 }
 
 /// Fills in what a job leaves out, and what that implies (N-17.3, N-17.6, N-18). Region and namespace are the request's, settled before.
-pub(crate) fn settle(job: &mut Job, rules: &Rules) {
+pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
     // A job that was read and is sent back carries what only the servers say.
     job.parent_id = None;
     job.dispatched = None;
@@ -112,15 +112,15 @@ fn pool_of(job: &Job) -> &str {
 /// # Errors
 /// Everything that is wrong with it.
 pub(crate) fn check(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Invalid> {
-    let mut problems = in_cluster(job, state);
-    let in_cluster = !problems.is_empty();
+    let mut problems = cluster_problems(job, state);
+    let depends_on_cluster = !problems.is_empty();
     problems.append(validate::job(job, rules));
     if !problems.is_empty() {
-        return Err(Invalid { problems, in_cluster });
+        return Err(Invalid { problems, depends_on_cluster });
     }
     model::job::Job::from_api(job.clone()).map(|job| job.spec).map_err(|invalid| {
         problems.add(invalid.to_string());
-        Invalid { problems, in_cluster }
+        Invalid { problems, depends_on_cluster }
     })
 }
 
@@ -130,21 +130,21 @@ pub(crate) fn check(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSp
 /// If not; once the state has moved on, the answer may be another.
 pub(crate) fn admit(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Rejection> {
     let spec = check(job, state, rules).map_err(Rejection::Invalid)?;
-    let missing = built::missing(job);
-    if !missing.is_empty() {
-        return Err(Rejection::NotBuilt(missing));
+    let unsupported = unsupported::features(job);
+    if !unsupported.is_empty() {
+        return Err(Rejection::NotBuilt(unsupported));
     }
-    may_replace(&spec, state)?;
+    check_replacement(&spec, state)?;
     Ok(spec)
 }
 
 /// What of a job is not built, as the validation route tells it.
 pub(crate) fn not_built(job: &Job) -> Problems {
-    built::missing(job)
+    unsupported::features(job)
 }
 
 /// Namespace and node pool are there, and the namespace allows what the job uses (N-17.7, N-17.17).
-fn in_cluster(job: &Job, state: &State) -> Problems {
+fn cluster_problems(job: &Job, state: &State) -> Problems {
     let mut problems = Problems::default();
     let (id, namespace, pool) = (text(&job.id), text(&job.namespace), text(&job.node_pool));
     match state.namespace(namespace) {
@@ -197,7 +197,7 @@ fn is_allowed(name: &str, enabled: &[String], disabled: &[String]) -> bool {
 }
 
 /// What a job may become (N-17.12); a stopped one is no exception.
-fn may_replace(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
+fn check_replacement(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
     let key = JobKey::new(spec.namespace.clone(), spec.id.clone());
     let Some(stored) = state.job(&key) else { return Ok(()) };
     let stored = &stored.spec;

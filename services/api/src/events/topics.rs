@@ -1,6 +1,6 @@
 //! Which events a stream wants (http-api §26.1).
 
-use crate::frame::{Error, Namespace, Query};
+use crate::http::{Error, Namespace, Query};
 
 /// Whatever there is.
 const ANY: &str = "*";

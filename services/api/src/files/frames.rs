@@ -4,7 +4,7 @@ use actix_web::web::Bytes;
 use api_types::Base64;
 use serde::Serialize;
 
-use super::Pulled;
+use super::StreamItem;
 
 /// How pieces are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +31,18 @@ struct Frame<'a> {
 
 impl Framing {
     /// What is sent of a piece; `None` if nothing is.
-    pub(crate) fn frame(self, pulled: &Pulled) -> Option<Bytes> {
-        match (self, pulled) {
-            (Self::Plain, Pulled::Data { data, .. }) => Some(data.clone()),
-            (Self::Plain, Pulled::Event { .. } | Pulled::Nothing) => None,
-            (Self::Frames, Pulled::Data { file, end, data }) => {
+    pub(crate) fn frame(self, item: &StreamItem) -> Option<Bytes> {
+        match (self, item) {
+            (Self::Plain, StreamItem::Data { data, .. }) => Some(data.clone()),
+            (Self::Plain, StreamItem::Event { .. } | StreamItem::Nothing) => None,
+            (Self::Frames, StreamItem::Data { file, end, data }) => {
                 let data = Some(Base64(data.to_vec()));
                 Some(encode(&Frame { offset: Some(*end).filter(|end| *end > 0), data, file, file_event: "" }))
             }
-            (Self::Frames, Pulled::Event { file, event }) => {
+            (Self::Frames, StreamItem::Event { file, event }) => {
                 Some(encode(&Frame { file, file_event: event, ..Frame::default() }))
             }
-            (Self::Frames, Pulled::Nothing) => Some(encode(&Frame::default())),
+            (Self::Frames, StreamItem::Nothing) => Some(encode(&Frame::default())),
         }
     }
 }
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn frames_leave_out_what_is_empty() {
         let text =
-            |pulled: &Pulled| String::from_utf8(Framing::Frames.frame(pulled).unwrap().to_vec()).unwrap();
-        assert_eq!(text(&Pulled::Nothing), "{}");
-        let data = Pulled::Data { file: "t/x".into(), end: 5, data: Bytes::from_static(b"hello") };
+            |item: &StreamItem| String::from_utf8(Framing::Frames.frame(item).unwrap().to_vec()).unwrap();
+        assert_eq!(text(&StreamItem::Nothing), "{}");
+        let data = StreamItem::Data { file: "t/x".into(), end: 5, data: Bytes::from_static(b"hello") };
         assert_eq!(text(&data), r#"{"Offset":5,"Data":"aGVsbG8=","File":"t/x"}"#);
-        let event = Pulled::Event { file: "t/x".into(), event: "file deleted" };
+        let event = StreamItem::Event { file: "t/x".into(), event: "file deleted" };
         assert_eq!(text(&event), r#"{"File":"t/x","FileEvent":"file deleted"}"#);
         assert_eq!(Framing::Plain.frame(&data), Some(Bytes::from_static(b"hello")));
         assert_eq!(Framing::Plain.frame(&event), None);

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
-use crate::frame::Error;
+use crate::http::Error;
 
 pub(crate) use eval::Filter;
 
@@ -68,8 +68,8 @@ impl From<Problem> for Error {
 /// An object that filters look at.
 pub(crate) trait Object {
     /// A field at the top that is at hand; `None` if the object has to be written out for it.
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>>;
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>>;
 
     /// The object as the API shows it.
-    fn whole(&self) -> serde_json::Value;
+    fn to_json(&self) -> serde_json::Value;
 }

@@ -19,7 +19,7 @@ pub(super) enum Expr {
         all: bool,
         selector: Vec<String>,
         bind: Bind,
-        holds: Box<Expr>,
+        body: Box<Expr>,
     },
 }
 
@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
         return Err(parser.error(format!("the expression is longer than {BYTES_MAX} bytes")));
     }
     let expr = parser.or()?;
-    parser.space();
+    parser.skip_space();
     if parser.at < text.len() {
         return Err(parser.error("no match found, expected \"and\", \"or\" or the end"));
     }
@@ -75,25 +75,25 @@ impl<'a> Parser<'a> {
         Problem::Syntax { offset: self.at, what: what.into() }
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
     /// Takes a sign, with space before it.
-    fn sign(&mut self, sign: &str) -> bool {
+    fn symbol(&mut self, symbol: &str) -> bool {
         let before = self.at;
-        self.space();
-        let is_there = self.rest().starts_with(sign);
-        self.at = if is_there { self.at + sign.len() } else { before };
-        is_there
+        self.skip_space();
+        let is_match = self.rest().starts_with(symbol);
+        self.at = if is_match { self.at + symbol.len() } else { before };
+        is_match
     }
 
     /// Takes words, one after the other, with space before each; all or none.
     fn words(&mut self, words: &[&str]) -> bool {
         let before = self.at;
         for word in words {
-            self.space();
+            self.skip_space();
             let rest = self.rest();
             let ends = |rest: &str| !rest.starts_with(|next: char| is_in_ident(next) || next == '.');
             match rest.strip_prefix(word) {
@@ -108,11 +108,11 @@ impl<'a> Parser<'a> {
     }
 
     fn or(&mut self) -> Result<Expr, Problem> {
-        let mut ways = vec![self.and()?];
+        let mut alternatives = vec![self.and()?];
         while self.words(&["or"]) {
-            ways.push(self.and()?);
+            alternatives.push(self.and()?);
         }
-        Ok(if ways.len() == 1 { ways.remove(0) } else { Expr::Or(ways) })
+        Ok(if alternatives.len() == 1 { alternatives.remove(0) } else { Expr::Or(alternatives) })
     }
 
     fn and(&mut self) -> Result<Expr, Problem> {
@@ -134,9 +134,9 @@ impl<'a> Parser<'a> {
     }
 
     fn primary(&mut self) -> Result<Expr, Problem> {
-        if self.sign("(") {
+        if self.symbol("(") {
             let inner = self.or()?;
-            return if self.sign(")") {
+            return if self.symbol(")") {
                 Ok(inner)
             } else {
                 Err(self.error("no match found, expected \")\""))
@@ -156,30 +156,30 @@ impl<'a> Parser<'a> {
     }
 
     fn each(&mut self, all: bool) -> Result<Option<Expr>, Problem> {
-        self.space();
+        self.skip_space();
         let Ok((Some(selector), _)) = self.operand() else { return Ok(None) };
         if !self.words(&["as"]) {
             return Ok(None);
         }
         let first = self.binding()?;
-        let bind = if self.sign(",") {
+        let bind = if self.symbol(",") {
             Bind::Two(first, self.binding()?)
         } else {
             Bind::One(first.ok_or_else(|| self.error("no match found, expected a name"))?)
         };
-        if !self.sign("{") {
+        if !self.symbol("{") {
             return Err(self.error("no match found, expected \"{\""));
         }
-        let holds = Box::new(self.or()?);
-        if !self.sign("}") {
+        let body = Box::new(self.or()?);
+        if !self.symbol("}") {
             return Err(self.error("no match found, expected \"}\""));
         }
-        Ok(Some(Expr::Each { all, selector, bind, holds }))
+        Ok(Some(Expr::Each { all, selector, bind, body }))
     }
 
     /// A name to bind; `None` for `_`.
     fn binding(&mut self) -> Result<Option<String>, Problem> {
-        self.space();
+        self.skip_space();
         if self.rest().starts_with('_') {
             self.at += 1;
             return Ok(None);
@@ -191,11 +191,11 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self) -> Result<Expr, Problem> {
-        self.space();
+        self.skip_space();
         let (selector, value) = self.operand()?;
         for (words, is_negated) in [(&["in"][..], false), (&["not", "in"][..], true)] {
             if self.words(words) {
-                self.space();
+                self.skip_space();
                 let (Some(selector), _) = self.operand()? else {
                     return Err(self.error("no match found, expected a selector"));
                 };
@@ -210,10 +210,10 @@ impl<'a> Parser<'a> {
     }
 
     fn operator(&mut self) -> Result<(Operator, bool), Problem> {
-        if self.sign("==") {
+        if self.symbol("==") {
             return Ok((Operator::Equals(self.value()?), false));
         }
-        if self.sign("!=") {
+        if self.symbol("!=") {
             return Ok((Operator::Equals(self.value()?), true));
         }
         for (words, is_negated) in [(&["contains"][..], false), (&["not", "contains"], true)] {
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self) -> Result<String, Problem> {
-        self.space();
+        self.skip_space();
         self.operand().map(|(_, value)| value)
     }
 

@@ -32,7 +32,7 @@ pub(super) enum Step {
 
 /// Where a selector leads to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Astray {
+pub(super) struct InvalidStep {
     /// The number of the step.
     pub(super) at: usize,
 }
@@ -41,46 +41,46 @@ pub(super) struct Astray {
 ///
 /// # Errors
 /// If there cannot be such a thing.
-pub(super) fn follow<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), Astray> {
-    let trace = Trace { keys: Cell::default(), outcome: Cell::new(Err(Astray { at: 0 })) };
+pub(super) fn kind_of<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), InvalidStep> {
+    let findings = Findings { keys: Cell::default(), outcome: Cell::new(Err(InvalidStep { at: 0 })) };
     // Always fails: what there is to know is in the trace by then.
-    let _ = T::deserialize(Probe { steps, at: 0, trace: &trace });
-    let mut keys = trace.keys.take();
-    trace.outcome.get().map(|kind| {
+    let _ = T::deserialize(Probe { steps, at: 0, findings: &findings });
+    let mut keys = findings.keys.take();
+    findings.outcome.get().map(|kind| {
         keys.resize(steps.len(), true);
         (kind, keys)
     })
 }
 
-struct Trace {
+struct Findings {
     keys: Cell<Vec<bool>>,
-    outcome: Cell<Result<Kind, Astray>>,
+    outcome: Cell<Result<Kind, InvalidStep>>,
 }
 
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     steps: &'a [Step],
     at: usize,
-    trace: &'a Trace,
+    findings: &'a Findings,
 }
 
 impl Probe<'_> {
-    fn end<T>(self, outcome: Result<Kind, Astray>) -> Result<T, value::Error> {
-        self.trace.outcome.set(outcome);
+    fn end<T>(self, outcome: Result<Kind, InvalidStep>) -> Result<T, value::Error> {
+        self.findings.outcome.set(outcome);
         Err(value::Error::custom("found"))
     }
 
     /// The end of the way, or not the right way on.
     fn leaf<T>(self, kind: Kind) -> Result<T, value::Error> {
         let is_end = self.at == self.steps.len() || kind == Kind::Any;
-        self.end(if is_end { Ok(kind) } else { Err(Astray { at: self.at }) })
+        self.end(if is_end { Ok(kind) } else { Err(InvalidStep { at: self.at }) })
     }
 
     /// One step on.
     fn next(self, is_key: bool) -> Self {
-        let mut keys = self.trace.keys.take();
+        let mut keys = self.findings.keys.take();
         keys.push(is_key);
-        self.trace.keys.set(keys);
+        self.findings.keys.set(keys);
         Self { at: self.at + 1, ..self }
     }
 }
@@ -145,7 +145,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
             Some(Step::Name(name)) if fields.contains(&name.as_str()) => {
                 visitor.visit_map(Entry { key: Some(name), value: self.next(false) })
             }
-            Some(Step::Name(_) | Step::Each) => self.end(Err(Astray { at: self.at })),
+            Some(Step::Name(_) | Step::Each) => self.end(Err(InvalidStep { at: self.at })),
         }
     }
 
@@ -160,7 +160,9 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         match self.steps.get(self.at) {
             None => self.end(Ok(Kind::List)),
-            Some(Step::Name(name)) if name.parse::<usize>().is_err() => self.end(Err(Astray { at: self.at })),
+            Some(Step::Name(name)) if name.parse::<usize>().is_err() => {
+                self.end(Err(InvalidStep { at: self.at }))
+            }
             Some(Step::Name(_) | Step::Each) => visitor.visit_seq(Element(self.next(true))),
         }
     }

@@ -11,9 +11,9 @@ use wire::metrics::ProcessMetrics;
 /// How long an interval of the JSON form lasts.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 /// How long a process may be silent until it is not shown any more. It publishes every five seconds.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(20);
+const HIDDEN_AFTER: Duration = Duration::from_secs(20);
 /// How long a silent process's sums are remembered. If it comes back, what was added up already is not added again.
-const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 /// The most processes that are kept.
 const PROCESSES_MAX: usize = 1_024;
 /// The most series of all processes together that are added up.
@@ -21,7 +21,7 @@ const TOTALS_MAX: usize = 65_536;
 
 /// There are too many processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMany;
+pub(super) struct TooManyProcesses;
 
 /// A series as it is shown, with what was observed in the last interval.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ type Key = (&'static str, Vec<String>);
 struct Process {
     service: Text,
     sequence: u64,
-    seen: Instant,
+    last_received: Instant,
     /// Whether it has been silent for too long.
     is_silent: bool,
     active: Vec<(Text, Epoch)>,
@@ -79,26 +79,26 @@ impl Total {
     }
 
     /// Sets the value, and returns what came since the one before.
-    fn move_to(&mut self, value: Value) -> Distribution {
-        let came = match (&self.value, &value) {
-            (Value::Counter(before), Value::Counter(now)) => ones(now.saturating_sub(*before)),
-            (Value::Distribution(before), Value::Distribution(now)) => now.since(before),
+    fn set(&mut self, value: Value) -> Distribution {
+        let delta = match (&self.value, &value) {
+            (Value::Counter(previous), Value::Counter(now)) => ones(now.saturating_sub(*previous)),
+            (Value::Distribution(previous), Value::Distribution(now)) => now.since(previous),
             // A gauge has no past, and the kind of a metric does not change.
             (Value::Counter(_) | Value::Gauge(_) | Value::Distribution(_), _) => Distribution::default(),
         };
         self.value = value;
-        self.current.merge(&came);
-        came
+        self.current.merge(&delta);
+        delta
     }
 
     /// Adds what came.
-    fn add(&mut self, came: &Distribution) {
+    fn add(&mut self, delta: &Distribution) {
         match &mut self.value {
-            Value::Counter(sum) => *sum += came.count(),
-            Value::Distribution(all) => all.merge(came),
+            Value::Counter(sum) => *sum += delta.count(),
+            Value::Distribution(all) => all.merge(delta),
             Value::Gauge(_) => {}
         }
-        self.current.merge(came);
+        self.current.merge(delta);
     }
 
     fn end_interval(&mut self) {
@@ -143,24 +143,24 @@ impl ClusterMetrics {
     ///
     /// # Errors
     /// If too many processes are known already.
-    pub(super) fn take(
+    pub(super) fn record(
         &mut self,
         message: &ProcessMetrics,
         series: Vec<Series>,
         now: Instant,
-    ) -> Result<(), TooMany> {
-        self.pass(now);
+    ) -> Result<(), TooManyProcesses> {
+        self.advance_to(now);
         if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&message.process) {
             // Those that are silent are remembered only as long as there is room.
             self.processes.retain(|_, process| !process.is_silent);
             if self.processes.len() >= PROCESSES_MAX {
-                return Err(TooMany);
+                return Err(TooManyProcesses);
             }
         }
         let process = self.processes.entry(message.process).or_insert_with(|| Process {
             service: message.service.clone(),
             sequence: 0,
-            seen: now,
+            last_received: now,
             is_silent: false,
             active: Vec::new(),
             series: BTreeMap::new(),
@@ -169,17 +169,17 @@ impl ClusterMetrics {
             // It was overtaken, or came twice.
             return Ok(());
         }
-        (process.sequence, process.seen, process.is_silent) = (message.sequence, now, false);
+        (process.sequence, process.last_received, process.is_silent) = (message.sequence, now, false);
         process.active.clone_from(&message.active);
-        let mut before = std::mem::take(&mut process.series);
+        let mut previous = std::mem::take(&mut process.series);
         for Series { meta, labels, value } in series {
             let key = (meta.name, labels);
-            let mut own = before.remove(&key).unwrap_or_else(|| Total::new(meta));
-            let came = own.move_to(value);
+            let mut own = previous.remove(&key).unwrap_or_else(|| Total::new(meta));
+            let delta = own.set(value);
             process.series.insert(key.clone(), own);
-            let is_added = meta.merge == Merge::Sum && meta.kind != Kind::Gauge;
-            if is_added && (self.totals.len() < TOTALS_MAX || self.totals.contains_key(&key)) {
-                self.totals.entry(key).or_insert_with(|| Total::new(meta)).add(&came);
+            let is_summed = meta.merge == Merge::Sum && meta.kind != Kind::Gauge;
+            if is_summed && (self.totals.len() < TOTALS_MAX || self.totals.contains_key(&key)) {
+                self.totals.entry(key).or_insert_with(|| Total::new(meta)).add(&delta);
             }
         }
         if message.is_last {
@@ -189,18 +189,18 @@ impl ClusterMetrics {
     }
 
     /// Forgets processes that are silent, and ends the interval when it is time.
-    pub(super) fn pass(&mut self, now: Instant) {
+    pub(super) fn advance_to(&mut self, now: Instant) {
         self.processes.retain(|_, process| {
-            let silent_for = now.duration_since(process.seen);
-            process.is_silent = silent_for >= FORGOTTEN_AFTER;
-            silent_for < REMEMBERED_FOR
+            let silent_for = now.duration_since(process.last_received);
+            process.is_silent = silent_for >= HIDDEN_AFTER;
+            silent_for < FORGOTTEN_AFTER
         });
         if now < self.interval_ends {
             return;
         }
         self.interval_ends = now + INTERVAL;
-        let of_processes = self.processes.values_mut().flat_map(|process| process.series.values_mut());
-        of_processes.chain(self.totals.values_mut()).for_each(Total::end_interval);
+        let process_series = self.processes.values_mut().flat_map(|process| process.series.values_mut());
+        process_series.chain(self.totals.values_mut()).for_each(Total::end_interval);
     }
 
     /// All series, by name and labels; `computed` are those that follow from the state.
@@ -211,9 +211,9 @@ impl ClusterMetrics {
     ) -> Vec<Line> {
         let mut lines: Vec<Line> =
             computed.map(|one| line(one.clone(), Vec::new(), Distribution::default())).collect();
-        lines.extend(self.of_processes());
-        lines.extend(self.added_up());
-        lines.extend(self.appliers(has_leader));
+        lines.extend(self.process_lines());
+        lines.extend(self.summed_lines());
+        lines.extend(self.applier_lines(has_leader));
         lines.sort_by(|a, b| {
             let (a, b) = (&a.shown, &b.shown);
             (a.series.meta.name, &a.series.labels, &a.more).cmp(&(
@@ -226,15 +226,16 @@ impl ClusterMetrics {
     }
 
     /// Series that each process has of its own, and those of which one process is asked.
-    fn of_processes(&self) -> impl Iterator<Item = Line> {
+    fn process_lines(&self) -> impl Iterator<Item = Line> {
         self.shown().flat_map(move |(id, process)| {
             let shown = process.series.iter().filter(move |(_, own)| {
                 own.meta.active().is_none_or(|service| self.active(service) == Some(id))
             });
             shown.filter_map(move |((_, labels), own)| {
-                let of_each = || vec![("service", process.service.to_string()), ("process", id.to_string())];
+                let process_labels =
+                    || vec![("service", process.service.to_string()), ("process", id.to_string())];
                 match own.meta.merge {
-                    Merge::Each | Merge::EachActive(_) => Some(own.line(labels, of_each())),
+                    Merge::Each | Merge::EachActive(_) => Some(own.line(labels, process_labels())),
                     Merge::Active(_) => Some(own.line(labels, Vec::new())),
                     Merge::Sum | Merge::Api => None,
                 }
@@ -253,7 +254,7 @@ impl ClusterMetrics {
 
     /// Series that are added up. Those without labels are there from the beginning: to Prometheus, a series that is not there is
     /// not 0.
-    fn added_up(&self) -> Vec<Line> {
+    fn summed_lines(&self) -> Vec<Line> {
         let mut sums: BTreeMap<Key, Total> = BTreeMap::new();
         for meta in catalogue::all().map(Metric::meta) {
             if meta.merge == Merge::Sum && meta.labels.is_empty() {
@@ -275,12 +276,12 @@ impl ClusterMetrics {
     }
 
     /// What is known of the appliers as a group.
-    fn appliers(&self, has_leader: bool) -> [Line; 2] {
+    fn applier_lines(&self, has_leader: bool) -> [Line; 2] {
         // A process of all services is an applier, too.
-        let may_apply = |(_, process): &(ProcessId, &Process)| {
+        let is_applier = |(_, process): &(ProcessId, &Process)| {
             matches!(&*process.service, catalogue::APPLIER | "servers")
         };
-        let appliers = self.shown().filter(may_apply).count();
+        let appliers = self.shown().filter(is_applier).count();
         let healthy = f64::from(u8::from(has_leader));
         let tolerance = appliers.saturating_sub(1) as f64;
         [

@@ -17,7 +17,7 @@ use telemetry::metrics::catalogue::{
 };
 use telemetry::metrics::{Gauge, Series};
 
-use super::Published;
+use super::PublishedMetrics;
 
 /// The most task groups that have series of their own; of further ones only sums are shown.
 const GROUPS_MAX: usize = 10_000;
@@ -28,10 +28,10 @@ const TASKS_COUNTED_MAX: usize = 100_000;
 /// The most allocations that have series of their own.
 const ALLOCS_MAX: usize = 500;
 /// Bytes of a megabyte, as resources are counted.
-const MB: f64 = 1_048_576.0;
+const MIB_BYTES: f64 = 1_048_576.0;
 
 /// All series.
-pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
+pub(super) fn series(state: &State, published: PublishedMetrics) -> Vec<Series> {
     let mut series = vec![STATE_SNAPSHOT_INDEX.computed(Vec::new(), state.index().0 as f64)];
     let left_out = jobs(state, &mut series);
     nodes(state, &mut series);
@@ -40,7 +40,7 @@ pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
             .allocs()
             .filter(|alloc| alloc.client_status() == ClientStatus::Running)
             .take(ALLOCS_MAX)
-            .for_each(|alloc| one_alloc(alloc, &mut series));
+            .for_each(|alloc| alloc_series(alloc, &mut series));
     }
     series.push(CLUSTER_SERIES_LEFT_OUT.computed(vec!["task group".to_owned()], left_out as f64));
     let nodes = state.node_count();
@@ -130,14 +130,14 @@ fn nodes(state: &State, series: &mut Vec<Series>) {
     for (gauge, sum) in [
         (&CLUSTER_CPU, cpu),
         (&CLUSTER_CPU_HELD, cpu_held),
-        (&CLUSTER_MEMORY, memory * MB),
-        (&CLUSTER_MEMORY_HELD, memory_held * MB),
+        (&CLUSTER_MEMORY, memory * MIB_BYTES),
+        (&CLUSTER_MEMORY_HELD, memory_held * MIB_BYTES),
     ] {
         series.push(gauge.computed(Vec::new(), sum));
     }
     if state.node_count() <= NODES_MAX {
         let count_tasks = state.alloc_count() <= TASKS_COUNTED_MAX;
-        state.nodes().for_each(|node| one_node(node, count_tasks, series));
+        state.nodes().for_each(|node| node_series(node, count_tasks, series));
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn node_labels(node: NodeRef<'_>) -> Vec<String> {
     ]
 }
 
-fn one_node(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
+fn node_series(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
     let labels = node_labels(node);
     let mut tasks = [0_u32; 3];
     let [mut running, mut pending, mut terminal] = [0_u32; 3];
@@ -200,7 +200,7 @@ fn one_node(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
 }
 
 /// How the tasks of an allocation fare.
-fn one_alloc(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
+fn alloc_series(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
     let key = alloc.job_key();
     for task in alloc.task_states().unpack().unwrap_or_default() {
         let labels = vec![

@@ -6,22 +6,22 @@ use serde_json::json;
 
 use super::Request;
 use crate::Api;
-use crate::frame::{Answer, Error};
+use crate::http::{Error, Response};
 
 /// Whatever is asked about access control.
-pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::bad_request("ACL support disabled"))
 }
 
 /// The policies of whoever asks: who has no token, has none.
-pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error { status: StatusCode::FORBIDDEN, text: "Permission denied".to_owned() })
 }
 
 /// The token that stands for everybody.
-pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let stale = request.query.reading()?.stale;
-    let index = api.fresh(stale).await?.index().max(Index(1));
+pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Response, Error> {
+    let stale = request.query.read_options()?.stale;
+    let index = api.fresh_snapshot(stale).await?.index().max(Index(1));
     let token = json!({
         "AccessorID": "acls-disabled",
         "SecretID": "",
@@ -37,5 +37,5 @@ pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Answer, Er
         "CreateIndex": 0,
         "ModifyIndex": 0,
     });
-    Ok(Answer::json(&token).with(api.meta(index, stale)))
+    Ok(Response::json(&token).with(api.meta(index, stale)))
 }

@@ -11,9 +11,9 @@ use actix_web::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Request, figures};
+use super::{Request, stats};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, decode};
+use crate::http::{Body, Error, Response, decode};
 
 /// The version of the API, by which clients know what they may ask for.
 pub(crate) const API_VERSION: &str = "2.0.5";
@@ -83,7 +83,7 @@ impl Api {
 }
 
 /// This process: how it is configured, and some figures.
-pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     let args = &api.args;
     let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
     let config = json!({
@@ -105,7 +105,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
         },
         "Server": { "Enabled": true },
-        "Client": { "Enabled": api.beside.node.is_some() },
+        "Client": { "Enabled": api.colocated.node.is_some() },
         "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
         "BindAddr": api.addr.ip().to_string(),
         "AdvertiseAddrs": {
@@ -118,7 +118,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
-        "DevMode": api.beside.dev,
+        "DevMode": api.colocated.dev,
         "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
     });
     let index = api.replica.snapshot().index().to_string();
@@ -140,15 +140,15 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "cpu_count": std::thread::available_parallelism().map_or(1, usize::from).to_string(),
         },
     });
-    if let Some(client) = figures::own_agent(api).await {
+    if let Some(client) = stats::own_agent(api).await {
         stats["client"] = client;
     }
-    Ok(Answer::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
+    Ok(Response::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
 }
 
 /// The servers: this one.
-pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&json!({
+pub(crate) fn members(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&json!({
         "ServerName": api.args.server_name,
         "ServerRegion": api.args.region,
         "ServerDC": api.args.server_datacenter,
@@ -157,22 +157,22 @@ pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
 }
 
 /// The servers that this process's client knows.
-pub(crate) fn servers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    if api.beside.node.is_some() { Ok(Answer::json(&[api.rpc_addr()])) } else { Err(no_client()) }
+pub(crate) fn servers(api: &Api, _: &Request) -> Result<Response, Error> {
+    if api.colocated.node.is_some() { Ok(Response::json(&[api.rpc_addr()])) } else { Err(not_a_client()) }
 }
 
 /// Nobody tells a client its servers: it finds them by NATS.
-pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Answer, Error> {
-    if api.beside.node.is_none() {
-        return Err(no_client());
+pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Response, Error> {
+    if api.colocated.node.is_none() {
+        return Err(not_a_client());
     }
     match request.query.text("address") {
         "" => Err(Error::bad_request("missing server address")),
-        _ => Ok(Answer::ok(Body::Empty)),
+        _ => Ok(Response::ok(Body::Empty)),
     }
 }
 
-fn no_client() -> Error {
+fn not_a_client() -> Error {
     Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
 }
 
@@ -185,20 +185,20 @@ struct Joined {
 }
 
 /// Servers do not join each other: those are together that use the same NATS and the same database.
-pub(crate) fn join(_: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
     if request.query.text("address").is_empty() {
         return Err(Error::bad_request("missing address to join"));
     }
     let error = "servers need not join each other: those that are given the same NATS and the same PostgreSQL are \
                  one cluster";
-    Ok(Answer::json(&Joined { num_joined: 0, error, warning: "" }))
+    Ok(Response::json(&Joined { num_joined: 0, error, warning: "" }))
 }
 
 /// A server that has gone is not remembered, so there is nothing to forget.
-pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.query.text("node") {
         "" => Err(Error::bad_request("missing node to force leave")),
-        _ => Ok(Answer::ok(Body::Empty)),
+        _ => Ok(Response::ok(Body::Empty)),
     }
 }
 
@@ -206,16 +206,16 @@ pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Answer, Error> {
 const CORE: &str = "_core";
 
 /// The workers that have names: none. They are threads, and all of a process alike.
-pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
+pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
 }
 
 /// How many threads of this process schedule, and what.
-pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Answer, Error> {
-    let kinds = api.beside.schedulers.iter().map(|kind| kind.as_str());
-    Ok(Answer::json(&json!({
+pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Error> {
+    let kinds = api.colocated.schedulers.iter().map(|kind| kind.as_str());
+    Ok(Response::json(&json!({
         "server_id": api.member_name(),
-        "num_schedulers": api.beside.workers,
+        "num_schedulers": api.colocated.workers,
         "enabled_schedulers": kinds.chain([CORE]).collect::<Vec<_>>(),
     })))
 }
@@ -229,7 +229,7 @@ struct WorkersRequest {
 }
 
 /// Workers are as many as their process was told to have, and stay so.
-pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
     let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
     if body.num_schedulers == 0 || body.enabled_schedulers.is_empty() {
@@ -241,7 +241,7 @@ pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Answ
 }
 
 /// Servers have no keys of their own to talk to each other: NATS looks after that.
-pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.id() {
         "list" | "install" | "use" | "remove" => {
             Err(Error::bad_request("servers talk by NATS, which has its own credentials, and no gossip keys"))
@@ -251,44 +251,44 @@ pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Answer, Error> {
 }
 
 /// How this process fares: well while there is an applier.
-pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     let mut roles = BTreeMap::new();
     if matches!(request.query.text("type"), "" | "server") {
         let health = match api.has_leader() {
             true => Health { ok: true, message: "ok" },
-            false => Health { ok: false, message: crate::frame::NO_LEADER },
+            false => Health { ok: false, message: crate::http::NO_LEADER },
         };
         roles.insert("server", health);
     }
-    if api.beside.node.is_some() && matches!(request.query.text("type"), "" | "client") {
+    if api.colocated.node.is_some() && matches!(request.query.text("type"), "" | "client") {
         roles.insert("client", Health { ok: true, message: "ok" });
     }
     if roles.values().all(|health| health.ok) {
-        return Ok(Answer::json(&roles));
+        return Ok(Response::json(&roles));
     }
     let text = serde_json::to_string(&roles).expect("plain data in memory always has a JSON form");
-    Ok(Answer::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
+    Ok(Response::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
 /// The leader's address: this server's, while there is an applier; empty otherwise.
-pub(crate) fn leader(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
+pub(crate) fn leader(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
 }
 
 /// The servers' addresses: this one's.
-pub(crate) fn peers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&[api.rpc_addr()]))
+pub(crate) fn peers(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&[api.rpc_addr()]))
 }
 
 /// The regions: this one.
-pub(crate) fn regions(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&[&api.args.region]))
+pub(crate) fn regions(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&[&api.args.region]))
 }
 
 /// What is shown in place of the web interface.
-pub(crate) fn ui(_: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) fn ui(_: &Api, _: &Request) -> Result<Response, Error> {
     const PAGE: &str = "<!doctype html><title>Drover</title><p>The web interface is not built yet. The API is at \
                         <code>/v1/</code>.</p>\n";
     let content_type = "text/html; charset=utf-8".to_owned();
-    Ok(Answer::ok(Body::Other { content_type, bytes: PAGE.into() }))
+    Ok(Response::ok(Body::Other { content_type, bytes: PAGE.into() }))
 }

@@ -10,7 +10,7 @@ use super::Request;
 use super::jobs::{eval_priority, register_job};
 use super::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Query, Shown, decode};
+use crate::http::{Body, Error, Query, Response, Watched, decode};
 
 const NOT_FOUND: &str = "job not found";
 
@@ -20,14 +20,14 @@ pub(super) fn key(request: &Request) -> JobKey {
 }
 
 /// Reads a job.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     let index = |state: &State| match state.job(&key) {
         Some(job) => job.modify_index,
         None => state.table_index(Table::Jobs),
     };
-    let shown = Shown::new([state::WatchKey::Job(Table::Jobs, key.clone())], index);
-    api.read(&request.query, shown, |snapshot| {
+    let watched = Watched::new([state::WatchKey::Job(Table::Jobs, key.clone())], index);
+    api.read(&request.query, watched, |snapshot| {
         let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         Ok(Body::json(&job.to_api()).into())
     })
@@ -35,13 +35,13 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> 
 }
 
 /// Registers the job that the path names.
-pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
     register_job(api, &request.query, body, Some(request.id())).await
 }
 
 /// Stops a job, or forgets it. That there is none is no error (N-21.2).
-pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     if request.id().is_empty() {
         return Err(Error::failed("missing job ID for deregistering"));
@@ -60,7 +60,7 @@ pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Answer, E
         no_shutdown_delay: query.flag("no_shutdown_delay", false)?,
     });
     let done = api.command(&command).await?;
-    Ok(Answer::written(&Deregistered::new(&done), done.index))
+    Ok(Response::written(&Deregistered::new(&done), done.index))
 }
 
 /// The body of an evaluation's request.
@@ -79,7 +79,7 @@ struct EvalOptions {
 }
 
 /// Has a job looked at again.
-pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
     let options = if request.body.is_empty() {
         EvalOptions::default()
     } else {
@@ -93,15 +93,15 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Err
     let force_reschedule = options.force_reschedule.unwrap_or_default();
     let done =
         api.command(&Command::EvaluateJob(EvaluateJob { job: key(request), force_reschedule })).await?;
-    Ok(Answer::written(&Registered::new(&done, String::new()), done.index))
+    Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 
 /// The allocations of a job; those of its earlier incarnations too, with `all`.
-pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     // A value that is no flag counts as none here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Shown::of_job(Table::Allocs, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Allocs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
         let mut allocs: Vec<_> =
@@ -115,9 +115,9 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, 
 }
 
 /// The evaluations of a job.
-pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Evals, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Evals, &key), |snapshot| {
         let mut evals: Vec<_> = snapshot.evals_of_job(&key).collect();
         evals.sort_by_key(|eval| (eval.create_index, eval.id));
         let evals: Vec<_> = evals.into_iter().map(|eval| eval.to_api()).collect();
@@ -127,11 +127,11 @@ pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, 
 }
 
 /// The deployments of a job; those of its earlier incarnations too, with `all`.
-pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     // A value that is no flag counts as none here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
         let deployments = snapshot.deployments_of_job(&key);
@@ -144,9 +144,9 @@ pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Answer, 
 }
 
 /// The newest deployment of a job as it is registered now; `null` if there is none.
-pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let latest = snapshot.latest_deployment(&key);
         let latest = latest.filter(|latest| current.is_none_or(|current| current == latest.job.create_index));
@@ -156,9 +156,9 @@ pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Answer, E
 }
 
 /// What a job's allocations add up to.
-pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::JobSummaries, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::JobSummaries, &key), |snapshot| {
         let summary = snapshot.job_summary(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         Ok(Body::json(&shape_summary(summary)).into())
     })
@@ -176,7 +176,7 @@ struct Versions {
 }
 
 /// What versions of a job are compared with.
-enum Against {
+enum DiffBase {
     /// Each with the one before it.
     Previous,
     /// Each with the one of this number.
@@ -185,11 +185,11 @@ enum Against {
     Tag(String),
 }
 
-impl Against {
+impl DiffBase {
     /// What a request asks for; `None` if for no comparison.
     fn read(query: &Query) -> Result<Option<Self>, Error> {
         let diffs = query.flag("diffs", false)?;
-        let against = match (query.text("diff_version"), query.text("diff_tag")) {
+        let diff_base = match (query.text("diff_version"), query.text("diff_tag")) {
             ("", "") => Self::Previous,
             ("", tag) => Self::Tag(tag.to_owned()),
             (version, _) => {
@@ -203,12 +203,12 @@ impl Against {
                 Self::Version(version)
             }
         };
-        Ok(diffs.then_some(against))
+        Ok(diffs.then_some(diff_base))
     }
 
     /// The comparisons of versions, of which the newest comes first.
     fn diffs(&self, versions: &[Job]) -> Result<Vec<JobDiff>, Error> {
-        let is_meant: &dyn Fn(&&Job) -> bool = match self {
+        let is_base: &dyn Fn(&&Job) -> bool = match self {
             Self::Previous => {
                 let pairs = versions.windows(2);
                 return Ok(pairs.map(|pair| model::diff::diff(Some(&pair[1]), Some(&pair[0]))).collect());
@@ -218,7 +218,7 @@ impl Against {
                 &|job| job.version_tag.as_ref().is_some_and(|found| found.name.as_ref() == Some(tag))
             }
         };
-        let Some(base) = versions.iter().find(is_meant) else {
+        let Some(base) = versions.iter().find(is_base) else {
             return Err(Error::failed(match self {
                 Self::Tag(tag) => format!("tag {} not found", model::text::quoted(tag)),
                 Self::Version(number) => format!("version {number} not found"),
@@ -241,9 +241,9 @@ struct ActionStub {
 }
 
 /// The actions that a job's tasks offer.
-pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Jobs, &key), |snapshot| {
         let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?.to_api();
         let mut stubs = Vec::new();
         for group in job.task_groups.iter().flatten() {
@@ -263,11 +263,11 @@ pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Answer, Erro
 }
 
 /// The versions of a job, the newest first.
-pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Response, Error> {
     let (key, query) = (key(request), &request.query);
-    let against = Against::read(query)?;
-    let stale = query.reading()?.stale;
-    api.read(query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+    let diff_base = DiffBase::read(query)?;
+    let stale = query.read_options()?.stale;
+    api.read(query, Watched::of_job(Table::Jobs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let versions: Vec<Job> = snapshot
             .job_versions(&key)
@@ -279,7 +279,7 @@ pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Err
             return Err(Error::not_found("job versions not found"));
         }
         let meta = api.meta(snapshot.job_index(Table::Jobs, &key), stale);
-        let diffs = against.map(|against| against.diffs(&versions)).transpose()?;
+        let diffs = diff_base.map(|diff_base| diff_base.diffs(&versions)).transpose()?;
         Ok(Body::json(&Versions { versions, diffs, meta: (&meta).into() }).into())
     })
     .await

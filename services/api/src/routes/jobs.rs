@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
 
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{Registered, job_stub};
 use super::{NO_REGION, Request};
 use crate::Api;
 use crate::admission;
-use crate::frame::{Answer, Error, Namespace, Query, Shown, decode, ordered, piece, remaining};
+use crate::http::{Error, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
 
 /// Lists jobs.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     list_of(api, &request.query, None).await
 }
 
 /// Lists jobs, those of a node pool if one is named.
-pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Answer, Error> {
+pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let filter = query.filter::<Job>()?;
     let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
     let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
@@ -35,21 +35,21 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
         let wanted = |job: &&Arc<model::job::Job>| {
             job.spec.id.starts_with(&prefix)
                 && pool.as_ref().is_none_or(|pool| job.spec.node_pool == *pool)
-                && is_wanted(filter.as_ref(), &***job)
+                && matches_filter(filter.as_ref(), &***job)
         };
         piece(jobs, limit, wanted, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
     };
-    let shown = listed(query.text("prefix"));
-    api.list(query, shown, page, make).await
+    let watched = watched_jobs(query.text("prefix"));
+    api.list(query, watched, page, make).await
 }
 
 /// Jobs and what they add up to, of those whose ids begin so.
-fn listed(prefix: &str) -> Shown<'static> {
+fn watched_jobs(prefix: &str) -> Watched<'static> {
     let keys = [Table::Jobs, Table::JobSummaries].map(|table| match prefix {
         "" => WatchKey::Table(table),
         prefix => WatchKey::Prefix(table, prefix.into()),
     });
-    Shown::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
+    Watched::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
 }
 
 /// Jobs by namespace and id, from one on; with all namespaces also those whose ids do not begin so.
@@ -73,7 +73,7 @@ fn jobs<'a>(
 }
 
 /// Jobs whose ids begin so.
-pub(super) fn beginning_with<'a>(
+pub(super) fn jobs_with_prefix<'a>(
     state: &'a State,
     namespace: &Namespace,
     prefix: &str,
@@ -92,7 +92,7 @@ fn key_of_token(token: &str) -> JobKey {
 }
 
 /// Registers a job.
-pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
     register_job(api, &request.query, body, None).await
 }
@@ -103,16 +103,16 @@ pub(crate) async fn register_job(
     query: &Query,
     body: JobRegisterRequest,
     named: Option<&str>,
-) -> Result<Answer, Error> {
+) -> Result<Response, Error> {
     let JobRegisterRequest { job, submission, region, namespace, .. } = body;
-    let mut job = requested(api, query, job, region, namespace)?;
+    let mut job = requested_job(api, query, job, region, namespace)?;
     if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
         return Err(Error::bad_request("Job ID does not match name"));
     }
     let eval_priority = eval_priority(body.eval_priority.unwrap_or_default())?;
     let mut warnings = admission::warnings(&job, &api.replica.snapshot());
     let source = admission::source(submission, &api.rules, &mut warnings);
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let spec = admit(api, &job).await?;
     let enforce_index = body.enforce_index.unwrap_or_default();
     let command = Command::RegisterJob(Box::new(RegisterJob {
@@ -124,11 +124,11 @@ pub(crate) async fn register_job(
         preserve_resources: body.preserve_resources.unwrap_or_default(),
     }));
     let done = api.command(&command).await?;
-    Ok(Answer::written(&Registered::new(&done, warnings.to_string()), done.index))
+    Ok(Response::written(&Registered::new(&done, warnings.to_string()), done.index))
 }
 
 /// The job of a request, in the region and namespace that the request means (http-api §3).
-pub(super) fn requested(
+pub(super) fn requested_job(
     api: &Api,
     query: &Query,
     job: Option<Job>,
@@ -173,14 +173,14 @@ pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
 /// Admits a job to the cluster as this process knows it, and if that is no reason for it, as it is now: what it needs may
 /// have been made by way of another server.
 async fn admit(api: &Api, job: &Job) -> Result<Arc<JobSpec>, Error> {
-    let known = api.replica.snapshot();
-    let rejection = match admission::admit(job, &known, &api.rules) {
+    let local = api.replica.snapshot();
+    let rejection = match admission::admit(job, &local, &api.rules) {
         Ok(spec) => return Ok(spec),
         Err(rejection) if rejection.is_final() => return Err(rejection.into()),
         Err(rejection) => rejection,
     };
-    let newest = api.fresh(false).await?;
-    if newest.index() == known.index() {
+    let newest = api.fresh_snapshot(false).await?;
+    if newest.index() == local.index() {
         return Err(rejection.into());
     }
     admission::admit(job, &newest, &api.rules).map_err(Error::from)
@@ -206,12 +206,12 @@ struct ValidateRequest {
 }
 
 /// Says what is wrong with a job.
-pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: ValidateRequest = decode(&request.body, &api.limits)?;
-    let mut job = requested(api, &request.query, body.job, body.region, body.namespace)?;
-    let snapshot = api.fresh(false).await?;
+    let mut job = requested_job(api, &request.query, body.job, body.region, body.namespace)?;
+    let snapshot = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &snapshot).to_string();
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let problems = match admission::check(&job, &snapshot, &api.rules) {
         Ok(_) => admission::not_built(&job),
         Err(invalid) => invalid.problems,
@@ -221,11 +221,11 @@ pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Answer, Err
         false => (problems.to_string(), Some(problems.into_vec())),
     };
     let answer = Validated { driver_config_validated: true, validation_errors: errors, error, warnings };
-    Ok(Answer::json(&answer))
+    Ok(Response::json(&answer))
 }
 
 /// Reads a job file.
-pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobParseRequest = decode(&request.body, &api.limits)?;
     let source = body.job_hcl.unwrap_or_default();
     if source.is_empty() {
@@ -239,7 +239,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error>
     if body.canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);
     }
-    Ok(Answer::json(&jobspec::shown(&job)))
+    Ok(Response::json(&jobspec::shown(&job)))
 }
 
 /// As the route reads files: without files of the server's, and tolerant of values for other files' variables.

@@ -7,7 +7,7 @@ use state::{State, Table};
 
 use super::Request;
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, ordered, piece};
+use crate::http::{Body, Error, Response, Watched, ordered, piece};
 
 /// How everything is signed.
 const ALGORITHM: &str = "RS256";
@@ -59,19 +59,19 @@ struct KeyMeta {
 }
 
 /// The public halves of all keys.
-pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Answer, Error> {
-    api.read(&request.query, Shown::table(Table::RootKeys), |snapshot| {
+pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.read(&request.query, Watched::table(Table::RootKeys), |snapshot| {
         Ok(Body::json(&KeySet { keys: snapshot.root_keys().map(|key| web_key(key)).collect() }).into())
     })
     .await
 }
 
 /// Where the keys are, as clients of OpenID look for them.
-pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
+pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
     let Some(issuer) = api.args.oidc_issuer.as_deref().filter(|issuer| !issuer.is_empty()) else {
         return Err(Error::not_found("OIDC Discovery endpoint disabled"));
     };
-    Ok(Answer::json(&Discovery {
+    Ok(Response::json(&Discovery {
         issuer: issuer.to_owned(),
         jwks_uri: format!("{}{JWKS}", issuer.trim_end_matches('/')),
         response_types_supported: ["code"],
@@ -81,7 +81,7 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
 }
 
 /// Lists keys by id.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let page = query.page()?;
     let reverse = page.reverse;
@@ -92,7 +92,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
         });
         piece(keys, limit, |_| true, |key| key.id.to_string(), |key| meta(key))
     };
-    api.list(query, Shown::table(Table::RootKeys), page, make).await
+    api.list(query, Watched::table(Table::RootKeys), page, make).await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

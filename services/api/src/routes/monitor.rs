@@ -11,8 +11,8 @@ use tracing::Level;
 
 use super::Request;
 use crate::Api;
-use crate::files::{Framing, Pulled};
-use crate::frame::{Answer, Body, Error, Pieces, Query};
+use crate::files::{Framing, StreamItem};
+use crate::http::{Body, BodyStream, Error, Query, Response};
 
 /// After so long without a line, a frame says that all is well.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ struct Style {
 }
 
 /// Tells what this process logs, for as long as the client listens.
-pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let level = level(query.text("log_level"))?;
     let style = Style {
@@ -49,7 +49,7 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error
         Framing::Frames => "text/plain; charset=utf-8",
     };
     let pieces = pieces(listen(level), style, framing, api.stop.clone());
-    Ok(Answer::ok(Body::OtherPieces { content_type: content_type.to_owned(), pieces }))
+    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), pieces }))
 }
 
 fn level(name: &str) -> Result<Level, Error> {
@@ -68,7 +68,7 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
         true => Error::failed(format!("RPC Error:: 404,Unknown node {}", model::text::quoted(named))),
         false => error,
     })?;
-    if api.beside.node == Some(node) {
+    if api.colocated.node == Some(node) {
         return Ok(());
     }
     Err(Error::not_built(
@@ -76,19 +76,19 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     ))
 }
 
-fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> Pieces {
+fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> BodyStream {
     Box::pin(stream::unfold((listener, stop), move |(mut listener, stop)| async move {
         loop {
-            let pulled = tokio::select! {
-                heard = listener.next() => Pulled::Data {
+            let item = tokio::select! {
+                logged = listener.next() => StreamItem::Data {
                     file: "".into(),
                     end: 0,
-                    data: Bytes::from(text(&heard, style)),
+                    data: Bytes::from(text(&logged, style)),
                 },
-                () = tokio::time::sleep(HEARTBEAT) => Pulled::Nothing,
+                () = tokio::time::sleep(HEARTBEAT) => StreamItem::Nothing,
                 () = stop.cancelled() => return None,
             };
-            if let Some(bytes) = framing.frame(&pulled) {
+            if let Some(bytes) = framing.frame(&item) {
                 return Some((Ok(bytes), (listener, stop)));
             }
         }
@@ -96,9 +96,9 @@ fn pieces(listener: Listener, style: Style, framing: Framing, stop: Cancellation
 }
 
 /// One line with its end.
-fn text(heard: &Heard, style: Style) -> String {
+fn text(logged: &Heard, style: Style) -> String {
     let missed;
-    let line = match heard {
+    let line = match logged {
         Heard::Line(line) => line.as_ref(),
         Heard::Missed(count) => {
             missed = Line {
@@ -127,8 +127,8 @@ fn human_line(line: &Line, with_location: bool) -> String {
         text.push_str(&format!("{file}:{number}: "));
     }
     text.push_str(&format!("{target}: {message}"));
-    for (place, (name, value)) in fields.iter().enumerate() {
-        let before = if place == 0 { ":" } else { "" };
+    for (position, (name, value)) in fields.iter().enumerate() {
+        let before = if position == 0 { ":" } else { "" };
         let is_plain = !value.is_empty() && !value.contains([' ', '"', '\n', '=']);
         let value = if is_plain { value.clone() } else { model::text::quoted(value) };
         text.push_str(&format!("{before} {name}={value}"));
@@ -186,9 +186,10 @@ mod tests {
     #[test]
     fn who_missed_lines_is_told_how_many() {
         let style = Style { json: false, with_location: false };
-        let told = text(&Heard::Missed(12), style);
+        let line_text = text(&Heard::Missed(12), style);
         assert!(
-            told.ends_with("monitor: lines were lost: they came faster than they were taken: lines=12\n")
+            line_text
+                .ends_with("monitor: lines were lost: they came faster than they were taken: lines=12\n")
         );
     }
 

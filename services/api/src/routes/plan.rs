@@ -14,10 +14,10 @@ use state::State;
 use telemetry::clock;
 
 use super::Request;
-use super::jobs::requested;
+use super::jobs::requested_job;
 use crate::Api;
 use crate::admission;
-use crate::frame::{Answer, Error, decode};
+use crate::http::{Error, Response, decode};
 
 /// The body of a request.
 #[derive(Debug, Default, Deserialize)]
@@ -46,7 +46,7 @@ struct Planned {
 }
 
 /// Tries out a registration.
-pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error> {
     let PlanRequest { job, diff, region, namespace } = decode(&request.body, &api.limits)?;
     match job.as_ref().map(|job| job.id.as_deref().unwrap_or_default()) {
         None => return Err(Error::bad_request("Job must be specified")),
@@ -54,20 +54,20 @@ pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Answer, Error> 
         Some(id) if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
         Some(_) => {}
     }
-    let mut job = requested(api, &request.query, job, region, namespace)?;
-    let state = api.fresh(false).await?;
+    let mut job = requested_job(api, &request.query, job, region, namespace)?;
+    let state = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &state).to_string();
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let spec = admission::admit(&job, &state, &api.rules)?;
     let with_diff = diff.unwrap_or_default();
     // Large jobs on many nodes take milliseconds, which other requests must not wait for.
-    let planned = web::block(move || try_out(&state, &spec, with_diff, warnings)).await;
+    let planned = web::block(move || plan_job(&state, &spec, with_diff, warnings)).await;
     let planned = planned.map_err(|error| Error::failed(error.to_string()))?;
     let index = Index(planned.index);
-    Ok(Answer::written(&planned, index))
+    Ok(Response::written(&planned, index))
 }
 
-fn try_out(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
+fn plan_job(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
     let now: Timestamp = clock::now().max(state.at());
     let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
     let diff = with_diff.then(|| diff(&run, spec));

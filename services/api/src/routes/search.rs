@@ -9,7 +9,7 @@ use state::{State, Table};
 
 use super::{Request, jobs, shapes};
 use crate::Api;
-use crate::frame::{Answer, Error, Namespace, decode, prefix_range};
+use crate::http::{Error, Namespace, Response, decode, prefix_range};
 
 /// The most matches of one kind.
 const MATCHES_MAX: usize = 20;
@@ -51,7 +51,7 @@ struct Found {
 }
 
 /// Searches one kind of thing, or all.
-pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: SearchRequest = decode(&request.body, &api.limits)?;
     let context = body.context.unwrap_or_default();
     let contexts: Vec<&'static str> =
@@ -67,8 +67,8 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error
         (None | Some(""), Some(name)) if !name.is_empty() => Namespace::named(&name),
         _ => request.query.namespace(),
     };
-    let stale = request.query.reading()?.stale;
-    let state = api.fresh(stale).await?;
+    let stale = request.query.read_options()?.stale;
+    let state = api.fresh_snapshot(stale).await?;
     let (prefix, mut found, mut index) = (body.prefix.unwrap_or_default(), Found::default(), Index(1));
     for context in contexts {
         let Some((mut matches, table)) = matches(&state, context, &namespace, &prefix) else { continue };
@@ -79,7 +79,7 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error
     }
     let meta = api.meta(index, stale);
     found.meta = (&meta).into();
-    Ok(Answer::json(&found).with(meta))
+    Ok(Response::json(&found).with(meta))
 }
 
 /// Whatever of a kind begins so, one more than are shown; `None` if no id can begin so.
@@ -93,40 +93,40 @@ fn matches(
     let in_namespace = |name: &str| namespace.holds(name);
     Some(match context {
         "jobs" => {
-            let jobs = jobs::beginning_with(state, namespace, prefix);
-            (some(jobs.map(|job| &job.spec.id)), Some(Table::Jobs))
+            let jobs = jobs::jobs_with_prefix(state, namespace, prefix);
+            (take_matches(jobs.map(|job| &job.spec.id)), Some(Table::Jobs))
         }
         "allocs" => {
             let (first, last) = ids()?;
             let allocs = state.allocs_in(AllocId::from_bytes(first)..=AllocId::from_bytes(last));
             let allocs = allocs.filter(|alloc| in_namespace(&alloc.job_key().namespace));
-            (some(allocs.map(|alloc| alloc.id())), Some(Table::Allocs))
+            (take_matches(allocs.map(|alloc| alloc.id())), Some(Table::Allocs))
         }
         "evals" => {
             let (first, last) = ids()?;
             let evals = state.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
             let evals = evals.filter(|eval| in_namespace(&eval.job.namespace));
-            (some(evals.map(|eval| eval.id)), Some(Table::Evals))
+            (take_matches(evals.map(|eval| eval.id)), Some(Table::Evals))
         }
         "deployment" => {
             let (first, last) = ids()?;
             let ids = DeploymentId::from_bytes(first)..=DeploymentId::from_bytes(last);
             let deployments = state.deployments().filter(|deployment| ids.contains(&deployment.id));
             let deployments = deployments.filter(|deployment| in_namespace(&deployment.job.job.namespace));
-            (some(deployments.map(|deployment| deployment.id)), Some(Table::Deployments))
+            (take_matches(deployments.map(|deployment| deployment.id)), Some(Table::Deployments))
         }
         "nodes" => {
             let (first, last) = ids()?;
             let nodes = state.nodes_in(NodeId::from_bytes(first)..=NodeId::from_bytes(last));
-            (some(nodes.map(|node| node.id())), Some(Table::Nodes))
+            (take_matches(nodes.map(|node| node.id())), Some(Table::Nodes))
         }
         "node_pools" => {
             let pools = state.node_pools().filter(|pool| pool.name.starts_with(prefix));
-            (some(pools.map(|pool| &pool.name)), Some(Table::NodePools))
+            (take_matches(pools.map(|pool| &pool.name)), Some(Table::NodePools))
         }
         "namespaces" => {
             let namespaces = state.namespaces().filter(|namespace| namespace.name.starts_with(prefix));
-            (some(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
+            (take_matches(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
         }
         "host_volumes" => {
             // No id begins so: there is none, but it was searched.
@@ -135,20 +135,20 @@ fn matches(
             let volumes = state.host_volumes().filter(|volume| {
                 ids.as_ref().is_some_and(|ids| ids.contains(&volume.id)) && in_namespace(&volume.namespace)
             });
-            (some(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
+            (take_matches(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
         }
         "volumes" => {
             let volumes = state
                 .csi_volumes()
                 .filter(|volume| volume.key.id.starts_with(prefix) && in_namespace(&volume.key.namespace));
-            (some(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
+            (take_matches(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
         }
         // There are none, because nothing can make them yet.
         _ => (Vec::new(), None),
     })
 }
 
-fn some(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
+fn take_matches(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
     ids.take(MATCHES_MAX + 1).map(|id| id.to_string()).collect()
 }
 

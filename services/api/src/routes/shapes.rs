@@ -13,7 +13,7 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
-use crate::frame;
+use crate::http;
 
 /// What is answered to a registration or an evaluation of a job (http-api A.9).
 #[derive(Debug, Default, Serialize)]
@@ -78,8 +78,8 @@ pub(crate) struct Meta {
     pub(crate) next_token: String,
 }
 
-impl From<&frame::Meta> for Meta {
-    fn from(meta: &frame::Meta) -> Self {
+impl From<&http::Meta> for Meta {
+    fn from(meta: &http::Meta) -> Self {
         let (ago, known_leader) = meta.contact.unwrap_or_default();
         Self {
             index: meta.index.unwrap_or_default().0,

@@ -8,11 +8,11 @@ use crate::admission::problems::Problems;
 
 /// All that a task says about files.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
-    for (place, template) in (1..).zip(items(&task.templates)) {
-        problems.nest(format_args!("Template {place} validation failed: "), &self::template(template));
+    for (position, template) in (1..).zip(items(&task.templates)) {
+        problems.nest(format_args!("Template {position} validation failed: "), &self::template(template));
     }
-    for (place, artifact) in (1..).zip(items(&task.artifacts)) {
-        problems.nest(format_args!("Artifact {place} validation failed: "), &self::artifact(artifact));
+    for (position, artifact) in (1..).zip(items(&task.artifacts)) {
+        problems.nest(format_args!("Artifact {position} validation failed: "), &self::artifact(artifact));
     }
     if let Some(payload) = &task.dispatch_payload {
         problems.nest("Dispatch Payload validation failed: ", &self::payload(payload));
@@ -31,7 +31,7 @@ fn template(template: &Template) -> Problems {
     );
     let destination = text(&template.dest_path);
     problems.add_if(destination.is_empty(), || "Must specify a destination for the template");
-    stays_inside(destination, &mut problems);
+    check_destination(destination, &mut problems);
     let script = template.change_script.as_ref();
     match text(&template.change_mode) {
         "noop" | "restart" => {}
@@ -70,13 +70,13 @@ fn artifact(artifact: &TaskArtifact) -> Problems {
     problems.add_if(!matches!(mode, "" | "any" | "file" | "dir"), || {
         format!("invalid artifact mode {}; must be one of: any, file, dir", quoted(mode))
     });
-    stays_inside(text(&artifact.relative_dest), &mut problems);
+    check_destination(text(&artifact.relative_dest), &mut problems);
     problems
 }
 
 fn payload(payload: &DispatchPayloadConfig) -> Problems {
     let mut problems = Problems::default();
-    stays_inside(text(&payload.file), &mut problems);
+    check_destination(text(&payload.file), &mut problems);
     problems
 }
 
@@ -95,7 +95,7 @@ fn vault(vault: &Vault) -> Problems {
 
 /// Notes a path that leads out of the allocation's directory, in which the task's own is one level down. What begins a
 /// path that is filled in later is for the node to judge.
-fn stays_inside(path: &str, problems: &mut Problems) {
+fn check_destination(path: &str, problems: &mut Problems) {
     let mut depth = 1_usize;
     for part in path.trim_start_matches('/').split('/') {
         match part {
@@ -115,7 +115,7 @@ mod tests {
     fn paths_stay_in_the_allocation() {
         let escapes = |path: &str| {
             let mut problems = Problems::default();
-            stays_inside(path, &mut problems);
+            check_destination(path, &mut problems);
             !problems.is_empty()
         };
         for inside in ["local/x", "../alloc/x", "local/../../alloc", "/local/x", "${NOMAD_SECRETS_DIR}/x", ""]

@@ -25,7 +25,7 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems.append(placement::constraints(&group.constraints, Level::Group));
     problems.append(placement::affinities(&group.affinities, kind));
     problems.append(placement::spreads(&group.spreads, kind));
-    over_time(group, kind, &mut problems);
+    check_policies(group, kind, &mut problems);
     volumes::volumes(group, kind, &mut problems);
     problems.nest("Task group network validation failed: ", &networks(group));
     services::of_group(group, &mut problems);
@@ -40,7 +40,7 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
 }
 
 /// What the group says about restarts, updates, drains, lost nodes and its end.
-fn over_time(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+fn check_policies(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let not_for = |block: &str| {
         let kind = kind.map_or("", JobType::as_str);
         format!("Job type {} does not allow {block} block", quoted(kind))
@@ -94,15 +94,15 @@ fn over_time(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) 
 fn tasks(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let tasks = items(&group.tasks);
     problems.add_if(tasks.is_empty(), || "Missing tasks for task group");
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, task) in (1..).zip(tasks) {
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+    for (position, task) in (1..).zip(tasks) {
         let name = text(&task.name);
         if name.is_empty() {
-            problems.add(format!("Task {place} missing name"));
-        } else if let Some(first) = places.get(name) {
-            problems.add(format!("Task {place} redefines '{name}' from task {first}"));
+            problems.add(format!("Task {position} missing name"));
+        } else if let Some(first) = positions.get(name) {
+            problems.add(format!("Task {position} redefines '{name}' from task {first}"));
         } else {
-            places.insert(name, place);
+            positions.insert(name, position);
         }
     }
     let leaders = tasks.iter().filter(|task| flag(task.leader)).count();

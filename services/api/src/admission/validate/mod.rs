@@ -39,7 +39,7 @@ pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     problems.append(placement::spreads(&job.spreads, kind));
     schedule::schedule(job, kind, &mut problems);
     groups(job, kind, &mut problems);
-    by_rules(job, rules, &mut problems);
+    check_limits(job, rules, &mut problems);
     problems
 }
 
@@ -72,15 +72,15 @@ fn identity(job: &Job, problems: &mut Problems) {
 fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     let groups = items(&job.task_groups);
     problems.add_if(groups.is_empty(), || "Missing job task groups");
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, group) in (1..).zip(groups) {
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+    for (position, group) in (1..).zip(groups) {
         let (name, count) = (text(&group.name), number(group.count));
         if name.is_empty() {
-            problems.add(format!("Job task group {place} missing name"));
-        } else if let Some(first) = places.get(name) {
-            problems.add(format!("Job task group {place} redefines '{name}' from group {first}"));
+            problems.add(format!("Job task group {position} missing name"));
+        } else if let Some(first) = positions.get(name) {
+            problems.add(format!("Job task group {position} redefines '{name}' from group {first}"));
         } else {
-            places.insert(name, place);
+            positions.insert(name, position);
         }
         if let Some(kind @ (JobType::System | JobType::SysBatch)) = kind {
             problems.add_if(count > 1, || {
@@ -97,10 +97,10 @@ fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
 }
 
 /// What the server allows (N-19.3).
-fn by_rules(job: &Job, rules: &Rules, problems: &mut Problems) {
-    let most = rules.priority_max;
-    problems.add_if(!(1..=i64::from(most)).contains(&number(job.priority)), || {
-        format!("job priority must be between [1, {most}]")
+fn check_limits(job: &Job, rules: &Rules, problems: &mut Problems) {
+    let max = rules.priority_max;
+    problems.add_if(!(1..=i64::from(max)).contains(&number(job.priority)), || {
+        format!("job priority must be between [1, {max}]")
     });
     problems.add_if(
         job.payload.as_ref().is_some_and(|payload| !payload.0.is_empty()),
@@ -108,8 +108,8 @@ fn by_rules(job: &Job, rules: &Rules, problems: &mut Problems) {
     );
     let total =
         items(&job.task_groups).iter().fold(0_i64, |sum, group| sum.saturating_add(number(group.count)));
-    let most = rules.count_max;
-    problems.add_if(total > i64::from(most), || {
-        format!("total count was greater than configured job_max_count: {total} > {most}")
+    let max = rules.count_max;
+    problems.add_if(total > i64::from(max), || {
+        format!("total count was greater than configured job_max_count: {total} > {max}")
     });
 }

@@ -23,8 +23,8 @@ pub(crate) enum Level {
 /// Constraints, each named by its place.
 pub(crate) fn constraints(list: &Option<Vec<Constraint>>, level: Level) -> Problems {
     let mut problems = Problems::default();
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Constraint {place} validation failed: "), &constraint(one, level));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Constraint {position} validation failed: "), &constraint(one, level));
     }
     problems
 }
@@ -88,8 +88,8 @@ pub(crate) fn affinities(list: &Option<Vec<Affinity>>, kind: Option<JobType>) ->
         problems.add("System jobs may not have an affinity block");
         return problems;
     }
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Affinity {place} validation failed: "), &affinity(one));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Affinity {position} validation failed: "), &affinity(one));
     }
     problems
 }
@@ -122,8 +122,8 @@ pub(crate) fn spreads(list: &Option<Vec<Spread>>, kind: Option<JobType>) -> Prob
         problems.add("System jobs may not have a spread block");
         return problems;
     }
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Spread {place} validation failed: "), &spread(one));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Spread {position} validation failed: "), &spread(one));
     }
     problems
 }

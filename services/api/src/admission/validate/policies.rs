@@ -85,7 +85,7 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
         format!("Interval cannot be less than {RESCHEDULE_INTERVAL_MIN} (got {interval})")
     });
     if problems.is_empty() {
-        let needed = waits(function, attempts, delay, max_delay);
+        let needed = total_delay(function, attempts, delay, max_delay);
         problems.add_if(needed > interval, || {
             format!(
                 "{attempts} attempts with initial delay {delay}, delay function {} and max delay {max_delay} do not fit in interval {interval}: set the interval to at least {needed}",
@@ -97,20 +97,20 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
 }
 
 /// How long the waits before so many attempts take together.
-fn waits(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
-    let (mut sum, mut wait, mut before) = (Nanos::ZERO, delay, Nanos::ZERO);
-    for made in 0..attempts {
+fn total_delay(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
+    let (mut sum, mut wait, mut previous) = (Nanos::ZERO, delay, Nanos::ZERO);
+    for attempt in 0..attempts {
         sum += wait;
         let next = match function {
             "exponential" => wait + wait,
-            "fibonacci" => wait + before,
+            "fibonacci" => wait + previous,
             _ => wait,
         };
-        before = wait;
+        previous = wait;
         wait = if function == "constant" { next } else { next.min(max_delay) };
         if function == "constant" || wait == max_delay {
             // From here on the waits are all the same.
-            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - made - 1)));
+            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - attempt - 1)));
         }
     }
     sum

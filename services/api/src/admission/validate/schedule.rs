@@ -17,14 +17,14 @@ const DEFAULT_ZONE: &str = "UTC";
 
 /// What a job says about when it runs.
 pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
-    let runs_out = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
+    let is_batch = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
     let only = |what: &str| format!("{what} can only be used with \"batch\" or \"sysbatch\" scheduler");
     if let Some(periodic) = &job.periodic {
-        problems.add_if(!runs_out, || only("Periodic"));
+        problems.add_if(!is_batch, || only("Periodic"));
         problems.nest("", &self::periodic(periodic));
     }
     if let Some(parameterized) = &job.parameterized_job {
-        problems.add_if(!runs_out, || only("Parameterized job"));
+        problems.add_if(!is_batch, || only("Parameterized job"));
         problems.nest("", &self::parameterized(parameterized));
     }
 }

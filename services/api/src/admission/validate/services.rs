@@ -39,11 +39,11 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
         || "Multiple service providers used: task group services must use the same provider",
     );
     let mut of_services = Problems::default();
-    for (place, service) in items(&group.services).iter().enumerate() {
+    for (position, service) in items(&group.services).iter().enumerate() {
         let name = text(&service.name);
         let tasks = items(&group.tasks);
         of_services.nest(
-            format_args!("Service[{place}] {name} validation failed: "),
+            format_args!("Service[{position}] {name} validation failed: "),
             &self::service(service, tasks, None),
         );
     }
@@ -52,10 +52,10 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
 
 /// The services of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
-    for (place, service) in items(&task.services).iter().enumerate() {
+    for (position, service) in items(&task.services).iter().enumerate() {
         let name = text(&service.name);
         problems.nest(
-            format_args!("service[{place}] {name} validation failed: "),
+            format_args!("service[{position}] {name} validation failed: "),
             &self::service(service, std::slice::from_ref(task), Some(task)),
         );
     }
@@ -101,13 +101,13 @@ fn service(service: &Service, tasks: &[Task], owner: Option<&Task>) -> Problems 
     if let Some(restart) = &service.check_restart {
         problems.append(check_restart(restart));
     }
-    for (place, check) in items(&service.checks).iter().enumerate() {
+    for (position, check) in items(&service.checks).iter().enumerate() {
         let mut of_check = self::check(check, service, owner, &known_task);
         if is_native {
             of_check.append(native_check(check));
         }
         let name = text(&check.name);
-        problems.nest(format_args!("Check[{place}] {name} validation failed: "), &of_check);
+        problems.nest(format_args!("Check[{position}] {name} validation failed: "), &of_check);
     }
     problems
 }
@@ -222,7 +222,7 @@ fn native_check(check: &ServiceCheck) -> Problems {
         format!("invalid type ({}), must be one of \"http\" or \"tcp\" with provider nomad", quoted(&kind))
     });
     let restart_ignores = check.check_restart.as_ref().is_some_and(|restart| flag(restart.ignore_warnings));
-    let unfit = [
+    let consul_only = [
         (flag(check.expose), "expose"),
         (text(&check.on_update) == "ignore_warnings", "on_update \"ignore_warnings\""),
         (restart_ignores, "ignore_warnings of check_restart"),
@@ -232,7 +232,7 @@ fn native_check(check: &ServiceCheck) -> Problems {
         (number(check.failures_before_warning) != 0, "failures_before_warning"),
         (!text(&check.tls_server_name).is_empty(), "tls_server_name"),
     ];
-    for (given, what) in unfit {
+    for (given, what) in consul_only {
         problems.add_if(given, || format!("{what} may only be set for Consul service checks"));
     }
     let method = text(&check.method);

@@ -114,7 +114,7 @@ fn log_config(log: &LogConfig, disk_mb: i64) -> Problems {
 
 fn resources(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
-    problems.nest("", &least(resources));
+    problems.nest("", &minimums(resources));
     let (memory, memory_max) = (number(resources.memory_mb), number(resources.memory_max_mb));
     problems.add_if(memory_max != 0 && memory_max != -1 && memory_max < memory, || {
         format!("MemoryMaxMB value ({memory_max}) should be larger than MemoryMB value ({memory})")
@@ -128,14 +128,14 @@ fn resources(resources: &Resources) -> Problems {
         number(resources.disk_mb) > 0,
         || "Task can't ask for disk resources, they have to be specified at the task group level.",
     );
-    for (place, device) in (1..).zip(items(&resources.devices)) {
-        problems.nest(format_args!("device {place} failed validation: "), &self::device(device));
+    for (position, device) in (1..).zip(items(&resources.devices)) {
+        problems.nest(format_args!("device {position} failed validation: "), &self::device(device));
     }
     problems
 }
 
 /// Every task needs some compute and some memory.
-fn least(resources: &Resources) -> Problems {
+fn minimums(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
     let (cpu, cores, memory) = (number(resources.cpu), number(resources.cores), number(resources.memory_mb));
     problems.add_if(cores < 0, || format!("cores cannot be negative; got {cores}"));

@@ -43,11 +43,11 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
             problems.add_if(attachment.is_empty(), || "CSI volumes must have an attachment mode");
             problems.add_if(access.is_empty(), || "CSI volumes must have an access mode");
             problems.add_if(sticky, || "CSI volumes cannot be sticky");
-            let for_one = matches!(
+            let is_exclusive = matches!(
                 access,
                 "single-node-reader-only" | "single-node-writer" | "multi-node-single-writer"
             );
-            problems.add_if(for_one && number(group.count) > 1 && !per_alloc, || {
+            problems.add_if(is_exclusive && number(group.count) > 1 && !per_alloc, || {
                 format!("volume with access mode {} and count > 1 needs per_alloc", quoted(access))
             });
         }
@@ -88,9 +88,9 @@ pub(crate) fn identities(
     problems: &mut Problems,
 ) {
     let mut defaults = 0;
-    for (place, identity) in default.into_iter().chain(items(others)).enumerate() {
+    for (position, identity) in default.into_iter().chain(items(others)).enumerate() {
         let name = text(&identity.name);
-        let is_default = place == 0 && default.is_some() || matches!(name, "" | DEFAULT_IDENTITY);
+        let is_default = position == 0 && default.is_some() || matches!(name, "" | DEFAULT_IDENTITY);
         defaults += usize::from(is_default);
         problems.nest(
             format_args!("Identity {} is invalid: ", quoted(name)),
@@ -113,8 +113,9 @@ fn identity(identity: &WorkloadIdentity, is_default: bool) -> Problems {
             )
         },
     );
-    for (place, audience) in (1..).zip(items(&identity.audience)) {
-        problems.add_if(audience.is_empty(), || format!("an empty string is an invalid audience ({place})"));
+    for (position, audience) in (1..).zip(items(&identity.audience)) {
+        problems
+            .add_if(audience.is_empty(), || format!("an empty string is an invalid audience ({position})"));
     }
     let ttl = number(identity.ttl);
     problems.add_if(ttl < 0, || "ttl must be >= 0");

@@ -44,12 +44,12 @@ impl Scene {
             gauges: wire::metrics::Gauges::default(),
             distributions: wire::metrics::Distributions::default(),
         };
-        self.metrics.take(&message, series, self.now).unwrap();
+        self.metrics.record(&message, series, self.now).unwrap();
     }
 
     fn pass(&mut self, time: Duration) {
         self.now += time;
-        self.metrics.pass(self.now);
+        self.metrics.advance_to(self.now);
     }
 
     /// The lines of a metric, as labels and value.
@@ -93,7 +93,7 @@ fn sums_are_over_all_processes_and_do_not_fall_when_one_ends() {
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(14)));
     scene.publish(A, applied(12));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(16)));
-    scene.pass(FORGOTTEN_AFTER);
+    scene.pass(HIDDEN_AFTER);
     assert_eq!(scene.metrics.processes(), 0);
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(16)));
     // B was only silent: what it had counted before is not added again.
@@ -195,7 +195,7 @@ fn there_are_no_more_processes_than_there_may_be() {
         gauges: wire::metrics::Gauges::default(),
         distributions: wire::metrics::Distributions::default(),
     };
-    assert_eq!(scene.metrics.take(&message, Vec::new(), scene.now), Err(TooMany));
-    scene.pass(FORGOTTEN_AFTER);
-    assert_eq!(scene.metrics.take(&message, Vec::new(), scene.now), Ok(()));
+    assert_eq!(scene.metrics.record(&message, Vec::new(), scene.now), Err(TooManyProcesses));
+    scene.pass(HIDDEN_AFTER);
+    assert_eq!(scene.metrics.record(&message, Vec::new(), scene.now), Ok(()));
 }

@@ -138,15 +138,16 @@ impl AllocStatus {
 impl LatestDeployment {
     fn new(deployment: &Deployment) -> Self {
         let is_active = !deployment.status.is_terminal();
-        let mut canaried = deployment.groups.values().filter(|group| group.desired_canaries > 0).peekable();
-        let requires_promotion = is_active && canaried.clone().any(|group| !group.promoted);
+        let mut with_canaries =
+            deployment.groups.values().filter(|group| group.desired_canaries > 0).peekable();
+        let requires_promotion = is_active && with_canaries.clone().any(|group| !group.promoted);
         Self {
             id: deployment.id.to_string(),
             is_active,
             job_version: deployment.job.version,
             status: deployment.status.as_str(),
             status_description: deployment.status_description.to_string(),
-            all_auto_promote: canaried.peek().is_some() && canaried.all(|group| group.auto_promote),
+            all_auto_promote: with_canaries.peek().is_some() && with_canaries.all(|group| group.auto_promote),
             requires_promotion,
         }
     }

@@ -16,13 +16,13 @@ const UUID_BYTES: usize = 16;
 ///
 /// # Errors
 /// If it is none: not *not found*, but a failure.
-pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(what: &str, id: &str) -> Result<T, Error> {
+pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(kind: &str, id: &str) -> Result<T, Error> {
     id.parse().map_err(|error| {
         let problem = match error {
             InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
             InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
         };
-        lookup_failed(what, &problem)
+        lookup_failed(kind, &problem)
     })
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(what: &str, id: &str) -> Res
 ///
 /// # Errors
 /// If no id can begin so.
-pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
-    let failed = |problem: &str| Err(lookup_failed(what, problem));
+pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
+    let failed = |problem: &str| Err(lookup_failed(kind, problem));
     if prefix.len() > UUID_CHARS {
         return failed(&format!(
             "Invalid UUID length. UUID have {UUID_CHARS} characters; got {}",
@@ -46,7 +46,7 @@ pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u
         return failed("Invalid UUID: too many digits");
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
-    for (place, pair) in digits.chunks_exact(2).enumerate() {
+    for (position, pair) in digits.chunks_exact(2).enumerate() {
         let mut byte = 0;
         for digit in pair {
             let Some(value) = digit.to_digit(16) else {
@@ -55,13 +55,13 @@ pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u
             };
             byte = byte << 4 | u8::try_from(value).expect("a digit is below 16");
         }
-        (first[place], last[place]) = (byte, byte);
+        (first[position], last[position]) = (byte, byte);
     }
     Ok(first..=last)
 }
 
-fn lookup_failed(what: &str, problem: &str) -> Error {
-    Error::failed(format!("{what} lookup failed: index error: {problem}"))
+fn lookup_failed(kind: &str, problem: &str) -> Error {
+    Error::failed(format!("{kind} lookup failed: index error: {problem}"))
 }
 
 #[cfg(test)]

@@ -12,17 +12,17 @@ use wire::files::{
     FileChunk, LogChunk, LogCursor, LogPosition, LogStream, Origin, ReadFile, ReadLogs, WAIT_MS_MAX,
 };
 
-use super::{Files, Framing};
-use crate::frame::{Error, Pieces};
+use super::{AllocAgent, Framing};
+use crate::http::{BodyStream, Error};
 
 /// The most bytes of one piece (http-api §13.1).
-const PIECE_BYTES_MAX: u32 = 64 << 10;
+const CHUNK_BYTES_MAX: u32 = 64 << 10;
 /// After so long without anything new, a frame says that all is well.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// How often in a row an agent may fail to answer before its client is told.
 const FAILURES_MAX: u32 = 5;
 /// How long to wait before it is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// What is read, and where to go on.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ pub(crate) enum Source {
 
 /// What one question brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pulled {
+pub(crate) enum StreamItem {
     /// Bytes.
     Data {
         /// The file that they are of.
@@ -70,50 +70,58 @@ pub(crate) enum Pulled {
 
 /// Reads on from where it is.
 #[derive(Debug)]
-pub(crate) struct Pull {
-    files: Files,
+pub(crate) struct StreamReader {
+    agent: AllocAgent,
     source: Source,
     follow: bool,
     framing: Framing,
     stop: CancellationToken,
     failures: u32,
-    has_begun: bool,
-    is_over: bool,
+    has_started: bool,
+    is_finished: bool,
 }
 
-impl Pull {
+impl StreamReader {
     /// Begins with the first piece, so that what is wrong is known before anything is answered.
     ///
     /// # Errors
     /// If the agent refuses, or there is none.
-    pub(crate) async fn begin(
-        files: Files,
+    pub(crate) async fn start(
+        agent: AllocAgent,
         source: Source,
         follow: bool,
         framing: Framing,
         stop: CancellationToken,
-    ) -> Result<Pieces, Error> {
-        let mut pull =
-            Self { files, source, follow, framing, stop, failures: 0, has_begun: false, is_over: false };
-        let first = pull.ask(Duration::ZERO).await.map_err(|error| pull.files.failed(&error))?;
-        let first = Some(pull.take(first)).filter(|_| !pull.is_over);
-        Ok(Box::pin(stream::unfold((pull, first), |(mut pull, first)| async move {
-            let mut pulled = first.map(Ok);
+    ) -> Result<BodyStream, Error> {
+        let mut reader = Self {
+            agent,
+            source,
+            follow,
+            framing,
+            stop,
+            failures: 0,
+            has_started: false,
+            is_finished: false,
+        };
+        let first = reader.request(Duration::ZERO).await.map_err(|error| reader.agent.agent_error(&error))?;
+        let first = Some(reader.accept(first)).filter(|_| !reader.is_finished);
+        Ok(Box::pin(stream::unfold((reader, first), |(mut reader, first)| async move {
+            let mut item = first.map(Ok);
             loop {
-                let next = match pulled.take() {
-                    Some(pulled) => pulled,
-                    None if pull.is_over => return None,
-                    None => pull.next().await?,
+                let next = match item.take() {
+                    Some(item) => item,
+                    None if reader.is_finished => return None,
+                    None => reader.next().await?,
                 };
                 match next {
                     Ok(next) => {
-                        if let Some(bytes) = pull.framing.frame(&next) {
-                            return Some((Ok(bytes), (pull, None)));
+                        if let Some(bytes) = reader.framing.frame(&next) {
+                            return Some((Ok(bytes), (reader, None)));
                         }
                     }
                     Err(error) => {
-                        pull.is_over = true;
-                        return Some((Err(error), (pull, None)));
+                        reader.is_finished = true;
+                        return Some((Err(error), (reader, None)));
                     }
                 }
             }
@@ -121,7 +129,7 @@ impl Pull {
     }
 
     /// The next piece, or what happened; `None` at the end.
-    async fn next(&mut self) -> Option<std::io::Result<Pulled>> {
+    async fn next(&mut self) -> Option<std::io::Result<StreamItem>> {
         let wait = match (self.follow, self.framing) {
             (false, _) => Duration::ZERO,
             (true, Framing::Frames) => HEARTBEAT,
@@ -129,24 +137,24 @@ impl Pull {
         };
         let stop = self.stop.clone();
         loop {
-            let answer = tokio::select! {
-                answer = self.ask(wait) => answer,
+            let response = tokio::select! {
+                response = self.request(wait) => response,
                 () = stop.cancelled() => return None,
             };
-            let error = match answer {
+            let error = match response {
                 Ok(chunk) => {
                     self.failures = 0;
-                    return Some(Ok(self.take(chunk))).filter(|_| !self.is_over);
+                    return Some(Ok(self.accept(chunk))).filter(|_| !self.is_finished);
                 }
                 Err(error) => error,
             };
             match error {
                 RequestError::Refused(refusal) if refusal.kind == RefusalKind::NotFound => {
-                    self.is_over = true;
+                    self.is_finished = true;
                     // The file was deleted, or the allocation is gone and its files with it.
                     return match &self.source {
                         Source::File { path, .. } => {
-                            Some(Ok(Pulled::Event { file: path.clone(), event: "file deleted" }))
+                            Some(Ok(StreamItem::Event { file: path.clone(), event: "file deleted" }))
                         }
                         Source::Logs { .. } => None,
                     };
@@ -155,7 +163,7 @@ impl Pull {
                     if self.failures < FAILURES_MAX =>
                 {
                     self.failures += 1;
-                    tokio::time::sleep(ASK_AGAIN).await;
+                    tokio::time::sleep(RETRY_AFTER).await;
                 }
                 error @ (RequestError::Refused(_)
                 | RequestError::NoResponders
@@ -167,32 +175,32 @@ impl Pull {
         }
     }
 
-    async fn ask(&self, wait: Duration) -> Result<Chunk, RequestError> {
-        let alloc = self.files.alloc();
+    async fn request(&self, wait: Duration) -> Result<Chunk, RequestError> {
+        let alloc = self.agent.alloc();
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(WAIT_MS_MAX);
         match &self.source {
             Source::File { path, from } => {
-                let question =
-                    ReadFile { alloc, path: path.clone(), from: *from, bytes_max: PIECE_BYTES_MAX, wait_ms };
-                self.files.ask_waiting(&question, wait).await.map(Chunk::File)
+                let message =
+                    ReadFile { alloc, path: path.clone(), from: *from, bytes_max: CHUNK_BYTES_MAX, wait_ms };
+                self.agent.request_waiting(&message, wait).await.map(Chunk::File)
             }
             Source::Logs { task, stream, from } => {
                 let (task, stream, from) = (task.clone(), *stream, *from);
-                let question = ReadLogs { alloc, task, stream, from, bytes_max: PIECE_BYTES_MAX, wait_ms };
-                self.files.ask_waiting(&question, wait).await.map(Chunk::Log)
+                let message = ReadLogs { alloc, task, stream, from, bytes_max: CHUNK_BYTES_MAX, wait_ms };
+                self.agent.request_waiting(&message, wait).await.map(Chunk::Log)
             }
         }
     }
 
     /// Takes in an answer, and is over if it was the end.
-    fn take(&mut self, chunk: Chunk) -> Pulled {
-        let may_be_cut = self.follow && self.has_begun;
-        self.has_begun = true;
-        let pulled = self.source.advance(chunk, may_be_cut);
-        if pulled == Pulled::Nothing && !self.follow {
-            self.is_over = true;
+    fn accept(&mut self, chunk: Chunk) -> StreamItem {
+        let may_be_truncated = self.follow && self.has_started;
+        self.has_started = true;
+        let item = self.source.advance(chunk, may_be_truncated);
+        if item == StreamItem::Nothing && !self.follow {
+            self.is_finished = true;
         }
-        pulled
+        item
     }
 }
 
@@ -205,27 +213,27 @@ enum Chunk {
 
 impl Source {
     /// Goes on behind what came. Only a file that is followed may turn out shorter than it was.
-    fn advance(&mut self, chunk: Chunk, may_be_cut: bool) -> Pulled {
+    fn advance(&mut self, chunk: Chunk, may_be_truncated: bool) -> StreamItem {
         match (self, chunk) {
             (Self::File { path, from }, Chunk::File(FileChunk { offset, data, size })) => {
-                if size < offset && may_be_cut {
+                if size < offset && may_be_truncated {
                     *from = Origin::Start(0);
-                    return Pulled::Event { file: path.clone(), event: "file truncated" };
+                    return StreamItem::Event { file: path.clone(), event: "file truncated" };
                 }
                 let end = offset + data.len() as u64;
                 *from = Origin::Start(end);
                 if data.is_empty() {
-                    return Pulled::Nothing;
+                    return StreamItem::Nothing;
                 }
-                Pulled::Data { file: path.clone(), end, data }
+                StreamItem::Data { file: path.clone(), end, data }
             }
             (Self::Logs { from, .. }, Chunk::Log(LogChunk { path, data, next })) => {
                 *from = LogPosition::Cursor(next);
                 let LogCursor { offset: end, .. } = next;
                 if data.is_empty() {
-                    return Pulled::Nothing;
+                    return StreamItem::Nothing;
                 }
-                Pulled::Data { file: path, end, data }
+                StreamItem::Data { file: path, end, data }
             }
             (Self::File { .. }, Chunk::Log(_)) | (Self::Logs { .. }, Chunk::File(_)) => {
                 unreachable!("each question has its own kind of answer")
@@ -245,15 +253,18 @@ mod tests {
     #[test]
     fn reading_goes_on_behind_what_came() {
         let mut source = Source::File { path: "x".into(), from: Origin::End(3) };
-        let data =
-            |end, data: &'static [u8]| Pulled::Data { file: "x".into(), end, data: Bytes::from_static(data) };
+        let data = |end, data: &'static [u8]| StreamItem::Data {
+            file: "x".into(),
+            end,
+            data: Bytes::from_static(data),
+        };
         assert_eq!(source.advance(chunk(7, b"hij", 10), false), data(10, b"hij"));
-        assert_eq!(source.advance(chunk(10, b"", 10), true), Pulled::Nothing);
+        assert_eq!(source.advance(chunk(10, b"", 10), true), StreamItem::Nothing);
         let Source::File { from, .. } = &source else { unreachable!() };
         assert_eq!(*from, Origin::Start(10));
         assert_eq!(
             source.advance(chunk(10, b"", 2), true),
-            Pulled::Event { file: "x".into(), event: "file truncated" }
+            StreamItem::Event { file: "x".into(), event: "file truncated" }
         );
         let Source::File { from, .. } = &source else { unreachable!() };
         assert_eq!(*from, Origin::Start(0), "what is there now is read anew");
@@ -262,7 +273,7 @@ mod tests {
     #[test]
     fn beyond_the_end_there_is_nothing() {
         let mut source = Source::File { path: "x".into(), from: Origin::Start(100) };
-        assert_eq!(source.advance(chunk(100, b"", 16), false), Pulled::Nothing);
+        assert_eq!(source.advance(chunk(100, b"", 16), false), StreamItem::Nothing);
     }
 
     #[test]
@@ -271,10 +282,14 @@ mod tests {
         let mut source = Source::Logs { task: "t".into(), stream: LogStream::Stdout, from };
         let next = LogCursor { file: 1, offset: 2 };
         let chunk = LogChunk { path: "alloc/logs/t.stdout.1".into(), data: Bytes::from_static(b"hi"), next };
-        let pulled = source.advance(Chunk::Log(chunk), true);
+        let item = source.advance(Chunk::Log(chunk), true);
         assert_eq!(
-            pulled,
-            Pulled::Data { file: "alloc/logs/t.stdout.1".into(), end: 2, data: Bytes::from_static(b"hi") }
+            item,
+            StreamItem::Data {
+                file: "alloc/logs/t.stdout.1".into(),
+                end: 2,
+                data: Bytes::from_static(b"hi")
+            }
         );
         let Source::Logs { from, .. } = source else { unreachable!() };
         assert_eq!(from, LogPosition::Cursor(next));

@@ -8,10 +8,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// The smallest body that is compressed, in bytes: what fits one packet anyway gains nothing.
-const WORTH_BYTES_MIN: usize = 1_024;
+const GZIP_BYTES_MIN: usize = 1_024;
 
 /// Whether a client takes gzip.
-pub(crate) fn is_understood(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
@@ -22,7 +22,7 @@ pub(crate) fn is_understood(headers: &HeaderMap) -> bool {
 
 /// The body compressed; `None` if it is not worth it.
 pub(crate) fn gzip(body: &[u8]) -> Option<Vec<u8>> {
-    if body.len() < WORTH_BYTES_MIN {
+    if body.len() < GZIP_BYTES_MIN {
         return None;
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
@@ -41,11 +41,11 @@ mod tests {
         let accepts = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
-            is_understood(&headers)
+            accepts_gzip(&headers)
         };
         assert!(accepts("gzip") && accepts("deflate, GZIP;q=0.5"));
         assert!(!accepts("identity") && !accepts("br, gzip;q=0") && !accepts(""));
-        assert!(!is_understood(&HeaderMap::new()));
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 
     #[test]

@@ -28,13 +28,13 @@ struct ApiArgs {
 }
 
 /// A running API. Everything ends with it.
-pub(super) struct House {
+pub(super) struct Harness {
     /// What it reads from.
     pub(super) replica: Arc<Replica>,
     /// Its NATS.
     pub(super) bus: Bus,
     /// What its stand-in for an applier does and has done.
-    pub(super) applier: Arc<Applier>,
+    pub(super) applier: Arc<FakeApplier>,
     client: reqwest::Client,
     url: String,
     stop: CancellationToken,
@@ -42,7 +42,7 @@ pub(super) struct House {
 }
 
 /// A stand-in for the applier: it writes down commands, and answers as it is told.
-pub(super) struct Applier {
+pub(super) struct FakeApplier {
     replica: Arc<Replica>,
     /// The commands, in order.
     pub(super) commands: Mutex<Vec<Command>>,
@@ -52,34 +52,34 @@ pub(super) struct Applier {
     pub(super) head: Mutex<Option<Index>>,
 }
 
-impl House {
+impl Harness {
     /// With a cluster that has just been made, after these changes.
     pub(super) async fn with(changes: Vec<Change>) -> Self {
-        let house = Self::without_applier(changes).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+        let harness = Self::without_applier(changes).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
     /// The same in a process that does more than serve the API.
-    pub(super) async fn beside(changes: Vec<Change>, beside: Beside) -> Self {
-        let house = Self::made(changes, beside, &[]).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+    pub(super) async fn colocated(changes: Vec<Change>, colocated: Beside) -> Self {
+        let harness = Self::start(changes, colocated, &[]).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
     /// The same in a process with these settings.
     pub(super) async fn with_flags(flags: &[&str]) -> Self {
-        let house = Self::made(Vec::new(), Beside::default(), flags).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+        let harness = Self::start(Vec::new(), Beside::default(), flags).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
     /// The same with nobody to ask or command.
     pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
-        Self::made(changes, Beside::default(), &[]).await
+        Self::start(changes, Beside::default(), &[]).await
     }
 
-    async fn made(changes: Vec<Change>, beside: Beside, flags: &[&str]) -> Self {
+    async fn start(changes: Vec<Change>, colocated: Beside, flags: &[&str]) -> Self {
         let nats = Nats::temporary().await.unwrap();
         let credentials = nats.credentials(Role::Observer).unwrap();
         let bus_args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
@@ -87,9 +87,9 @@ impl House {
         let replica = Arc::new(Replica::new(scene::state_of(changes)));
         let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
         let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
-        let mut server = Server::bind(args).unwrap().beside(beside);
+        let mut server = Server::bind(args).unwrap().beside(colocated);
         server.limits = Limits {
-            leader_within: Duration::from_millis(500),
+            leader_timeout: Duration::from_millis(500),
             request_bytes_max: 64 << 10,
             request_objects_max: 100,
             ..Limits::default()
@@ -99,7 +99,7 @@ impl House {
         let process = ProcessId::from_bytes([9; 16]);
         let serving = server.run(bus.clone(), Arc::clone(&replica), bus.contact(), process, stop.clone());
         rt::spawn(serving);
-        let applier = Arc::new(Applier {
+        let applier = Arc::new(FakeApplier {
             replica: Arc::clone(&replica),
             commands: Mutex::default(),
             refusal: Mutex::default(),
@@ -126,39 +126,39 @@ impl House {
     }
 
     /// A request that is still to be sent.
-    pub(super) fn ask(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         self.client.request(method, format!("{}{path}", self.url))
     }
 
     /// What is answered to a GET.
-    pub(super) async fn get(&self, path: &str) -> Got {
-        Got::new(self.ask("GET", path)).await
+    pub(super) async fn get(&self, path: &str) -> Response {
+        Response::new(self.request("GET", path)).await
     }
 
     /// What is answered to a PUT of some JSON.
-    pub(super) async fn put(&self, path: &str, body: &str) -> Got {
-        Got::new(self.ask("PUT", path).body(body.to_owned())).await
+    pub(super) async fn put(&self, path: &str, body: &str) -> Response {
+        Response::new(self.request("PUT", path).body(body.to_owned())).await
     }
 }
 
-impl Drop for House {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Applier {
+impl FakeApplier {
     async fn serve(self: Arc<Self>, bus: Bus) {
         let mut heads = bus.serve(Subject::AskHead.to_string()).await.unwrap();
         let mut commands = bus.serve(Subject::EVERY_COMMAND).await.unwrap();
         bus.contact().hear(self.head());
         bus.flush().await.unwrap();
-        let told = Arc::clone(&self);
+        let applier = Arc::clone(&self);
         tokio::spawn(async move {
             while let Some(request) = heads.next().await {
                 request.body::<AskHead>().unwrap();
-                request.answer(&told.head()).await;
+                request.answer(&applier.head()).await;
             }
         });
         tokio::spawn(async move {
@@ -214,13 +214,13 @@ impl Applier {
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: reqwest::header::HeaderMap,
     pub(super) text: String,
 }
 
-impl Got {
+impl Response {
     /// Sends a request and receives the whole answer.
     pub(super) async fn new(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();

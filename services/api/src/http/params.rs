@@ -15,7 +15,7 @@ use crate::filter::{self, Filter};
 const ANY_NAMESPACE: &str = "*";
 
 /// Parameters that say how and when to answer, but not what.
-const NOT_WHAT: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
+const NON_KEY_PARAMS: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
 
 /// The parameters of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,13 +35,13 @@ impl Query {
     }
 
     /// What is asked for: requests that ask for the same are the same here.
-    pub(crate) fn asked(&self) -> String {
-        let mut asked = self.path.clone();
-        for (name, value) in self.pairs.iter().filter(|(name, _)| !NOT_WHAT.contains(&name.as_str())) {
+    pub(crate) fn cache_key(&self) -> String {
+        let mut key = self.path.clone();
+        for (name, value) in self.pairs.iter().filter(|(name, _)| !NON_KEY_PARAMS.contains(&name.as_str())) {
             // With their lengths, whatever letters are in them.
-            asked.push_str(&format!("\0{} {} {name}{value}", name.len(), value.len()));
+            key.push_str(&format!("\0{} {} {name}{value}", name.len(), value.len()));
         }
-        asked
+        key
     }
 
     /// A parameter's first value.
@@ -93,7 +93,7 @@ impl Query {
     ///
     /// # Errors
     /// If a parameter cannot be read.
-    pub(crate) fn reading(&self) -> Result<Reading, Error> {
+    pub(crate) fn read_options(&self) -> Result<ReadOptions, Error> {
         let stale = match self.get("stale") {
             None => false,
             Some("" | "true") => true,
@@ -113,7 +113,7 @@ impl Query {
             value => Index(value.parse().map_err(|_| Error::bad_request("Invalid index"))?),
         };
         let wait = wait.and_then(|nanos| u64::try_from(nanos).ok()).map(Duration::from_nanos);
-        Ok(Reading { stale, after: index, wait })
+        Ok(ReadOptions { stale, after: index, wait })
     }
 
     /// Which part of a list is meant.
@@ -179,7 +179,7 @@ impl Namespace {
 
 /// How fresh and how patient a read is to be (http-api §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ReadOptions {
     /// Whether what this process knows is enough.
     pub(crate) stale: bool,
     /// Wait until there is something after this index; 0 is not at all.
@@ -240,12 +240,12 @@ mod tests {
 
     #[test]
     fn the_same_is_asked_for_however_it_is_to_be_answered() {
-        let asked = |query| Query::parse("/v1/jobs", query).asked();
-        assert_eq!(asked("prefix=a&index=7&wait=1m&stale&pretty"), asked("prefix=a"));
-        assert_ne!(asked("prefix=a"), asked("prefix=b"));
-        assert_ne!(asked("a=%00b&c=d"), asked("a=&b=&c=d"));
-        assert_ne!(asked("ab=c"), asked("a=bc"));
-        assert_ne!(Query::parse("/v1/nodes", "").asked(), asked(""));
+        let key = |query| Query::parse("/v1/jobs", query).cache_key();
+        assert_eq!(key("prefix=a&index=7&wait=1m&stale&pretty"), key("prefix=a"));
+        assert_ne!(key("prefix=a"), key("prefix=b"));
+        assert_ne!(key("a=%00b&c=d"), key("a=&b=&c=d"));
+        assert_ne!(key("ab=c"), key("a=bc"));
+        assert_ne!(Query::parse("/v1/nodes", "").cache_key(), key(""));
     }
 
     #[test]
@@ -261,17 +261,17 @@ mod tests {
 
     #[test]
     fn freshness_and_patience() {
-        let reading = |query| Query::parse("", query).reading();
-        let plain = Reading { stale: false, after: Index::ZERO, wait: None };
-        assert_eq!(reading(""), Ok(plain));
-        assert_eq!(reading("stale&index=&wait=-5s"), Ok(Reading { stale: true, ..plain }));
-        let blocking = Reading { stale: false, after: Index(7), wait: Some(Duration::from_secs(90)) };
-        assert_eq!(reading("stale=false&index=7&wait=1m30s"), Ok(blocking));
-        assert_eq!(status(reading("index=-1")), (400, "Invalid index".to_owned()));
-        assert_eq!(status(reading("index=99999999999999999999999")), (400, "Invalid index".to_owned()));
-        assert_eq!(status(reading("wait=5")), (400, "Invalid wait time".to_owned()));
+        let read_options = |query| Query::parse("", query).read_options();
+        let plain = ReadOptions { stale: false, after: Index::ZERO, wait: None };
+        assert_eq!(read_options(""), Ok(plain));
+        assert_eq!(read_options("stale&index=&wait=-5s"), Ok(ReadOptions { stale: true, ..plain }));
+        let blocking = ReadOptions { stale: false, after: Index(7), wait: Some(Duration::from_secs(90)) };
+        assert_eq!(read_options("stale=false&index=7&wait=1m30s"), Ok(blocking));
+        assert_eq!(status(read_options("index=-1")), (400, "Invalid index".to_owned()));
+        assert_eq!(status(read_options("index=99999999999999999999999")), (400, "Invalid index".to_owned()));
+        assert_eq!(status(read_options("wait=5")), (400, "Invalid wait time".to_owned()));
         assert_eq!(
-            status(reading("stale=1")),
+            status(read_options("stale=1")),
             (400, "Expect `true` or `false` for `stale` query string parameter".to_owned())
         );
     }

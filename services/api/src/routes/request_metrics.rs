@@ -14,13 +14,19 @@ use telemetry::metrics::catalogue::{
 
 /// A request of a route was answered with this status. `waited`: it may have waited for a change, so that its time says
 /// nothing.
-pub(super) fn answered(route: &str, method: &Method, status: StatusCode, took: Duration, waited: bool) {
-    let method = shown(method);
-    API_REQUESTS.add_with(1, &[route, method, class(status)]);
+pub(super) fn record(
+    route: &str,
+    method: &Method,
+    status: StatusCode,
+    took: Duration,
+    may_have_blocked: bool,
+) {
+    let method = method_label(method);
+    API_REQUESTS.add_with(1, &[route, method, status_class(status)]);
     if method == "GET" {
         RPC_QUERY.add(1);
     }
-    if !waited {
+    if !may_have_blocked {
         API_REQUEST.record_with(took.as_secs_f64(), &[route, method]);
         if let Some(timer) = timer(route, method) {
             timer.record(took);
@@ -29,7 +35,7 @@ pub(super) fn answered(route: &str, method: &Method, status: StatusCode, took: D
 }
 
 /// Anything may come as a method; a label for each there must not be.
-fn shown(method: &Method) -> &'static str {
+fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::PUT => "PUT",
@@ -40,7 +46,7 @@ fn shown(method: &Method) -> &'static str {
     }
 }
 
-fn class(status: StatusCode) -> &'static str {
+fn status_class(status: StatusCode) -> &'static str {
     match status.as_u16() {
         ..200 => "1xx",
         200..300 => "2xx",
@@ -89,7 +95,7 @@ fn timer(route: &str, method: &str) -> Option<&'static Timer> {
 mod tests {
     #[test]
     fn routes_with_a_timer_are_routes() {
-        let source = include_str!("measured.rs");
+        let source = include_str!("request_metrics.rs");
         let (_, table) = source.split_once("fn timer(").unwrap();
         let (table, _) = table.split_once("_ => return None").unwrap();
         let named: Vec<&str> = table.split('"').filter(|part| part.starts_with("/v1/")).collect();

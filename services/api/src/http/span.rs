@@ -29,7 +29,7 @@ impl Spans {
         }
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         let parent: Option<TraceContext> = header(HEADER_TRACE).and_then(|value| value.parse().ok());
-        if request.method() == Method::GET && parent.is_none() && !self.is_turn() {
+        if request.method() == Method::GET && parent.is_none() && !self.is_sampled() {
             return Span::none();
         }
         let method = request.method().as_str();
@@ -54,14 +54,14 @@ impl Spans {
         span
     }
 
-    fn is_turn(&self) -> bool {
+    fn is_sampled(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS_PER_SPAN)
     }
 }
 
 /// Notes the response's status. As the conventions have it, a server's span has failed if the server has: what is wrong with
 /// a request of status 4xx is the client's business.
-pub(crate) fn responded(span: &Span, status: StatusCode, error: Option<&str>) {
+pub(crate) fn record_status(span: &Span, status: StatusCode, error: Option<&str>) {
     span.record(attribute::HTTP_RESPONSE_STATUS_CODE, i64::from(status.as_u16()));
     if status.is_server_error() {
         let class = match status {

@@ -12,7 +12,7 @@ use futures::Stream;
 use model::Index;
 use serde::Serialize;
 
-use super::{Error, Made, gzip};
+use super::{Error, SharedBody, gzip};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -23,10 +23,10 @@ const KNOWN_LEADER: &str = "X-Nomad-KnownLeader";
 const NEXT_TOKEN: &str = "X-Nomad-NextToken";
 
 /// Pieces of a body that is made while it is sent.
-pub(crate) type Pieces = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
 
 /// What is answered to a request.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     status: StatusCode,
     body: Body,
     meta: Meta,
@@ -39,11 +39,11 @@ pub(crate) enum Body {
     /// JSON without indentation.
     Json(Vec<u8>),
     /// The same, which other answers have, too.
-    Shared(Arc<Made>),
+    Shared(Arc<SharedBody>),
     /// JSON, made while it is sent.
-    JsonPieces(Pieces),
+    JsonStream(BodyStream),
     /// JSON values, one a line, as things happen; not for caches.
-    Events(Pieces),
+    Events(BodyStream),
     /// Anything else.
     Other {
         /// Its MIME type.
@@ -52,11 +52,11 @@ pub(crate) enum Body {
         bytes: Bytes,
     },
     /// Anything else, made while it is sent.
-    OtherPieces {
+    OtherStream {
         /// Its MIME type.
         content_type: String,
         /// The pieces.
-        pieces: Pieces,
+        pieces: BodyStream,
     },
 }
 
@@ -83,7 +83,7 @@ impl Body {
     }
 }
 
-impl Answer {
+impl Response {
     /// A good answer without headers of its own.
     pub(crate) fn ok(body: Body) -> Self {
         Self { status: StatusCode::OK, body, meta: Meta::default() }
@@ -125,7 +125,7 @@ impl Answer {
     }
 
     /// The response, indented if so wished, and compressed if the client understands that and it is worth it.
-    pub(crate) fn into_response(self, pretty: bool, compress: bool) -> HttpResponse {
+    pub(crate) fn into_http(self, pretty: bool, compress: bool) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         response.insert_header((VARY, "Accept-Encoding"));
         let Meta { index, contact, next_token } = self.meta;
@@ -144,33 +144,33 @@ impl Answer {
             Body::Empty => response.finish(),
             Body::Json(bytes) => {
                 let bytes = if pretty { indented(bytes) } else { bytes };
-                whole(response.content_type(JSON), bytes.into(), compress)
+                with_body(response.content_type(JSON), bytes.into(), compress)
             }
-            Body::Shared(made) if pretty => {
-                whole(response.content_type(JSON), indented(made.json.to_vec()).into(), compress)
+            Body::Shared(shared) if pretty => {
+                with_body(response.content_type(JSON), indented(shared.json.to_vec()).into(), compress)
             }
-            Body::Shared(made) => {
+            Body::Shared(shared) => {
                 response.content_type(JSON);
-                match compress.then(|| made.gzipped()).flatten() {
+                match compress.then(|| shared.gzipped()).flatten() {
                     Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
-                    None => response.body(made.json.clone()),
+                    None => response.body(shared.json.clone()),
                 }
             }
             Body::Other { content_type, bytes } => {
-                whole(response.content_type(content_type), bytes, compress)
+                with_body(response.content_type(content_type), bytes, compress)
             }
             Body::Events(pieces) => {
                 response.insert_header((CACHE_CONTROL, "no-cache")).content_type(JSON).streaming(pieces)
             }
-            Body::JsonPieces(pieces) => response.content_type(JSON).streaming(pieces),
-            Body::OtherPieces { content_type, pieces } => {
+            Body::JsonStream(pieces) => response.content_type(JSON).streaming(pieces),
+            Body::OtherStream { content_type, pieces } => {
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }
         }
     }
 }
 
-fn whole(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
+fn with_body(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
     match compress.then(|| gzip(&bytes)).flatten() {
         Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
         None => response.body(bytes),
@@ -211,7 +211,7 @@ mod tests {
             contact: Some((Duration::from_millis(12), false)),
             next_token: Some("a.b".to_owned()),
         };
-        let response = Answer::json(&1).with(meta).into_response(false, true);
+        let response = Response::json(&1).with(meta).into_http(false, true);
         let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
         assert_eq!(header(INDEX), Some("7"));
         assert_eq!(header(LAST_CONTACT), Some("12"));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(header(NEXT_TOKEN), Some("a.b"));
         assert_eq!(header("content-type"), Some(JSON));
         assert_eq!(header("content-encoding"), None, "not worth it");
-        let response = Answer::ok(Body::Empty).into_response(false, false);
+        let response = Response::ok(Body::Empty).into_http(false, false);
         assert!(response.headers().get("content-type").is_none());
         assert!(response.headers().get(INDEX).is_none());
     }

@@ -12,7 +12,7 @@ use crate::settings::Limits;
 /// If it is too large, takes too long, or breaks off.
 pub(crate) async fn receive(payload: Payload, limits: &Limits) -> Result<Bytes, Error> {
     let max = limits.request_bytes_max;
-    match tokio::time::timeout(limits.request_within, payload.to_bytes_limited(max)).await {
+    match tokio::time::timeout(limits.request_timeout, payload.to_bytes_limited(max)).await {
         Ok(Ok(Ok(body))) => Ok(body),
         Ok(Ok(Err(error))) => Err(Error::bad_request(format!("cannot receive the request body: {error}"))),
         Ok(Err(_)) => Err(Error::too_large(format!("request body is larger than {max} bytes"))),
@@ -29,7 +29,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Resul
         return Err(Error::bad_request("Request body is empty"));
     }
     // A few bytes of JSON can become a kilobyte of job: what is too much is seen before it is made.
-    if objects(body) > limits.request_objects_max {
+    if count_objects(body) > limits.request_objects_max {
         let max = limits.request_objects_max;
         return Err(Error::too_large(format!("request body holds more than {max} objects")));
     }
@@ -37,7 +37,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Resul
 }
 
 /// How many objects some JSON opens; near enough where it is none.
-fn objects(json: &[u8]) -> usize {
+fn count_objects(json: &[u8]) -> usize {
     let (mut count, mut in_text, mut is_escaped) = (0, false, false);
     for byte in json {
         match byte {
@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn objects_are_counted_outside_of_texts() {
-        assert_eq!(objects(br#"{"a{": "\"{{", "b": [{}, {"c": {}}]}"#), 4);
-        assert_eq!(objects(b"\"{"), 0);
+        assert_eq!(count_objects(br#"{"a{": "\"{{", "b": [{}, {"c": {}}]}"#), 4);
+        assert_eq!(count_objects(b"\"{"), 0);
     }
 
     #[test]

@@ -8,38 +8,38 @@ use super::fields::{flag, items, number, text};
 use super::problems::Problems;
 
 /// What of a job, with its defaults filled in, is not built.
-pub(crate) fn missing(job: &Job) -> Problems {
-    let mut missing = Problems::default();
-    missing.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");
-    missing.add_if(job.parameterized_job.is_some(), || "parameterized jobs are not built yet");
-    missing.add_if(job.multiregion.is_some(), || "multiregion jobs are not built yet");
+pub(crate) fn features(job: &Job) -> Problems {
+    let mut problems = Problems::default();
+    problems.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");
+    problems.add_if(job.parameterized_job.is_some(), || "parameterized jobs are not built yet");
+    problems.add_if(job.multiregion.is_some(), || "multiregion jobs are not built yet");
     for group in items(&job.task_groups) {
-        missing.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
+        problems.nest(format_args!("Task group {}: ", text(&group.name)), &self::group(group));
     }
-    missing
+    problems
 }
 
 fn group(group: &TaskGroup) -> Problems {
-    let mut missing = Problems::default();
-    missing.add_if(
+    let mut problems = Problems::default();
+    problems.add_if(
         group.volumes.as_ref().is_some_and(|volumes| !volumes.is_empty()),
         || "volumes are not built yet",
     );
-    missing.append(networks(&group.networks));
+    problems.append(networks(&group.networks));
     if let Some(update) = &group.update {
-        missing.add_if(number(update.canary) > 0, || "canaries are not built yet");
-        missing.add_if(flag(update.auto_revert), || "auto_revert is not built yet");
+        problems.add_if(number(update.canary) > 0, || "canaries are not built yet");
+        problems.add_if(flag(update.auto_revert), || "auto_revert is not built yet");
     }
-    missing.add_if(!items(&group.services).is_empty(), || "services are not built yet");
+    problems.add_if(!items(&group.services).is_empty(), || "services are not built yet");
     for task in items(&group.tasks) {
-        missing.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
+        problems.nest(format_args!("Task {}: ", text(&task.name)), &self::task(task));
     }
-    missing
+    problems
 }
 
 fn task(task: &Task) -> Problems {
-    let mut missing = Problems::default();
-    let mut add = |asked: bool, what: &str| missing.add_if(asked, || format!("{what} not built yet"));
+    let mut problems = Problems::default();
+    let mut add = |is_used: bool, what: &str| problems.add_if(is_used, || format!("{what} not built yet"));
     add(!items(&task.templates).is_empty(), "templates are");
     add(!items(&task.artifacts).is_empty(), "artifacts are");
     add(!items(&task.secrets).is_empty(), "secrets are");
@@ -47,9 +47,9 @@ fn task(task: &Task) -> Problems {
     add(task.csi_plugin_config.is_some(), "CSI plugins are");
     add(task.schedule.is_some(), "task schedules are");
     add(task.dispatch_payload.is_some(), "dispatch payloads are");
-    let handed_out = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
+    let is_exposed = |identity: &WorkloadIdentity| flag(identity.env) || flag(identity.file);
     add(
-        !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(handed_out),
+        !items(&task.identities).is_empty() || task.identity.as_ref().is_some_and(is_exposed),
         "workload identities are",
     );
     add(!items(&task.services).is_empty(), "services are");
@@ -59,18 +59,18 @@ fn task(task: &Task) -> Problems {
         add(number(*cores) > 0, "reserved cores are");
         add(!items(devices).is_empty(), "devices are");
         add(numa.is_some(), "NUMA wishes are");
-        missing.append(self::networks(networks));
+        problems.append(self::networks(networks));
     }
-    missing
+    problems
 }
 
 fn networks(list: &Option<Vec<NetworkResource>>) -> Problems {
-    let mut missing = Problems::default();
+    let mut problems = Problems::default();
     for network in items(list) {
         let mode = text(&network.mode);
-        missing.add_if(!matches!(mode, "" | "host" | "none"), || {
+        problems.add_if(!matches!(mode, "" | "host" | "none"), || {
             format!("network mode {} is not built yet", quoted(mode))
         });
     }
-    missing
+    problems
 }

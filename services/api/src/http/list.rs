@@ -12,13 +12,13 @@ use model::Index;
 use serde::Serialize;
 use state::{Snapshot, State};
 
-use super::answer::Pieces;
-use super::{Body, Page, Part};
+use super::response::BodyStream;
+use super::{Body, Content, Page};
 
 /// The most items that are made at once for an answer without a limit; longer lists are sent in such pieces.
 const PIECE_ITEMS_MAX: usize = 256;
 /// The most items that are looked at without letting other requests in between.
-pub(crate) const LOOKED_AT_MAX: usize = 512;
+pub(crate) const SCANNED_MAX: usize = 512;
 /// The most items of a page, whatever a client asks for: a page is made as a whole.
 const PAGE_ITEMS_MAX: usize = 10_000;
 
@@ -40,7 +40,7 @@ enum Next {
     /// With the item of this token.
     Item(String),
     /// From this token on, perhaps; so far have been looked at enough.
-    Look(String),
+    Continue(String),
 }
 
 impl<T> Piece<T> {
@@ -59,9 +59,9 @@ pub(crate) fn piece<I, T>(
     shape: impl Fn(I) -> T,
 ) -> Piece<T> {
     let mut items = Vec::new();
-    for (looked_at, item) in sorted.enumerate() {
-        if looked_at == LOOKED_AT_MAX {
-            return Piece { items, next: Next::Look(token(&item)) };
+    for (scanned, item) in sorted.enumerate() {
+        if scanned == SCANNED_MAX {
+            return Piece { items, next: Next::Continue(token(&item)) };
         }
         if !is_wanted(&item) {
             continue;
@@ -140,20 +140,20 @@ pub(crate) async fn body<T: Serialize + 'static>(
     snapshot: Snapshot,
     page: Page<'_>,
     make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
-) -> Part {
+) -> Content {
     let limit = page.limit.map_or(PIECE_ITEMS_MAX, |limit| limit.min(PAGE_ITEMS_MAX));
-    let (items, next) = filled(&snapshot, page.from, limit, &make).await;
+    let (items, next) = collect_items(&snapshot, page.from, limit, &make).await;
     match (page.limit, next) {
         (None, Some(next)) => {
             let rest = Rest { snapshot, next: Some(next), make };
-            Body::JsonPieces(pieces(&items, rest)).into()
+            Body::JsonStream(pieces(&items, rest)).into()
         }
-        (_, next_token) => Part { body: Body::json(&items), next_token },
+        (_, next_token) => Content { body: Body::json(&items), next_token },
     }
 }
 
 /// So many items from a token on, or all that there are; and the token of the one after them.
-async fn filled<T>(
+async fn collect_items<T>(
     state: &State,
     from: Option<&str>,
     limit: usize,
@@ -164,7 +164,7 @@ async fn filled<T>(
         match next {
             Next::End => return (items, None),
             Next::Item(token) => return (items, Some(token)),
-            Next::Look(token) => {
+            Next::Continue(token) => {
                 tokio::task::yield_now().await;
                 let more = make(state, Some(&token), limit - items.len());
                 items.extend(more.items);
@@ -181,7 +181,7 @@ struct Rest<F> {
     make: F,
 }
 
-fn pieces<T: Serialize, F>(first: &[T], rest: Rest<F>) -> Pieces
+fn pieces<T: Serialize, F>(first: &[T], rest: Rest<F>) -> BodyStream
 where
     F: Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
 {
@@ -190,7 +190,7 @@ where
     let begin = stream::iter([Ok(Bytes::from(begin))]);
     let more = stream::unfold(rest, |mut rest| async move {
         let from = rest.next.take()?;
-        let (items, next) = filled(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX, &rest.make).await;
+        let (items, next) = collect_items(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX, &rest.make).await;
         let mut text = Vec::new();
         if !items.is_empty() {
             text.push(b',');
@@ -207,8 +207,8 @@ where
 
 /// Items with commas between them.
 fn write_items<T: Serialize>(text: &mut Vec<u8>, items: &[T]) {
-    for (place, item) in items.iter().enumerate() {
-        if place > 0 {
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
             text.push(b',');
         }
         serde_json::to_writer(&mut *text, item).expect("plain data in memory always has a JSON form");
@@ -231,10 +231,10 @@ mod tests {
 
     async fn all(limit: Option<usize>, from: Option<&str>, count: u64) -> (Vec<u64>, Option<String>) {
         let page = Page { limit, from, reverse: false };
-        let Part { body, next_token: next } = body(Snapshot::default(), page, numbers(count)).await;
+        let Content { body, next_token: next } = body(Snapshot::default(), page, numbers(count)).await;
         let text = match body {
             Body::Json(text) => text,
-            Body::JsonPieces(pieces) => {
+            Body::JsonStream(pieces) => {
                 let pieces = pieces.collect::<Vec<_>>().await;
                 pieces.into_iter().flat_map(Result::unwrap).collect()
             }
@@ -242,7 +242,7 @@ mod tests {
             | Body::Shared(_)
             | Body::Events(_)
             | Body::Other { .. }
-            | Body::OtherPieces { .. } => panic!("a list is JSON of its own"),
+            | Body::OtherStream { .. } => panic!("a list is JSON of its own"),
         };
         (serde_json::from_slice(&text).unwrap(), next)
     }
@@ -272,16 +272,16 @@ mod tests {
             piece(from..4_500_u64, limit, |number| number % 1_000 == 999, u64::to_string, |number| number)
         };
         let state = State::default();
-        let all = filled(&state, None, 10, &thousands).await;
+        let all = collect_items(&state, None, 10, &thousands).await;
         assert_eq!(all, (vec![999, 1_999, 2_999, 3_999], None));
-        let page = filled(&state, None, 2, &thousands).await;
+        let page = collect_items(&state, None, 2, &thousands).await;
         assert_eq!(
             page,
             (vec![999, 1_999], Some("2999".to_owned())),
             "the token is of an item of the next page"
         );
-        assert_eq!(filled(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
-        assert_eq!(filled(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));
+        assert_eq!(collect_items(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
+        assert_eq!(collect_items(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));
     }
 
     #[test]

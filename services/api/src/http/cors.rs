@@ -48,14 +48,19 @@ pub(crate) fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap
 }
 
 /// Lets the page that has asked see the answer.
-pub(crate) fn open(methods: &[Method], method: &Method, headers: &HeaderMap, response: &mut HttpResponse) {
+pub(crate) fn allow_origin(
+    methods: &[Method],
+    method: &Method,
+    headers: &HeaderMap,
+    response: &mut HttpResponse,
+) {
     if !headers.contains_key(ORIGIN) || !methods.contains(method) {
         return;
     }
-    let answer = response.headers_mut();
-    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-    answer.insert(VARY, HeaderValue::from_static("Accept-Encoding, Origin"));
+    let response_headers = response.headers_mut();
+    response_headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response_headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    response_headers.insert(VARY, HeaderValue::from_static("Accept-Encoding, Origin"));
 }
 
 #[cfg(test)]

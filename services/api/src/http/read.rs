@@ -15,83 +15,83 @@ use wire::Subject;
 use wire::feed::{AskHead, Head};
 
 use super::list::{self, Piece};
-use super::{Answer, Body, Error, Meta, NO_LEADER, Page, Query, Question, Reading};
+use super::{Body, CacheKey, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
 use crate::Api;
 
 /// Reads that wait for the next question to go out; further ones wait for their place.
-const ASKING_MAX: usize = 4_096;
+const WAITING_READS_MAX: usize = 4_096;
 /// How long one question waits for its answer.
-const HEAD_WITHIN: Duration = Duration::from_secs(2);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a read waits before it asks again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
 /// An applier that announced itself so lately is known.
-const KNOWN_WITHIN: Duration = Duration::from_secs(5);
+const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
 /// How long a blocking query waits that does not say, and the longest that one may.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// The shortest time between two looks at what only looking tells the newness of: of many changes in a row, one look is
 /// enough.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const REEVALUATE_AFTER: Duration = Duration::from_millis(100);
 /// What part of its wait a blocking query may be held longer, so that many do not end at once.
-const JITTER_PART: u32 = 16;
+const JITTER_DIVISOR: u32 = 16;
 
 /// Asks for the applier's head, on behalf of all who want it.
 #[derive(Debug, Clone)]
-pub(crate) struct Heads(mpsc::Sender<oneshot::Sender<Option<Head>>>);
+pub(crate) struct HeadClient(mpsc::Sender<oneshot::Sender<Option<Head>>>);
 
-impl Heads {
+impl HeadClient {
     /// The head, confirmed after this call began; `None` if there is no answer.
-    async fn ask(&self) -> Option<Head> {
-        let (wants, head) = oneshot::channel();
-        self.0.send(wants).await.ok()?;
+    async fn fetch(&self) -> Option<Head> {
+        let (reply, head) = oneshot::channel();
+        self.0.send(reply).await.ok()?;
         head.await.ok().flatten()
     }
 }
 
 /// Makes [`Heads`], and what has to run for them to be answered.
-pub(crate) fn heads(bus: Bus) -> (Heads, impl Future<Output = ()> + Send) {
-    let (asking, mut asked) = mpsc::channel::<oneshot::Sender<Option<Head>>>(ASKING_MAX);
+pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + Send) {
+    let (sender, mut receiver) = mpsc::channel::<oneshot::Sender<Option<Head>>>(WAITING_READS_MAX);
     let serve = async move {
         let mut waiting = Vec::new();
         // Whoever comes while a question is out waits for the next one: the answer to this one may be from before.
-        while asked.recv_many(&mut waiting, ASKING_MAX).await > 0 {
-            let answer = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_WITHIN).await;
-            if let Err(error) = &answer {
+        while receiver.recv_many(&mut waiting, WAITING_READS_MAX).await > 0 {
+            let response = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_TIMEOUT).await;
+            if let Err(error) = &response {
                 tracing::debug!(error = telemetry::chain(error), "cannot ask the applier for its head");
             }
-            let head = answer.ok();
-            for wants in waiting.drain(..) {
+            let head = response.ok();
+            for reply in waiting.drain(..) {
                 // Fails if the client has gone.
-                let _ = wants.send(head);
+                let _ = reply.send(head);
             }
         }
     };
-    (Heads(asking), serve)
+    (HeadClient(sender), serve)
 }
 
 /// What a read shows: how to notice that it changed.
-pub(crate) struct Shown<'a> {
+pub(crate) struct Watched<'a> {
     keys: Vec<WatchKey>,
     index: Box<dyn Fn(&State) -> Index + 'a>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> Watched<'a> {
     /// Something that changes with these keys, the last time at an index.
     pub(crate) fn new(keys: impl Into<Vec<WatchKey>>, index: impl Fn(&State) -> Index + 'a) -> Self {
         Self { keys: keys.into(), index: Box::new(index) }
     }
 
     /// A table.
-    pub(crate) fn table(table: Table) -> Shown<'static> {
-        Shown::new([WatchKey::Table(table)], move |state| state.table_index(table))
+    pub(crate) fn table(table: Table) -> Watched<'static> {
+        Watched::new([WatchKey::Table(table)], move |state| state.table_index(table))
     }
 
     /// What of a table has a name that begins so. Its index is the table's.
-    pub(crate) fn prefix(table: Table, prefix: &str) -> Shown<'static> {
+    pub(crate) fn prefix(table: Table, prefix: &str) -> Watched<'static> {
         let key = match prefix {
             "" => WatchKey::Table(table),
             prefix => WatchKey::Prefix(table, prefix.into()),
         };
-        Shown::new([key], move |state| state.table_index(table))
+        Watched::new([key], move |state| state.table_index(table))
     }
 
     /// What a table holds of a job.
@@ -100,41 +100,41 @@ impl<'a> Shown<'a> {
     }
 
     /// The index to show; never 0, which clients do not take for one (http-api §4).
-    fn at(&self, state: &State) -> Index {
+    fn index_in(&self, state: &State) -> Index {
         (self.index)(state).max(Index(1))
     }
 }
 
 /// What somebody sees of the state, where only looking tells which objects that is and how new they are.
-pub(crate) trait Sight {
+pub(crate) trait Selection {
     /// The last index at which something of it changed.
     fn index(&self) -> Index;
 
     /// What changes with it.
-    fn keys(&self) -> Vec<WatchKey>;
+    fn watch_keys(&self) -> Vec<WatchKey>;
 
     /// Whether it holds the same objects as another, however they fare.
-    fn is_of_same(&self, other: &Self) -> bool;
+    fn has_same_objects(&self, other: &Self) -> bool;
 }
 
 /// A body, and where its next page begins.
-pub(crate) struct Part {
+pub(crate) struct Content {
     /// The body.
     pub(crate) body: Body,
     /// The token, if there is a next page.
     pub(crate) next_token: Option<String>,
 }
 
-impl From<Body> for Part {
+impl From<Body> for Content {
     fn from(body: Body) -> Self {
         Self { body, next_token: None }
     }
 }
 
-impl Part {
+impl Content {
     /// The answer, with these headers.
-    pub(crate) fn into_answer(self, meta: Meta) -> Answer {
-        Answer::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
+    pub(crate) fn into_response(self, meta: Meta) -> Response {
+        Response::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
     }
 }
 
@@ -143,22 +143,22 @@ impl Api {
     ///
     /// # Errors
     /// If it has to be the newest, and there is no applier to say which that is.
-    pub(crate) async fn fresh(&self, stale: bool) -> Result<Snapshot, Error> {
+    pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
         }
         let head = async {
             loop {
-                match self.heads.ask().await {
+                match self.head_client.fetch().await {
                     Some(head) => return head,
-                    None => tokio::time::sleep(ASK_AGAIN).await,
+                    None => tokio::time::sleep(HEAD_RETRY_AFTER).await,
                 }
             }
         };
-        let head = tokio::time::timeout(self.limits.leader_within, head)
+        let head = tokio::time::timeout(self.limits.leader_timeout, head)
             .await
             .map_err(|_| Error::failed(NO_LEADER))?;
-        tokio::time::timeout(self.limits.catch_up_within, self.replica.wait_for(head.index)).await.map_err(
+        tokio::time::timeout(self.limits.catch_up_timeout, self.replica.wait_for(head.index)).await.map_err(
             |_| {
                 let reached = self.replica.snapshot().index();
                 Error::failed(format!(
@@ -177,17 +177,17 @@ impl Api {
     pub(crate) async fn read(
         &self,
         query: &Query,
-        shown: Shown<'_>,
-        shape: impl FnOnce(&Snapshot) -> Result<Part, Error>,
-    ) -> Result<Answer, Error> {
-        let (snapshot, meta) = self.seen(query, &shown).await?;
-        let question = Question::new(&snapshot, query.asked());
-        if let Some(part) = self.kept.find(&question) {
-            return Ok(part.into_answer(meta));
+        watched: Watched<'_>,
+        shape: impl FnOnce(&Snapshot) -> Result<Content, Error>,
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        if let Some(content) = self.response_cache.get(&key) {
+            return Ok(content.into_response(meta));
         }
         match shape(&snapshot) {
-            Ok(part) => Ok(self.kept.keep(question, part).into_answer(meta)),
-            Err(error) if error.is_not_found() => Ok(Answer::error(error).with(meta)),
+            Ok(content) => Ok(self.response_cache.insert(key, content).into_response(meta)),
+            Err(error) if error.is_not_found() => Ok(Response::error(error).with(meta)),
             Err(error) => Err(error),
         }
     }
@@ -199,29 +199,29 @@ impl Api {
     pub(crate) async fn list<T: Serialize + 'static>(
         &self,
         query: &Query,
-        shown: Shown<'_>,
+        watched: Watched<'_>,
         page: Page<'_>,
         make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
-    ) -> Result<Answer, Error> {
-        let (snapshot, meta) = self.seen(query, &shown).await?;
-        let question = Question::new(&snapshot, query.asked());
-        let part = match self.kept.find(&question) {
-            Some(part) => part,
-            None => self.kept.keep(question, list::body(snapshot, page, make).await),
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        let content = match self.response_cache.get(&key) {
+            Some(content) => content,
+            None => self.response_cache.insert(key, list::body(snapshot, page, make).await),
         };
-        Ok(part.into_answer(meta))
+        Ok(content.into_response(meta))
     }
 
     /// What is to be shown: fresh enough, and changed if that is waited for; with the headers that say so.
-    async fn seen(&self, query: &Query, shown: &Shown<'_>) -> Result<(Snapshot, Meta), Error> {
-        let reading = query.reading()?;
-        let mut snapshot = self.fresh(reading.stale).await?;
-        let waits = reading.after.is_set() && shown.at(&snapshot) <= reading.after;
-        if waits {
+    async fn snapshot_for(&self, query: &Query, watched: &Watched<'_>) -> Result<(Snapshot, Meta), Error> {
+        let options = query.read_options()?;
+        let mut snapshot = self.fresh_snapshot(options.stale).await?;
+        let is_blocking = options.after.is_set() && watched.index_in(&snapshot) <= options.after;
+        if is_blocking {
             drop(snapshot);
-            snapshot = self.changed(shown, &reading).await;
+            snapshot = self.wait_for_change(watched, &options).await;
         }
-        let meta = self.meta(shown.at(&snapshot), reading.stale || waits);
+        let meta = self.meta(watched.index_in(&snapshot), options.stale || is_blocking);
         Ok((snapshot, meta))
     }
 
@@ -229,55 +229,55 @@ impl Api {
     ///
     /// # Errors
     /// If it cannot be fresh enough.
-    pub(crate) async fn sight<S: Sight>(
+    pub(crate) async fn select<S: Selection>(
         &self,
         query: &Query,
-        look: impl AsyncFn(&State) -> S,
+        evaluate: impl AsyncFn(&State) -> S,
     ) -> Result<(Snapshot, S, Meta), Error> {
-        let reading = query.reading()?;
-        let snapshot = self.fresh(reading.stale).await?;
-        let sight = look(&snapshot).await;
-        if !reading.after.is_set() || sight.index() > reading.after {
-            let meta = self.meta(sight.index().max(Index(1)), reading.stale);
-            return Ok((snapshot, sight, meta));
+        let options = query.read_options()?;
+        let snapshot = self.fresh_snapshot(options.stale).await?;
+        let selection = evaluate(&snapshot).await;
+        if !options.after.is_set() || selection.index() > options.after {
+            let meta = self.meta(selection.index().max(Index(1)), options.stale);
+            return Ok((snapshot, selection, meta));
         }
         drop(snapshot);
-        let (snapshot, newer) = self.other_sight(&sight, &reading, &look).await;
+        let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await;
         // What went away takes its index with it, but indexes never fall.
-        let index = if newer.is_of_same(&sight) { newer.index() } else { snapshot.index() };
+        let index = if newer.has_same_objects(&selection) { newer.index() } else { snapshot.index() };
         Ok((snapshot, newer, self.meta(index.max(Index(1)), true)))
     }
 
     /// Waits until something else is seen than before, or as long as that may take.
-    async fn other_sight<S: Sight>(
+    async fn wait_for_other_selection<S: Selection>(
         &self,
         before: &S,
-        reading: &Reading,
-        look: &impl AsyncFn(&State) -> S,
+        options: &ReadOptions,
+        evaluate: &impl AsyncFn(&State) -> S,
     ) -> (Snapshot, S) {
-        let [draw, ..] = telemetry::clock::random_bytes();
-        let mut watch = self.replica.watch(before.keys());
+        let [random_byte, ..] = telemetry::clock::random_bytes();
+        let mut watch = self.replica.watch(before.watch_keys());
         let changed = async {
             loop {
                 {
                     let snapshot = self.replica.snapshot();
-                    let sight = look(&snapshot).await;
-                    if sight.index() > reading.after || !sight.is_of_same(before) {
-                        return (snapshot, sight);
+                    let selection = evaluate(&snapshot).await;
+                    if selection.index() > options.after || !selection.has_same_objects(before) {
+                        return (snapshot, selection);
                     }
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(REEVALUATE_AFTER).await;
                 watch.changed().await;
             }
         };
         tokio::select! {
             changed = changed => return changed,
-            () = tokio::time::sleep(patience(reading.wait, draw)) => {}
+            () = tokio::time::sleep(wait_time(options.wait, random_byte)) => {}
             () = self.stop.cancelled() => {}
         }
         let snapshot = self.replica.snapshot();
-        let sight = look(&snapshot).await;
-        (snapshot, sight)
+        let selection = evaluate(&snapshot).await;
+        (snapshot, selection)
     }
 
     /// The headers of what is shown at an index, by this process alone if `stale`.
@@ -286,14 +286,14 @@ impl Api {
     }
 
     /// Waits until what is shown has changed after the index that the client has seen, or it has waited long enough.
-    async fn changed(&self, shown: &Shown<'_>, reading: &Reading) -> Snapshot {
-        let [draw, ..] = telemetry::clock::random_bytes();
-        let mut watch = self.replica.watch(shown.keys.iter().cloned());
+    async fn wait_for_change(&self, watched: &Watched<'_>, options: &ReadOptions) -> Snapshot {
+        let [random_byte, ..] = telemetry::clock::random_bytes();
+        let mut watch = self.replica.watch(watched.keys.iter().cloned());
         let changed = async {
             loop {
                 // No snapshot is held while waiting: it would keep all that is overwritten meanwhile.
                 let snapshot = self.replica.snapshot();
-                if shown.at(&snapshot) > reading.after {
+                if watched.index_in(&snapshot) > options.after {
                     return snapshot;
                 }
                 drop(snapshot);
@@ -302,7 +302,7 @@ impl Api {
         };
         tokio::select! {
             snapshot = changed => snapshot,
-            () = tokio::time::sleep(patience(reading.wait, draw)) => self.replica.snapshot(),
+            () = tokio::time::sleep(wait_time(options.wait, random_byte)) => self.replica.snapshot(),
             () = self.stop.cancelled() => self.replica.snapshot(),
         }
     }
@@ -313,14 +313,14 @@ impl Api {
             return (Duration::ZERO, true);
         }
         let ago = self.contact.heard_ago();
-        (ago.unwrap_or_default(), ago.is_some_and(|ago| ago < KNOWN_WITHIN))
+        (ago.unwrap_or_default(), ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR))
     }
 }
 
 /// How long a blocking query waits (http-api §5.2); `draw` is chance.
-fn patience(wait: Option<Duration>, draw: u8) -> Duration {
+fn wait_time(wait: Option<Duration>, random_byte: u8) -> Duration {
     let wait = wait.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX).min(WAIT_MAX);
-    wait + wait / JITTER_PART * u32::from(draw) / u32::from(u8::MAX)
+    wait + wait / JITTER_DIVISOR * u32::from(random_byte) / u32::from(u8::MAX)
 }
 
 #[cfg(test)]
@@ -329,10 +329,10 @@ mod tests {
 
     #[test]
     fn patience_is_bounded_and_a_little_uneven() {
-        assert_eq!(patience(None, 0), Duration::from_secs(300));
-        assert_eq!(patience(Some(Duration::ZERO), 0), Duration::from_secs(300));
-        assert_eq!(patience(Some(Duration::from_secs(3_600)), 0), Duration::from_secs(300));
-        assert_eq!(patience(Some(Duration::from_secs(16)), 0), Duration::from_secs(16));
-        assert_eq!(patience(Some(Duration::from_secs(16)), u8::MAX), Duration::from_secs(17));
+        assert_eq!(wait_time(None, 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::ZERO), 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::from_secs(3_600)), 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::from_secs(16)), 0), Duration::from_secs(16));
+        assert_eq!(wait_time(Some(Duration::from_secs(16)), u8::MAX), Duration::from_secs(17));
     }
 }

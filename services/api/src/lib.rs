@@ -1,9 +1,11 @@
-//! The HTTP API: what Nomad's clients speak (`spec/http-api.md`), over this process's replica and the applier's commands.
+//! The HTTP API: implements Nomad's HTTP interface (`spec/http-api.md`) with this process's replica and the applier's
+//! commands.
 //!
-//! `routes` holds the table of all routes and their handlers of a few lines each, `frame` what they share, `admission` what
-//! happens to a job before it is registered, `files` the files and logs that agents have, `filter` which objects of a list
-//! are wanted, `events` what followers of the event stream get. Nothing is decided here that
-//! outlives a request: reads come from the replica, writes are commands.
+//! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,
+//! consistency, blocking queries, pages, errors. `admission` checks a job before it is registered. `files` reads the files
+//! and logs of allocations through agents. `filter` evaluates the filter expressions of lists. `events` produces the event
+//! stream. `metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads come from
+//! the replica, writes are commands.
 
 mod admission;
 mod events;
@@ -42,14 +44,14 @@ use self::metrics::Metrics;
 pub use self::settings::Args;
 use self::settings::Limits;
 
-/// Connections that wait to be taken.
+/// Maximum number of connections in the accept queue of the listening socket.
 const BACKLOG: u32 = 4_096;
-/// How long an idle connection stays.
+/// Time after which an idle connection is closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long requests have to come to their end when the process stops.
+/// Time that requests in progress have to finish when the process stops.
 const SHUTDOWN_SECS: u64 = 3;
 
-/// The API, listening but not serving yet.
+/// The HTTP server, listening but not serving yet.
 #[derive(Debug)]
 pub struct Server {
     limits: Limits,
@@ -59,24 +61,24 @@ pub struct Server {
     colocated: Beside,
 }
 
-/// What runs in the same process, which its API shows.
+/// The other roles of the process that runs the API, which some routes report.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
-    /// The node that the process is, if it runs tasks as well.
+    /// Id of the node if the process also runs an agent.
     pub node: Option<NodeId>,
-    /// How many threads schedule.
+    /// Number of scheduler worker threads.
     pub workers: usize,
-    /// For which types of jobs they do.
+    /// Job types that the workers schedule.
     pub schedulers: Vec<JobType>,
-    /// Whether it is a whole cluster for one person.
+    /// Whether the process is a development cluster (`drover dev`).
     pub dev: bool,
 }
 
 impl Server {
-    /// Begins to listen.
+    /// Binds the address and starts to listen.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// If the address cannot be bound or listened on.
     pub fn bind(args: Args) -> anyhow::Result<Self> {
         let listen = |addr: SocketAddr| {
             let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -90,21 +92,21 @@ impl Server {
         Ok(Self { limits: args.limits(), args, listener, addr, colocated: Beside::default() })
     }
 
-    /// The same in a process that does more than that.
+    /// Sets the other roles of the process.
     #[must_use]
     pub fn beside(self, colocated: Beside) -> Self {
         Self { colocated, ..self }
     }
 
-    /// Where it listens.
+    /// Address that the server listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves until `stop` is cancelled.
+    /// Serves requests until `stop` is cancelled.
     ///
     /// # Errors
-    /// If the server breaks down.
+    /// If the HTTP server fails.
     pub async fn run(
         self,
         bus: Bus,
@@ -142,7 +144,8 @@ impl Server {
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
             .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))
-            // A client that has gone is noticed while its query waits, or its log is followed.
+            // Without half-closed connections, the server notices a client that disconnects during a blocking query or a
+            // log stream.
             .h1_allow_half_closed(false)
             .shutdown_timeout(SHUTDOWN_SECS)
             .disable_signals()
@@ -169,7 +172,7 @@ impl Server {
 /// Listens and serves until `stop` is cancelled.
 ///
 /// # Errors
-/// If it cannot listen, or the server breaks down.
+/// If the address cannot be listened on, or the HTTP server fails.
 pub async fn run(
     args: Args,
     bus: Bus,
@@ -181,10 +184,10 @@ pub async fn run(
     Server::bind(args)?.run(bus, replica, contact, process, stop).await
 }
 
-/// Connections that are open, of all APIs in this process.
+/// Number of open connections of all API servers in this process.
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// An open connection, which is counted while this lives.
+/// Guard that counts one open connection until it is dropped.
 struct Connection;
 
 impl Connection {
@@ -205,7 +208,7 @@ fn record_connections(connections: usize) {
     AGENT_HTTP_CONNECTIONS.set(connections as f64);
 }
 
-/// What every request is served with; shared by all threads that serve.
+/// Context of every request, shared by all worker threads.
 #[derive(Debug)]
 struct Api {
     args: Args,
@@ -226,10 +229,10 @@ struct Api {
 }
 
 impl Api {
-    /// Sends a command.
+    /// Sends a command to the applier.
     ///
     /// # Errors
-    /// With the status and text of http-api §9; also when it is not known whether it was carried out.
+    /// An error with the status and text of http-api §9. The same if the outcome of the command is unknown.
     async fn command(&self, command: &Command) -> Result<Done, Error> {
         self.bus
             .command(command, self.limits.leader_timeout)
@@ -237,7 +240,7 @@ impl Api {
             .map_err(|error| self.command_error(&error))
     }
 
-    /// What a command's failure is to the client.
+    /// Converts the failure of a command into the error for the client.
     fn command_error(&self, error: &CommandError) -> Error {
         match error {
             CommandError::Refused(refusal) => Error::failed(&*refusal.message),

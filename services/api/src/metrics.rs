@@ -1,7 +1,8 @@
-//! Metrics of the whole cluster (http-api §30): what all processes publish, merged, and what the state says.
+//! Metrics of the whole cluster (http-api §30): the metrics of all processes, merged, and metrics computed from the state.
 //!
-//! Every process publishes what it has recorded; each API process keeps the last of each and so can answer for all. What follows
-//! from the state alone is computed from the replica, at most every few seconds.
+//! Every process publishes its metrics. Each API process keeps the last snapshot of every process, so any of them can
+//! report the whole cluster. Metrics that follow from the state alone are computed from the replica, at most every few
+//! seconds.
 
 mod agent_poller;
 mod cluster;
@@ -25,12 +26,12 @@ use self::agent_poller::AgentPoller;
 pub(crate) use self::agent_poller::PublishedMetrics;
 use self::cluster::{ClusterMetrics, Line};
 
-/// How long what was computed from the state is shown before it is computed anew.
+/// Time for which metrics computed from the state are reused.
 const COMPUTED_TTL: Duration = Duration::from_secs(5);
-/// How often processes that are silent are looked for.
+/// Interval of the check for silent processes.
 const SILENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The metrics that an API process knows of.
+/// Metrics that an API process reports.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     cluster: Mutex<ClusterMetrics>,
@@ -39,7 +40,7 @@ pub(crate) struct Metrics {
     published: PublishedMetrics,
 }
 
-/// What was computed from the state, and when.
+/// Metrics computed from the state, and when.
 #[derive(Debug, Clone)]
 struct Computed {
     at: Instant,
@@ -47,15 +48,15 @@ struct Computed {
 }
 
 impl Metrics {
-    /// Nothing is known yet.
+    /// Without any metrics yet. `published` selects the metrics that are requested from agents.
     pub(crate) fn new(published: PublishedMetrics) -> Self {
         let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
         Self { cluster, computed: AsyncMutex::new(None), agent_poller: AgentPoller::default(), published }
     }
 
-    /// Takes in what processes publish, for as long as it is awaited.
+    /// Receives the metrics that processes publish, for as long as the future is polled.
     pub(crate) async fn collect(self: Arc<Self>, bus: Bus, replica: Arc<Replica>) {
-        // Dropping the set ends them all.
+        // Dropping the set aborts its tasks.
         let mut tasks = JoinSet::new();
         for role in Role::SERVICES.into_iter().chain([Role::Servers]) {
             match bus.serve(Subject::every_metrics_of(role)).await {
@@ -77,7 +78,7 @@ impl Metrics {
         }
     }
 
-    /// Takes in what is published, until the connection is closed for good.
+    /// Receives published metrics until the subscription ends.
     async fn receive_all(self: Arc<Self>, mut published: Requests) {
         while let Some(request) = published.next().await {
             self.receive(request).await;
@@ -110,7 +111,7 @@ impl Metrics {
     }
 
     async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
-        // Those who come while it is computed wait, and get the same.
+        // A caller that arrives during the computation waits for the lock and gets the same result.
         let mut computed = self.computed.lock().await;
         if let Some(computed) = &*computed
             && computed.at.elapsed() < COMPUTED_TTL
@@ -131,7 +132,7 @@ impl Metrics {
     }
 }
 
-/// Metrics in the text format of Prometheus.
+/// Formats metrics as Prometheus text.
 pub(crate) fn text(lines: Vec<Line>) -> String {
     prometheus::text(&lines.into_iter().map(|line| line.shown).collect::<Vec<_>>())
 }

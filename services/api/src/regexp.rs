@@ -1,12 +1,12 @@
-//! Regular expressions that clients send, and what is wrong with them in the words that they know from RE2.
+//! Compilation of regular expressions from clients, with error messages in the wording of Go's RE2.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{ErrorKind, Span};
 
-/// Compiles an expression that may take so much memory, in bytes.
+/// Compiles a regular expression. `bytes_max` limits the memory of the compiled program.
 ///
 /// # Errors
-/// What is wrong with it, such as ``error parsing regexp: missing closing ]: `[` ``.
+/// An error message in RE2's wording, such as ``error parsing regexp: missing closing ]: `[` ``.
 pub(crate) fn compile(pattern: &str, bytes_max: usize) -> Result<Regex, String> {
     let built = RegexBuilder::new(pattern).size_limit(bytes_max).dfa_size_limit(bytes_max).build();
     built.map_err(|error| {
@@ -14,7 +14,7 @@ pub(crate) fn compile(pattern: &str, bytes_max: usize) -> Result<Regex, String> 
             Err(regex_syntax::Error::Parse(error)) => re2_message(error.kind(), pattern, *error.span()),
             _ => None,
         };
-        // Their own text draws the place on lines of its own; the last one says what it is.
+        // The message of the `regex` crate draws the expression on several lines. Its last line states the problem.
         let fallback =
             || error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         format!("error parsing regexp: {}", message.unwrap_or_else(fallback))

@@ -1,4 +1,4 @@
-//! The source that a job comes with: kept for people, but not at any size (N-27, http-api §11.1).
+//! The source of a job, which is stored for display up to a maximum size (N-27, http-api §11.1).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use model::job::JobSource;
 
 use super::{Rules, Warnings};
 
-/// The source of a registration, if it brings one; one that is too large is warned of and let go.
+/// The source of a registration, if there is one. If it is too large, it is dropped with a warning.
 pub(crate) fn source(
     submission: Option<JobSubmission>,
     rules: &Rules,
@@ -23,7 +23,7 @@ pub(crate) fn source(
     None
 }
 
-/// A size as people read it: `17 B`, `1.5 kB`, `23 MB`.
+/// Formats a size: `17 B`, `1.5 kB`, `23 MB`.
 fn human_size(bytes: usize) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     const STEP: u128 = 1_000;

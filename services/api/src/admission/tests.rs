@@ -1,4 +1,4 @@
-//! Registrations that the reference has judged, and what only we have to say about a job.
+//! Tests against recorded responses of the reference, and of the checks that only Drover has.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn recorded() -> Vec<Recorded> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What becomes of a job, as status and text.
+/// Status and error text of a registration.
 fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
     job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
@@ -49,7 +49,7 @@ fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     }
 }
 
-/// What the pure part does not see, says in words of its own, or refuses because it is not built.
+/// Whether the case depends on the HTTP handler, has an error text of our own, or uses a feature that is not built.
 fn is_out_of_scope(recorded: &Recorded) -> bool {
     let job = recorded.body.job.as_ref();
     let by_handler = job.is_none_or(|job| job.id.is_none() || job.region.as_deref() == Some("nowhere"))
@@ -185,7 +185,8 @@ fn a_job_may_not_become_what_it_is_not() {
     assert_eq!(text.unwrap(), r#"cannot update job from type "batch" to "service""#);
 }
 
-/// Only management tokens pass then, and while there are no tokens, everybody is management (R-11.10).
+/// The setting `reject_job_registration` rejects jobs of non-management tokens only (R-11.10). Without access control every
+/// caller counts as management.
 #[test]
 fn switched_off_registrations_leave_management_alone() {
     let config = SchedulerConfig { reject_job_registration: true, ..SchedulerConfig::default() };

@@ -1,5 +1,5 @@
-//! What a job may ask for that is not built yet. A job that would hang, or run otherwise than it says, is refused with
-//! every such thing named; this list shrinks until it is gone.
+//! Features of a job that are not built yet. A job that would hang or behave differently than specified is rejected with a
+//! list of those features. The list shrinks until this module is gone.
 
 use api_types::{Job, NetworkResource, Resources, Task, TaskGroup, WorkloadIdentity};
 use model::text::quoted;
@@ -7,7 +7,7 @@ use model::text::quoted;
 use super::fields::{flag, items, number, text};
 use super::problems::Problems;
 
-/// What of a job, with its defaults filled in, is not built.
+/// The features of a job with defaults that are not built.
 pub(crate) fn features(job: &Job) -> Problems {
     let mut problems = Problems::default();
     problems.add_if(job.periodic.is_some(), || "periodic jobs are not built yet");

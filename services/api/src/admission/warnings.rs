@@ -1,4 +1,4 @@
-//! What the sender of a job should know although it is accepted (N-19.21), and what is stored but has no effect yet.
+//! Warnings about accepted jobs (N-19.21), and about settings that are stored but have no effect yet.
 
 use api_types::{Job, Task, TaskGroup};
 use model::text::quoted;
@@ -6,7 +6,7 @@ use model::text::quoted;
 use super::fields::{flag, items, number, text};
 use super::problems::Warnings;
 
-/// The warnings about a job as it was sent, before defaults are filled in.
+/// Warnings about a job as it was sent, before defaults are filled in.
 pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     let groups = items(&job.task_groups);
@@ -56,7 +56,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
     }
     let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
-    // Where there is only one, every update replaces all there are.
+    // With a count of 1, every update replaces all allocations anyway.
     if group.count.is_some_and(|count| count > 1 && parallel > count) {
         warnings.add("Update max parallel count is greater than task group count. A destructive change would result in the simultaneous replacement of all allocations.");
     }
@@ -81,7 +81,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
     warnings
 }
 
-/// Identities that are less use, or more of a risk, than their authors may think.
+/// Warns of identities that are less useful or less safe than their author may expect.
 fn identities(task: &Task, warnings: &mut Warnings) {
     for identity in items(&task.identities) {
         let name = quoted(text(&identity.name));

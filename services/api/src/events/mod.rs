@@ -1,8 +1,8 @@
-//! The event stream (http-api §26): what changed, as objects under topics, to whoever follows.
+//! The event stream (http-api §26): changed objects, by topic.
 //!
-//! `topics` says who wants what, `shape` makes events of a change set, only those that somebody wants; `recent` keeps the
-//! newest change sets for those who begin a little earlier. Each stream follows the replica by itself: one that is too
-//! slow, or whose replica was loaded anew, ends, and its client begins again.
+//! `topics` parses and matches the topics of a request. `shape` makes events of a change set, but only those that match.
+//! `recent` keeps the newest change sets for streams that begin at an earlier index. Each stream follows the replica
+//! independently. A stream ends if it is too slow or if its replica was reloaded; the client then connects again.
 
 mod recent;
 mod shape;
@@ -29,10 +29,10 @@ pub(crate) use self::recent::RecentChanges;
 use self::shape::Event;
 pub(crate) use self::topics::Topics;
 
-/// How often a stream says that it is still there.
+/// Interval of heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// The events of one index.
+/// Events of one index.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Events {
@@ -40,7 +40,7 @@ struct Events {
     events: Vec<Event>,
 }
 
-/// Events as they happen; from an index on, as far as it is remembered, or from now on.
+/// A stream of events: from an index on if it is set, as far back as [`RecentChanges`] reaches, otherwise from now on.
 pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream {
     let mut follower = api.replica.follow();
     let mut begin = b"{}\n".to_vec();
@@ -64,7 +64,7 @@ pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream
 
 struct EventStream {
     follower: Follower,
-    /// What a step brought and was not looked at yet.
+    /// Received change sets whose events are not sent yet.
     pending: VecDeque<OneSet>,
     topics: Topics,
     next_heartbeat: Instant,
@@ -72,7 +72,7 @@ struct EventStream {
 }
 
 impl EventStream {
-    /// The next line; `None` at the end.
+    /// The next line; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             while let Some(one) = self.pending.pop_front() {
@@ -95,7 +95,7 @@ impl EventStream {
     }
 }
 
-/// What is wanted of a change set, as a line; `None` if nothing is.
+/// The matching events of a change set as a line of JSON; `None` if there are none.
 fn line(one: &OneSet, topics: &Topics) -> Option<Vec<u8>> {
     let events = shape::events(one, topics);
     if events.is_empty() {

@@ -1,4 +1,4 @@
-//! The newest change sets with the states around them, for streams that begin a little earlier.
+//! The newest change sets with the states around them, for streams that begin at an earlier index.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use model::change::Change;
 use state::{Followed, OneSet, Replica, Step};
 use tokio::sync::watch;
 
-/// How many change sets are kept, as the reference keeps by default; those of one step stay together.
+/// Number of change sets that are kept, the reference's default. The change sets of one step stay together.
 const CHANGE_SETS_MAX: usize = 100;
-/// How many objects they may have changed together; beyond that, only the newest are kept. The states around a change set
-/// hold what it changed twice, with the rows that lie beside it: some kilobytes for each allocation, and there may be ten
-/// thousand in one.
+/// Maximum number of objects that the kept change sets changed together. Beyond it, only the newest ones are kept. The
+/// states before and after a change set each hold the changed rows and their neighbours: some kilobytes for each
+/// allocation, and one change set may change ten thousand.
 const OBJECTS_MAX: usize = 10_000;
 
-/// Steps, the oldest first, each with how many objects it changed.
+/// Steps, the oldest first, each with the number of objects that it changed.
 #[derive(Debug, Default)]
 struct Window {
     steps: VecDeque<(usize, Step)>,
@@ -40,7 +40,7 @@ impl Window {
     }
 }
 
-/// How many objects a change is about.
+/// Number of objects that a change affects.
 fn objects(change: &Change) -> usize {
     #[allow(clippy::wildcard_enum_match_arm, reason = "of others there are not thousands")]
     match change {
@@ -68,7 +68,7 @@ impl Default for RecentChanges {
 }
 
 impl RecentChanges {
-    /// Keeps up with a replica for as long as it is polled.
+    /// Follows a replica for as long as the future is polled.
     pub(crate) async fn follow(self: Arc<Self>, replica: Arc<Replica>) {
         let mut follower = replica.follow();
         loop {
@@ -87,9 +87,9 @@ impl RecentChanges {
         }
     }
 
-    /// What is kept of the change sets from one index to another, once the last of them is.
+    /// The kept change sets from `first` to `last`. Waits until `last` has been received.
     pub(super) async fn between(&self, first: Index, last: Index) -> Vec<OneSet> {
-        // Fails if nobody keeps up any more, when the process ends.
+        // Fails if nothing follows the replica any more, when the process ends.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= last).await;
         let steps: Vec<Step> = self.window().steps.iter().map(|(_, step)| step.clone()).collect();
         let steps = steps.iter().filter(|step| step.after.index() >= first && step.before.index() < last);
@@ -98,7 +98,7 @@ impl RecentChanges {
     }
 
     fn window(&self) -> MutexGuard<'_, Window> {
-        // Nothing is half done in there when somebody panics.
+        // A panic while the lock is held leaves no partial update behind.
         self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::scene;
 
-    /// One that is about so many objects.
+    /// A step that changes `objects` objects.
     fn step(before: &Arc<State>, objects: usize) -> Step {
         let ids = (0..objects).map(|n| EvalId::derived(RequestId::from_bytes([1; 16]), n as u32)).collect();
         let changes = vec![Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })];

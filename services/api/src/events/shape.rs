@@ -1,5 +1,5 @@
-//! From a change set to its events (http-api §26.3). Each object that changed is one event, whole and as it was at that
-//! index; what it is called says which kind of write it was.
+//! Events of a change set (http-api §26.3). Each changed object is one event, with the whole object as of that index. The
+//! event type names the kind of write.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ const JOB: &str = "Job";
 const NODE: &str = "Node";
 const NODE_POOL: &str = "NodePool";
 
-/// The type of the events of what a scheduler made of an evaluation.
+/// Event type of an evaluation's outcome.
 const EVALUATION_UPDATED: &str = "EvaluationUpdated";
 
-/// Something that changed.
+/// One event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Event {
@@ -36,7 +36,7 @@ pub(super) struct Event {
     pub(super) payload: Value,
 }
 
-/// The events of a change set that are wanted, in the order of its changes; each object once.
+/// The events of a change set that match `topics`, in the order of the changes, one for each object.
 pub(super) fn events(step: &OneSet, topics: &Topics) -> Vec<Event> {
     let kind = kind(step.set.cause);
     let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
@@ -59,7 +59,7 @@ pub(super) fn events(step: &OneSet, topics: &Topics) -> Vec<Event> {
             Change::Alloc(alloc) => builder.allocs(kind, [alloc.id]),
             Change::NodePool(pool) => builder.node_pool(kind, &pool.name),
             Change::NodePoolDeleted(name) => builder.node_pool(kind, name),
-            // Nobody is told of sources, of what is collected, nor of what services keep for themselves.
+            // There are no events for job sources, for deleted garbage, and for internal objects.
             Change::JobVersionsDeleted(_)
             | Change::JobSubmission(_)
             | Change::JobSubmissionCopied { .. }
@@ -87,7 +87,7 @@ pub(super) fn events(step: &OneSet, topics: &Topics) -> Vec<Event> {
     builder.events
 }
 
-/// What events of a kind of write are called.
+/// Event type of a kind of write.
 fn kind(cause: Cause) -> &'static str {
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
@@ -118,7 +118,7 @@ struct EventBuilder<'a> {
 }
 
 impl EventBuilder<'_> {
-    /// Adds an event that is wanted, with what `payload` makes, if this object has none yet.
+    /// Adds an event with the result of `payload`, if the event matches and the object has none yet.
     fn add(
         &mut self,
         (topic, kind): (&'static str, &'static str),
@@ -214,7 +214,7 @@ impl EventBuilder<'_> {
     }
 }
 
-/// By what else events of an evaluation or allocation are found.
+/// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.
 fn filter_keys_of(job: &JobKey, deployment: Option<DeploymentId>) -> Vec<String> {
     vec![job.id.to_string(), deployment.map(|id| id.to_string()).unwrap_or_default()]
 }

@@ -1,4 +1,4 @@
-//! Which events come of a change set, and who gets them.
+//! Tests of the events of a change set, and of topic matching.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn topics(query: &str) -> Topics {
     Topics::read(&Query::parse("", query)).unwrap()
 }
 
-/// A job is registered with its evaluation, or forgotten.
+/// A step with these changes to a state that contains the job `web`.
 fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };

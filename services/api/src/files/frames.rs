@@ -1,4 +1,4 @@
-//! How pieces of files are sent: as they are, or as frames that say where they belong (http-api §13.1).
+//! Encoding of streamed files and logs: plain bytes, or JSON frames with file and offset (http-api §13.1).
 
 use actix_web::web::Bytes;
 use api_types::Base64;
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use super::StreamItem;
 
-/// How pieces are sent.
+/// Encoding of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Nothing but the bytes.
+    /// Only the bytes.
     Plain,
-    /// JSON objects, one after the other.
+    /// Concatenated JSON objects.
     Frames,
 }
 
-/// One frame; empty members are left out, so that one without any is `{}`, a sign of life.
+/// One frame. Empty members are omitted, so that a heartbeat is `{}`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Frame<'a> {
@@ -30,7 +30,7 @@ struct Frame<'a> {
 }
 
 impl Framing {
-    /// What is sent of a piece; `None` if nothing is.
+    /// Encodes an item; `None` if the encoding has nothing for it.
     pub(crate) fn frame(self, item: &StreamItem) -> Option<Bytes> {
         match (self, item) {
             (Self::Plain, StreamItem::Data { data, .. }) => Some(data.clone()),

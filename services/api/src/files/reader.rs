@@ -1,4 +1,4 @@
-//! Pulling a file or a task's logs to their end, or following them past it.
+//! Streams of a file or of a task's logs, read to the end or followed beyond it.
 
 use std::time::Duration;
 
@@ -15,60 +15,60 @@ use wire::files::{
 use super::{AllocAgent, Framing};
 use crate::http::{BodyStream, Error};
 
-/// The most bytes of one piece (http-api §13.1).
+/// Maximum size of one piece, in bytes (http-api §13.1).
 const CHUNK_BYTES_MAX: u32 = 64 << 10;
-/// After so long without anything new, a frame says that all is well.
+/// Time without data after which a heartbeat frame is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often in a row an agent may fail to answer before its client is told.
+/// Number of consecutive failed requests to an agent after which the stream fails.
 const FAILURES_MAX: u32 = 5;
-/// How long to wait before it is asked again.
+/// Pause before a failed request is repeated.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// What is read, and where to go on.
+/// What a stream reads, and its position.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// A file.
     File {
-        /// Its path.
+        /// Path.
         path: Text,
-        /// Where the next piece begins.
+        /// Position of the next piece.
         from: Origin,
     },
-    /// What a task has written.
+    /// Output of a task.
     Logs {
-        /// The task.
+        /// Task.
         task: Text,
-        /// Which of its streams.
+        /// Output stream of the task.
         stream: LogStream,
-        /// Where the next piece begins.
+        /// Position of the next piece.
         from: LogPosition,
     },
 }
 
-/// What one question brought.
+/// Result of one request to the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StreamItem {
     /// Bytes.
     Data {
-        /// The file that they are of.
+        /// File that contains them.
         file: Text,
-        /// Where they end in it.
+        /// Offset of their end in the file.
         end: u64,
         /// The bytes.
         data: Bytes,
     },
-    /// Something happened to the file.
+    /// An event of the file.
     Event {
-        /// The file.
+        /// File.
         file: Text,
-        /// What.
+        /// Name of the event.
         event: &'static str,
     },
-    /// There is nothing new.
+    /// No new data.
     Nothing,
 }
 
-/// Reads on from where it is.
+/// Reads a [`Source`] piece by piece.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     agent: AllocAgent,
@@ -82,10 +82,10 @@ pub(crate) struct StreamReader {
 }
 
 impl StreamReader {
-    /// Begins with the first piece, so that what is wrong is known before anything is answered.
+    /// Starts a stream. The first piece is read before this returns, so that an error becomes an error response.
     ///
     /// # Errors
-    /// If the agent refuses, or there is none.
+    /// If the agent refuses or does not answer.
     pub(crate) async fn start(
         agent: AllocAgent,
         source: Source,
@@ -128,7 +128,7 @@ impl StreamReader {
         })))
     }
 
-    /// The next piece, or what happened; `None` at the end.
+    /// The next item; `None` at the end of the stream.
     async fn next(&mut self) -> Option<std::io::Result<StreamItem>> {
         let wait = match (self.follow, self.framing) {
             (false, _) => Duration::ZERO,
@@ -151,7 +151,7 @@ impl StreamReader {
             match error {
                 RequestError::Refused(refusal) if refusal.kind == RefusalKind::NotFound => {
                     self.is_finished = true;
-                    // The file was deleted, or the allocation is gone and its files with it.
+                    // The file was deleted, or the allocation and its files are gone.
                     return match &self.source {
                         Source::File { path, .. } => {
                             Some(Ok(StreamItem::Event { file: path.clone(), event: "file deleted" }))
@@ -192,7 +192,7 @@ impl StreamReader {
         }
     }
 
-    /// Takes in an answer, and is over if it was the end.
+    /// Advances past a response. The stream is finished if the response was empty and nothing is followed.
     fn accept(&mut self, chunk: Chunk) -> StreamItem {
         let may_be_truncated = self.follow && self.has_started;
         self.has_started = true;
@@ -204,7 +204,7 @@ impl StreamReader {
     }
 }
 
-/// An agent's answer.
+/// Response of an agent.
 #[derive(Debug)]
 enum Chunk {
     File(FileChunk),
@@ -212,7 +212,7 @@ enum Chunk {
 }
 
 impl Source {
-    /// Goes on behind what came. Only a file that is followed may turn out shorter than it was.
+    /// Moves the position past the data. Only a followed file can have become shorter than the position.
     fn advance(&mut self, chunk: Chunk, may_be_truncated: bool) -> StreamItem {
         match (self, chunk) {
             (Self::File { path, from }, Chunk::File(FileChunk { offset, data, size })) => {

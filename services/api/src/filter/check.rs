@@ -1,5 +1,5 @@
-//! From what was written to what can be asked: selectors get what they lead to, values the type that they are compared
-//! with, regular expressions are made. Whatever is wrong with an expression is found here or earlier.
+//! Type-checks a parsed filter expression: resolves selectors and bound names, checks that values fit the type of their
+//! selector, and compiles regular expressions. Evaluation cannot fail after that.
 
 use regex::Regex;
 use serde::de::DeserializeOwned;
@@ -13,7 +13,7 @@ use crate::regexp;
 /// Makes a filter for objects that the API shows as `T`.
 ///
 /// # Errors
-/// If it asks for what they do not have, or compares what cannot be compared.
+/// If a selector does not exist in `T`, or an operator or value does not fit the selector's type.
 pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Filter, Problem> {
     let mut checker = Checker { kind_of: kind_of::<T>, scope: Vec::new(), regexes: 0 };
     checker.node(expr).map(Filter)
@@ -23,18 +23,18 @@ type KindOf = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::InvalidStep
 
 struct Checker {
     kind_of: KindOf,
-    /// What names are bound to, the innermost last.
+    /// Names bound by quantifiers, the innermost last.
     scope: Vec<(Option<String>, Bound)>,
     regexes: usize,
 }
 
 #[derive(Clone)]
 enum Bound {
-    /// A key of a map.
+    /// A map key.
     Key,
-    /// The number of an element.
+    /// The index of a list element.
     Number,
-    /// What these steps lead to from the object on.
+    /// The value at this path of the object.
     Value(Vec<Step>),
 }
 
@@ -65,7 +65,7 @@ impl Checker {
                 let is_map = selector.kind == Kind::Map;
                 let value = Bound::Value(path);
                 let (first, second) = match bind {
-                    // The one name is a map's key, but a list's element.
+                    // A single name binds the key of a map entry, but the element of a list.
                     Bind::One(name) if is_map => (Some(name.clone()), None),
                     Bind::One(name) => (None, Some(name.clone())),
                     Bind::Two(first, second) => (first.clone(), second.clone()),
@@ -82,7 +82,7 @@ impl Checker {
         exprs.iter().map(|expr| self.node(expr)).collect()
     }
 
-    /// What steps mean here, and the way there from the object on.
+    /// Resolves a selector in the current scope. Also returns its path from the object on.
     fn selector(&self, steps: &[String]) -> Result<(Selector, Vec<Step>), Problem> {
         let names = |steps: &[String]| steps.iter().cloned().map(Step::Name).collect::<Vec<_>>();
         let bound = self.scope.iter().rposition(|(name, _)| name.as_ref() == steps.first());

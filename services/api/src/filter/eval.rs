@@ -1,4 +1,4 @@
-//! Whether an object is wanted.
+//! Evaluation of a checked filter on an object.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -22,20 +22,20 @@ pub(super) enum Node {
     Each { all: bool, selector: Selector, body: Box<Node> },
 }
 
-/// Where a value is.
+/// Location of a value.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     pub(super) root: Root,
-    /// Names; and of each whether it is a key of a map or the number of an element, which need not be there.
+    /// Names on the path. The flag tells whether a name is a map key or list index, which may be absent in a valid object.
     pub(super) steps: Vec<(String, bool)>,
     pub(super) kind: Kind,
 }
 
-/// Where steps begin.
+/// Where a path begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root {
     Object,
-    /// What a quantifier has bound, by its place.
+    /// A value bound by a quantifier, by its position in the scope.
     Scope(usize),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Test {
     IsNil,
 }
 
-/// A value as it was written, and as what it can be read.
+/// A literal as text, and as a number if it parses as one.
 #[derive(Debug, Clone)]
 pub(super) struct Literal {
     text: String,
@@ -84,7 +84,7 @@ impl Literal {
         }
     }
 
-    /// Whether it is what a value is that was left out for being nothing.
+    /// Whether the literal equals the zero value of a kind. The JSON form omits zero values.
     fn is_zero(&self, kind: Kind) -> bool {
         match kind {
             Kind::Text => self.text.is_empty(),
@@ -95,23 +95,23 @@ impl Literal {
     }
 }
 
-/// An object that is written out only when somebody has to look inside.
+/// An object that is serialized only when a field is needed that [`Object::stored_field`] does not provide.
 struct LazyObject<'a> {
     object: &'a dyn Object,
     whole: OnceCell<Value>,
 }
 
-/// What a selector has led to.
+/// Result of resolving a selector.
 enum Resolved<'a> {
     Text(Cow<'a, str>),
     Json(&'a Value),
-    /// The number of an element.
+    /// Index of a list element.
     Number(usize),
-    /// It was left out, or is null: nothing of its kind.
+    /// The field is absent or null: the zero value of its kind.
     Zero,
-    /// A map has no such key, a list no such element.
+    /// A map key or list index that does not exist.
     MissingKey,
-    /// Something on the way there is null.
+    /// A field on the path is absent or null.
     Unreachable,
 }
 
@@ -120,7 +120,7 @@ impl Resolved<'_> {
         if let Self::Json(value) = self { Some(value) } else { None }
     }
 
-    /// It as text; nothing is the empty one.
+    /// The value as text; the zero value is empty.
     fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -132,14 +132,14 @@ impl Resolved<'_> {
 }
 
 impl Filter {
-    /// Whether an object is wanted.
+    /// Whether an object matches the filter.
     pub(crate) fn matches(&self, object: &dyn Object) -> bool {
         let lazy = LazyObject { object, whole: OnceCell::new() };
         evaluate(&self.0, &lazy, &mut Vec::new())
     }
 }
 
-/// What a quantifier has bound.
+/// A value bound by a quantifier.
 #[derive(Clone, Copy)]
 enum Scoped<'a> {
     Key(&'a str),
@@ -154,7 +154,7 @@ fn evaluate<'a>(node: &Node, lazy: &'a LazyObject<'a>, scope: &mut Vec<Scoped<'a
         Node::Not(inner) => !evaluate(inner, lazy, scope),
         Node::Match { selector, test, is_negated } => match resolve(selector, lazy, scope) {
             Resolved::Unreachable => matches!((test, is_negated), (Test::IsNil, false)),
-            // What is not there is empty, and unlike whatever it is compared with.
+            // A missing value is empty, and not equal to anything.
             Resolved::MissingKey => matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated,
             resolved @ (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_) | Resolved::Zero) => {
                 test.matches(&resolved, selector.kind) != *is_negated
@@ -222,7 +222,7 @@ impl Test {
                 Resolved::Json(value) => literal.is(value),
                 Resolved::Number(number) => literal.integer == i128::try_from(*number).ok(),
                 Resolved::Zero => literal.is_zero(kind),
-                // Decided already.
+                // `evaluate` has handled these.
                 Resolved::MissingKey | Resolved::Unreachable => false,
             },
             Self::Contains(literal) => match resolved.json() {

@@ -1,4 +1,4 @@
-//! The language: from text to a tree. What the names in it lead to is not known here.
+//! Parser of filter expressions: from text to a tree. Names are not resolved here.
 
 use super::{BYTES_MAX, DEPTH_MAX, Problem};
 
@@ -11,11 +11,11 @@ pub(super) enum Expr {
     And(Vec<Expr>),
     /// It does not hold.
     Not(Box<Expr>),
-    /// Something about a value.
+    /// Applies an operator to a value.
     Match { selector: Vec<String>, operator: Operator, is_negated: bool },
-    /// Something about the elements of a list or the entries of a map.
+    /// A quantifier over the elements of a list or the entries of a map.
     Each {
-        /// Of all of them, or of any.
+        /// Whether the body must hold for all of them; otherwise for any.
         all: bool,
         selector: Vec<String>,
         bind: Bind,
@@ -23,30 +23,30 @@ pub(super) enum Expr {
     },
 }
 
-/// What is asked of a value.
+/// An operator with its operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operator {
     Equals(String),
-    /// A text has it as a part, a list as an element, a map as a key. `in` is the same the other way round.
+    /// A string contains the substring, a list the element, a map the key. `in` is the same with its operands swapped.
     Contains(String),
     Matches(String),
     IsEmpty,
     IsNil,
 }
 
-/// How a quantifier's body names what it is about.
+/// The names that a quantifier binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bind {
-    /// An element of a list, or a key of a map.
+    /// A list element or a map key.
     One(String),
-    /// An index or key, and the value; `None` is `_`.
+    /// The list index or map key, and the value; `None` is `_`.
     Two(Option<String>, Option<String>),
 }
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not a valid expression.
 pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     if text.len() > BYTES_MAX {
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
-    /// Takes a sign, with space before it.
+    /// Consumes a symbol, with optional space before it.
     fn symbol(&mut self, symbol: &str) -> bool {
         let before = self.at;
         self.skip_space();
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         is_match
     }
 
-    /// Takes words, one after the other, with space before each; all or none.
+    /// Consumes a sequence of words, with optional space before each. Consumes nothing if one does not match.
     fn words(&mut self, words: &[&str]) -> bool {
         let before = self.at;
         for word in words {
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         for (word, all) in [("any", false), ("all", true)] {
             let before = self.at;
             if self.words(&[word]) {
-                // A field may have that name.
+                // A field may have the same name as a quantifier.
                 match self.each(all)? {
                     Some(expr) => return Ok(expr),
                     None => self.at = before,
@@ -246,7 +246,8 @@ impl<'a> Parser<'a> {
         self.operand().map(|(_, value)| value)
     }
 
-    /// A selector or a value: which of the two, what follows says. Every selector can be a value, not the other way.
+    /// Parses an operand, which may be a selector or a value. The context decides which of them it is: every selector is
+    /// also a valid value, but not every value is a selector.
     fn operand(&mut self) -> Result<(Option<Vec<String>>, String), Problem> {
         let begin = self.at;
         if let Some(text) = self.quoted()? {
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
                         't' => text.push('\t'),
                         'r' => text.push('\r'),
                         '"' | '\\' => text.push(char),
-                        // Left as it is for regular expressions.
+                        // Regular expressions contain other escapes, so these stay as they are.
                         other => text.extend(['\\', other]),
                     }
                 }

@@ -1,5 +1,5 @@
-//! What a selector leads to in an object of a type, found out from how the type is read: a reader that follows the
-//! selector's steps and notes what it is asked for at the end. So names of fields stand in one place, the type.
+//! Types of selectors. A special deserializer follows the selector's steps through a type's `Deserialize` implementation,
+//! and notes which kind of value is requested at the end. So the field names are defined by the type only.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value,
 };
 
-/// What kind of value it is.
+/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -17,33 +17,34 @@ pub(super) enum Kind {
     List,
     Map,
     Struct,
-    /// Only the value itself says.
+    /// The type does not determine the kind.
     Any,
 }
 
 /// A step of a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A field, a key, or the number of an element.
+    /// A field name, map key or list index.
     Name(String),
     /// Any element or entry.
     Each,
 }
 
-/// Where a selector leads to nothing.
+/// A step that does not exist in the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidStep {
-    /// The number of the step.
+    /// Position of the step.
     pub(super) at: usize,
 }
 
-/// What steps lead to in a `T`, and which of them are keys of maps, or elements, which need not be there.
+/// Kind of the value at a path in `T`. The flags tell which steps are map keys or list indexes, which may be absent in an
+/// object.
 ///
 /// # Errors
-/// If there cannot be such a thing.
+/// If the path cannot exist in a `T`.
 pub(super) fn kind_of<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), InvalidStep> {
     let findings = Findings { keys: Cell::default(), outcome: Cell::new(Err(InvalidStep { at: 0 })) };
-    // Always fails: what there is to know is in the trace by then.
+    // Deserializing always fails: the result is in `findings` by then.
     let _ = T::deserialize(Probe { steps, at: 0, findings: &findings });
     let mut keys = findings.keys.take();
     findings.outcome.get().map(|kind| {
@@ -70,13 +71,13 @@ impl Probe<'_> {
         Err(value::Error::custom("found"))
     }
 
-    /// The end of the way, or not the right way on.
+    /// Ends at a scalar. This is an error if there are steps left, unless the type accepts any value.
     fn leaf<T>(self, kind: Kind) -> Result<T, value::Error> {
         let is_end = self.at == self.steps.len() || kind == Kind::Any;
         self.end(if is_end { Ok(kind) } else { Err(InvalidStep { at: self.at }) })
     }
 
-    /// One step on.
+    /// Advances by one step.
     fn next(self, is_key: bool) -> Self {
         let mut keys = self.findings.keys.take();
         keys.push(is_key);

@@ -1,4 +1,4 @@
-//! Filters about jobs and nodes as the API shows them, and properties of the language.
+//! Tests of filters on jobs and nodes, and property tests of the language.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -226,7 +226,7 @@ fn it_is_bounded() {
     assert!(read::<Job>(&long).is_ok(), "the web interface sends such");
 }
 
-/// Writes an expression in full parentheses.
+/// Writes an expression with all parentheses.
 fn write(expr: &Expr) -> String {
     let join = |exprs: &[Expr], word: &str| {
         format!("({})", exprs.iter().map(write).collect::<Vec<_>>().join(&format!(" {word} ")))
@@ -264,13 +264,13 @@ fn write(expr: &Expr) -> String {
     }
 }
 
-/// A text as it is written; only what has an escape of its own.
+/// Quotes a text, escaping only the characters that have an escape.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 
-/// An expression out of raw choices.
+/// An arbitrary expression.
 fn any_expr(u: &mut arbtest::arbitrary::Unstructured<'_>, depth: usize) -> arbtest::arbitrary::Result<Expr> {
     const NAMES: [&str; 6] = ["Name", "Meta", "x", "not_in", "order", "anyone"];
     const TEXTS: [&str; 8] = ["", "a", "a\"b\\", "dc1", "and", "7", "\u{e4}\n", "}"];

@@ -1,4 +1,4 @@
-//! Request bodies: received within bounds, then decoded (http-api §1.5).
+//! Request bodies: receiving them within limits, and decoding them (http-api §1.5).
 
 use actix_web::web::{Bytes, Payload};
 use serde::de::DeserializeOwned;
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 use super::Error;
 use crate::settings::Limits;
 
-/// Receives a body.
+/// Receives a request body.
 ///
 /// # Errors
-/// If it is too large, takes too long, or breaks off.
+/// If the body is too large, takes too long to arrive, or ends early.
 pub(crate) async fn receive(payload: Payload, limits: &Limits) -> Result<Bytes, Error> {
     let max = limits.request_bytes_max;
     match tokio::time::timeout(limits.request_timeout, payload.to_bytes_limited(max)).await {
@@ -20,15 +20,15 @@ pub(crate) async fn receive(payload: Payload, limits: &Limits) -> Result<Bytes, 
     }
 }
 
-/// Decodes a body.
+/// Decodes a JSON request body.
 ///
 /// # Errors
-/// If there is none, it holds more than may be looked at, or is not what it should be.
+/// If the body is empty, contains too many objects, or does not have the form of `T`.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Error> {
     if body.is_empty() {
         return Err(Error::bad_request("Request body is empty"));
     }
-    // A few bytes of JSON can become a kilobyte of job: what is too much is seen before it is made.
+    // A few bytes of JSON can become a kilobyte of job, so objects are counted before anything is decoded.
     if count_objects(body) > limits.request_objects_max {
         let max = limits.request_objects_max;
         return Err(Error::too_large(format!("request body holds more than {max} objects")));
@@ -36,7 +36,7 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Resul
     api_types::decode::from_slice(body).map_err(|error| Error::bad_request(error.to_string()))
 }
 
-/// How many objects some JSON opens; near enough where it is none.
+/// Counts the opening braces outside of strings. The count is approximate if the input is not valid JSON.
 fn count_objects(json: &[u8]) -> usize {
     let (mut count, mut in_text, mut is_escaped) = (0, false, false);
     for byte in json {

@@ -1,4 +1,4 @@
-//! Ids and their beginnings, as paths and the parameter `prefix` give them (http-api §3, §9.4).
+//! Parsing of ids and id prefixes from paths and from the parameter `prefix` (http-api §3, §9.4).
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use model::ids::InvalidId;
 
 use super::Error;
 
-/// How many characters a UUID has, and how many hyphens are among them.
+/// Number of characters of a UUID, four of which are hyphens.
 const UUID_CHARS: usize = 36;
-/// How many bytes a UUID has.
+/// Number of bytes of a UUID.
 const UUID_BYTES: usize = 16;
 
-/// Reads the id of a `what`.
+/// Parses an id. `kind` names the kind of object in error texts.
 ///
 /// # Errors
-/// If it is none: not *not found*, but a failure.
+/// A 500 if the id is malformed, not a 404 (http-api §9.4).
 pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(kind: &str, id: &str) -> Result<T, Error> {
     id.parse().map_err(|error| {
         let problem = match error {
@@ -26,10 +26,10 @@ pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(kind: &str, id: &str) -> Res
     })
 }
 
-/// The ids of `what`s that begin with `prefix`, from the first to the last.
+/// Range of the ids that begin with `prefix`. `kind` names the kind of object in error texts.
 ///
 /// # Errors
-/// If no id can begin so.
+/// If no id can begin with `prefix`.
 pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
     let failed = |problem: &str| Err(lookup_failed(kind, problem));
     if prefix.len() > UUID_CHARS {

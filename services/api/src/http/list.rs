@@ -1,8 +1,8 @@
-//! Lists in pieces: a page that a client asks for, or one after the other until all is sent (http-api §6).
+//! Lists: one page that a client requests, or all items in a stream of pieces (http-api §6).
 //!
-//! A list knows how to make a piece from a token on; the token of the next piece is the sort key of its first item. So
-//! paging and streaming are the same thing, and a long list is never in memory as a whole. Whoever looks for few items
-//! among many lets other requests of its thread in between.
+//! Each list has a function that makes a piece of it, beginning at a token. The token of the next piece is the sort key of
+//! its first item. So paging and streaming use the same code, and a long list is never in memory as a whole. A scan that
+//! finds few matching items yields regularly, so that other requests of the same thread proceed.
 
 use std::ops::Bound;
 
@@ -15,42 +15,42 @@ use state::{Snapshot, State};
 use super::response::BodyStream;
 use super::{Body, Content, Page};
 
-/// The most items that are made at once for an answer without a limit; longer lists are sent in such pieces.
+/// Maximum number of items in one piece of a streamed list.
 const PIECE_ITEMS_MAX: usize = 256;
-/// The most items that are looked at without letting other requests in between.
+/// Maximum number of items that are scanned before the task yields.
 pub(crate) const SCANNED_MAX: usize = 512;
-/// The most items of a page, whatever a client asks for: a page is made as a whole.
+/// Maximum number of items in a page, whatever the client requests. A page is built in memory as a whole.
 const PAGE_ITEMS_MAX: usize = 10_000;
 
-/// The lowest and the highest key of a range.
+/// Lower and upper bound of a key range.
 pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 
-/// Some items of a list, in its order.
+/// Consecutive items of a list.
 pub(crate) struct Piece<T> {
-    /// The items.
+    /// Items in list order.
     items: Vec<T>,
     next: Next,
 }
 
-/// How a list goes on after a piece.
+/// Where a list continues after a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// It ends.
+    /// The list ends.
     End,
-    /// With the item of this token.
+    /// The next piece begins with the item of this token.
     Item(String),
-    /// From this token on, perhaps; so far have been looked at enough.
+    /// The scan limit is reached. The scan continues at this token, and may find no further item.
     Continue(String),
 }
 
 impl<T> Piece<T> {
-    /// The piece that begins at a token that nothing has.
+    /// An empty piece, for a token that matches no position in the list.
     pub(crate) fn empty() -> Self {
         Self { items: Vec::new(), next: Next::End }
     }
 }
 
-/// The first items that are wanted of what is sorted already.
+/// The first `limit` included items of a sorted sequence.
 pub(crate) fn piece<I, T>(
     sorted: impl Iterator<Item = I>,
     limit: usize,
@@ -74,7 +74,7 @@ pub(crate) fn piece<I, T>(
     Piece { items, next: Next::End }
 }
 
-/// The same items, or in the opposite order.
+/// The items, in reverse order if `reverse` is set.
 pub(crate) fn ordered<'a, T: 'a>(
     items: impl DoubleEndedIterator<Item = T> + 'a,
     reverse: bool,
@@ -82,7 +82,7 @@ pub(crate) fn ordered<'a, T: 'a>(
     if reverse { Box::new(items.rev()) } else { Box::new(items) }
 }
 
-/// The keys between two bounds that are still to come when a piece begins at `from`.
+/// Narrows key bounds to the part that begins at `from`.
 pub(crate) fn remaining<K: Ord>((low, high): Bounds<K>, from: Option<K>, reverse: bool) -> Bounds<K> {
     let Some(from) = from else { return (low, high) };
     if reverse {
@@ -100,7 +100,7 @@ pub(crate) fn remaining<K: Ord>((low, high): Bounds<K>, from: Option<K>, reverse
     }
 }
 
-/// The ids from the first to the last that are still to come when a piece begins at a token; `None` if that is no id.
+/// Bounds of an id range from a token on; `None` if the token is not an id.
 pub(crate) fn id_bounds<T: Ord + std::str::FromStr>(
     (first, last): (T, T),
     from: Option<&str>,
@@ -110,7 +110,7 @@ pub(crate) fn id_bounds<T: Ord + std::str::FromStr>(
     Some(remaining((Bound::Included(first), Bound::Included(last)), from, reverse))
 }
 
-/// The same of what is sorted by when it was made.
+/// Bounds of a list that is sorted by creation, from a token on; `None` if the token is malformed.
 pub(crate) fn creation_bounds<T: Ord + std::str::FromStr>(
     from: Option<&str>,
     reverse: bool,
@@ -122,20 +122,20 @@ pub(crate) fn creation_bounds<T: Ord + std::str::FromStr>(
     Some(remaining((Bound::Unbounded, Bound::Unbounded), from, reverse))
 }
 
-/// The token of something sorted by when it was made.
+/// Token of an item in a list that is sorted by creation.
 pub(crate) fn creation_token(index: Index, id: impl std::fmt::Display) -> String {
     format!("{index}.{id}")
 }
 
-/// Reads such a token; `None` if it is none.
+/// Parses a token of [`creation_token`]; `None` if it is malformed.
 fn read_creation_token<T: std::str::FromStr>(token: &str) -> Option<(Index, T)> {
     let (index, id) = token.split_once('.')?;
     Some((Index(index.parse().ok()?), id.parse().ok()?))
 }
 
-/// A list as the body of an answer, with the token of its next page.
+/// Makes a list into a response body, with the token of the next page.
 ///
-/// `make` makes at most so many items of a state from a token on. Indentation is only for what is sent as a whole.
+/// `make` returns at most the given number of items of a state, beginning at a token. A streamed list is not indented.
 pub(crate) async fn body<T: Serialize + 'static>(
     snapshot: Snapshot,
     page: Page<'_>,
@@ -152,7 +152,7 @@ pub(crate) async fn body<T: Serialize + 'static>(
     }
 }
 
-/// So many items from a token on, or all that there are; and the token of the one after them.
+/// Up to `limit` items from a token on, and the token of the next item if there is one.
 async fn collect_items<T>(
     state: &State,
     from: Option<&str>,
@@ -174,7 +174,7 @@ async fn collect_items<T>(
     }
 }
 
-/// What of a list is still to be sent.
+/// The part of a list that is not sent yet.
 struct Rest<F> {
     snapshot: Snapshot,
     next: Option<String>,
@@ -205,7 +205,7 @@ where
     Box::pin(futures::StreamExt::chain(begin, more))
 }
 
-/// Items with commas between them.
+/// Writes items as JSON, separated by commas.
 fn write_items<T: Serialize>(text: &mut Vec<u8>, items: &[T]) {
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers below `count`, whose tokens are themselves.
+    /// The numbers below `count`. The token of a number is the number itself.
     fn numbers(count: u64) -> impl Fn(&State, Option<&str>, usize) -> Piece<u64> {
         move |_, from, limit| {
             let from = from.map_or(0, |token| token.parse().unwrap());

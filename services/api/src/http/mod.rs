@@ -1,5 +1,4 @@
-//! What all routes share: parameters, bodies, consistency, blocking, pages, headers and errors. Handlers stand on it and
-//! stay a few lines each.
+//! HTTP plumbing that all routes share: parameters, bodies, consistency, blocking queries, pages, headers and errors.
 
 mod body;
 mod compress;

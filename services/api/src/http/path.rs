@@ -1,19 +1,19 @@
-//! Paths: undoing escapes, and sending clients of crooked ones to the straight one (http-api §1.2, §1.3).
+//! Request paths: decoding of escapes, and redirects to the normalized path (http-api §1.2, §1.3).
 
 use super::unescape;
 
-/// A path, ready to be routed.
+/// Result of cleaning a request path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CleanPath {
-    /// The path, without escapes.
+    /// Normalized path without escapes, ready for routing.
     Path(String),
-    /// Ask again there; with escapes.
+    /// The path is not normalized: redirect the client to this one, which is escaped.
     Redirect(String),
-    /// It is no text.
+    /// The path is not valid text.
     Invalid,
 }
 
-/// Undoes the escapes of a path and straightens it.
+/// Decodes the escapes of a path and checks that it is normalized.
 pub(crate) fn clean(raw: &str) -> CleanPath {
     let Some(path) = unescape(raw, false) else { return CleanPath::Invalid };
     if path.contains('\0') {
@@ -27,7 +27,7 @@ pub(crate) fn clean(raw: &str) -> CleanPath {
     CleanPath::Redirect(escape(&normalize(&path)))
 }
 
-/// Follows `.` and `..`, and leaves out empty steps but the last.
+/// Resolves `.` and `..`, and removes empty segments except the last.
 fn normalize(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -47,7 +47,7 @@ fn normalize(path: &str) -> String {
     normalized
 }
 
-/// Escapes what may not stand in a path as it is.
+/// Percent-encodes the bytes that may not occur in a path.
 pub(crate) fn escape(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for byte in path.bytes() {

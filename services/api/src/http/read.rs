@@ -1,8 +1,8 @@
-//! Reads: how fresh an answer is (design §4, *Reading what was written*), and waiting for something new (http-api §5).
+//! Reads: their consistency (design §4, *Reading what was written*) and blocking queries (http-api §5).
 //!
-//! A default read asks the applier for its head and waits until the replica is there. One question serves all reads that
-//! wait for the next one to go out. That head was confirmed after the read arrived, so it covers whatever anybody has
-//! been told of before, this process's own writes included.
+//! A default read requests the head from the applier and waits until the replica has reached its index. Reads that arrive
+//! while a request is in flight share the next one. So the head is always confirmed after the read arrived: its index
+//! covers every write that was acknowledged to anybody before, including those of this process.
 
 use std::time::Duration;
 
@@ -18,28 +18,27 @@ use super::list::{self, Piece};
 use super::{Body, CacheKey, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
 use crate::Api;
 
-/// Reads that wait for the next question to go out; further ones wait for their place.
+/// Maximum number of reads in the queue for the next head request.
 const WAITING_READS_MAX: usize = 4_096;
-/// How long one question waits for its answer.
+/// Timeout of one head request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a read waits before it asks again.
+/// Pause before a failed head request is repeated.
 const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
-/// An applier that announced itself so lately is known.
+/// An applier counts as known if its last message is no older than this.
 const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
-/// How long a blocking query waits that does not say, and the longest that one may.
+/// Default and maximum time of a blocking query.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// The shortest time between two looks at what only looking tells the newness of: of many changes in a row, one look is
-/// enough.
+/// Minimum time between two evaluations of a [`Selection`], so that many changes in a row cost one evaluation.
 const REEVALUATE_AFTER: Duration = Duration::from_millis(100);
-/// What part of its wait a blocking query may be held longer, so that many do not end at once.
+/// A blocking query waits up to 1/16 longer, at random, so that many queries do not end at once.
 const JITTER_DIVISOR: u32 = 16;
 
-/// Asks for the applier's head, on behalf of all who want it.
+/// Requests the applier's head on behalf of all reads.
 #[derive(Debug, Clone)]
 pub(crate) struct HeadClient(mpsc::Sender<oneshot::Sender<Option<Head>>>);
 
 impl HeadClient {
-    /// The head, confirmed after this call began; `None` if there is no answer.
+    /// The head, confirmed after this call began; `None` if the request failed.
     async fn fetch(&self) -> Option<Head> {
         let (reply, head) = oneshot::channel();
         self.0.send(reply).await.ok()?;
@@ -47,12 +46,12 @@ impl HeadClient {
     }
 }
 
-/// Makes [`Heads`], and what has to run for them to be answered.
+/// Makes a [`HeadClient`] and the task that serves it.
 pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + Send) {
     let (sender, mut receiver) = mpsc::channel::<oneshot::Sender<Option<Head>>>(WAITING_READS_MAX);
     let serve = async move {
         let mut waiting = Vec::new();
-        // Whoever comes while a question is out waits for the next one: the answer to this one may be from before.
+        // A read that arrives during a request waits for the next one: the current response may be older than the read.
         while receiver.recv_many(&mut waiting, WAITING_READS_MAX).await > 0 {
             let response = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_TIMEOUT).await;
             if let Err(error) = &response {
@@ -60,7 +59,7 @@ pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + S
             }
             let head = response.ok();
             for reply in waiting.drain(..) {
-                // Fails if the client has gone.
+                // Fails if the client has disconnected.
                 let _ = reply.send(head);
             }
         }
@@ -68,24 +67,24 @@ pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + S
     (HeadClient(sender), serve)
 }
 
-/// What a read shows: how to notice that it changed.
+/// What a read depends on: the keys whose changes wake it, and the index that it reports.
 pub(crate) struct Watched<'a> {
     keys: Vec<WatchKey>,
     index: Box<dyn Fn(&State) -> Index + 'a>,
 }
 
 impl<'a> Watched<'a> {
-    /// Something that changes with these keys, the last time at an index.
+    /// Watches `keys`. `index` returns the last index at which the result changed.
     pub(crate) fn new(keys: impl Into<Vec<WatchKey>>, index: impl Fn(&State) -> Index + 'a) -> Self {
         Self { keys: keys.into(), index: Box::new(index) }
     }
 
-    /// A table.
+    /// Watches a table.
     pub(crate) fn table(table: Table) -> Watched<'static> {
         Watched::new([WatchKey::Table(table)], move |state| state.table_index(table))
     }
 
-    /// What of a table has a name that begins so. Its index is the table's.
+    /// Watches the objects of a table whose name begins with `prefix`. The index is that of the whole table.
     pub(crate) fn prefix(table: Table, prefix: &str) -> Watched<'static> {
         let key = match prefix {
             "" => WatchKey::Table(table),
@@ -94,34 +93,34 @@ impl<'a> Watched<'a> {
         Watched::new([key], move |state| state.table_index(table))
     }
 
-    /// What a table holds of a job.
+    /// Watches the objects of a table that belong to a job.
     pub(crate) fn of_job(table: Table, job: &'a JobKey) -> Self {
         Self::new([WatchKey::Job(table, job.clone())], move |state| state.job_index(table, job))
     }
 
-    /// The index to show; never 0, which clients do not take for one (http-api §4).
+    /// Index to report. It is never 0, because clients reject an index of 0 (http-api §4).
     fn index_in(&self, state: &State) -> Index {
         (self.index)(state).max(Index(1))
     }
 }
 
-/// What somebody sees of the state, where only looking tells which objects that is and how new they are.
+/// Objects that a query selects from the state. Their index is known only after the query is evaluated.
 pub(crate) trait Selection {
-    /// The last index at which something of it changed.
+    /// Last index at which one of the objects changed.
     fn index(&self) -> Index;
 
-    /// What changes with it.
+    /// Keys to watch for changes of the result.
     fn watch_keys(&self) -> Vec<WatchKey>;
 
-    /// Whether it holds the same objects as another, however they fare.
+    /// Whether `other` contains the same objects, whatever their contents.
     fn has_same_objects(&self, other: &Self) -> bool;
 }
 
-/// A body, and where its next page begins.
+/// Body of a response, and the token of the next page.
 pub(crate) struct Content {
-    /// The body.
+    /// Body.
     pub(crate) body: Body,
-    /// The token, if there is a next page.
+    /// Token of the next page, if there is one.
     pub(crate) next_token: Option<String>,
 }
 
@@ -132,17 +131,17 @@ impl From<Body> for Content {
 }
 
 impl Content {
-    /// The answer, with these headers.
+    /// The response with these headers.
     pub(crate) fn into_response(self, meta: Meta) -> Response {
         Response::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
     }
 }
 
 impl Api {
-    /// A state that is fresh enough.
+    /// A snapshot that is as fresh as requested.
     ///
     /// # Errors
-    /// If it has to be the newest, and there is no applier to say which that is.
+    /// If the newest state is requested and there is no active applier, or the replica does not catch up in time.
     pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
         if stale {
             return Ok(self.replica.snapshot());
@@ -169,11 +168,11 @@ impl Api {
         )
     }
 
-    /// Answers a read, as fresh as it wants and after waiting as long as it wants. `shape` is to look at nothing but the
-    /// state and what the query says: others who ask the same get the same answer.
+    /// Answers a read with the requested consistency, after blocking if requested. `shape` must depend on nothing but the
+    /// state and the query, because its result is cached for equal requests.
     ///
     /// # Errors
-    /// If it cannot be fresh enough, or `shape` fails; that something is not there is an answer like others.
+    /// If no snapshot is fresh enough, or `shape` fails. A 404 is not an error here: it is a response with headers.
     pub(crate) async fn read(
         &self,
         query: &Query,
@@ -192,10 +191,10 @@ impl Api {
         }
     }
 
-    /// The same of a list; `make` is as for [`list::body`].
+    /// Like [`Self::read`], for a list. `make` is as for [`list::body`].
     ///
     /// # Errors
-    /// If it cannot be fresh enough.
+    /// If no snapshot is fresh enough.
     pub(crate) async fn list<T: Serialize + 'static>(
         &self,
         query: &Query,
@@ -212,7 +211,7 @@ impl Api {
         Ok(content.into_response(meta))
     }
 
-    /// What is to be shown: fresh enough, and changed if that is waited for; with the headers that say so.
+    /// The snapshot to answer a query from, with the response headers. It is fresh enough, and changed if the query blocks.
     async fn snapshot_for(&self, query: &Query, watched: &Watched<'_>) -> Result<(Snapshot, Meta), Error> {
         let options = query.read_options()?;
         let mut snapshot = self.fresh_snapshot(options.stale).await?;
@@ -225,10 +224,10 @@ impl Api {
         Ok((snapshot, meta))
     }
 
-    /// The same of what only looking tells the newness of; `look` looks at a state.
+    /// Like [`Self::snapshot_for`], for a [`Selection`]. `evaluate` evaluates the query on a state.
     ///
     /// # Errors
-    /// If it cannot be fresh enough.
+    /// If no snapshot is fresh enough.
     pub(crate) async fn select<S: Selection>(
         &self,
         query: &Query,
@@ -243,12 +242,13 @@ impl Api {
         }
         drop(snapshot);
         let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await;
-        // What went away takes its index with it, but indexes never fall.
+        // An object that was removed no longer counts towards the selection's index, but the reported index must never
+        // fall. So the index of the whole state is reported then.
         let index = if newer.has_same_objects(&selection) { newer.index() } else { snapshot.index() };
         Ok((snapshot, newer, self.meta(index.max(Index(1)), true)))
     }
 
-    /// Waits until something else is seen than before, or as long as that may take.
+    /// Waits until the selection changes, or the waiting time has passed.
     async fn wait_for_other_selection<S: Selection>(
         &self,
         before: &S,
@@ -280,18 +280,18 @@ impl Api {
         (snapshot, selection)
     }
 
-    /// The headers of what is shown at an index, by this process alone if `stale`.
+    /// Response headers for an index. `stale` says that the local replica answered without the applier.
     pub(crate) fn meta(&self, index: Index, stale: bool) -> Meta {
         Meta { index: Some(index), contact: Some(self.contact(stale)), next_token: None }
     }
 
-    /// Waits until what is shown has changed after the index that the client has seen, or it has waited long enough.
+    /// Waits until the watched index exceeds the client's, or the waiting time has passed.
     async fn wait_for_change(&self, watched: &Watched<'_>, options: &ReadOptions) -> Snapshot {
         let [random_byte, ..] = telemetry::clock::random_bytes();
         let mut watch = self.replica.watch(watched.keys.iter().cloned());
         let changed = async {
             loop {
-                // No snapshot is held while waiting: it would keep all that is overwritten meanwhile.
+                // No snapshot is held while waiting: it would keep alive everything that is overwritten meanwhile.
                 let snapshot = self.replica.snapshot();
                 if watched.index_in(&snapshot) > options.after {
                     return snapshot;
@@ -307,7 +307,8 @@ impl Api {
         }
     }
 
-    /// How long ago the applier was heard of, and whether there is one. Whoever has just been asked is there.
+    /// Time since the last message of the applier, and whether it is known. A read that is not stale has just requested its
+    /// head.
     pub(crate) fn contact(&self, stale: bool) -> (Duration, bool) {
         if !stale {
             return (Duration::ZERO, true);
@@ -317,7 +318,7 @@ impl Api {
     }
 }
 
-/// How long a blocking query waits (http-api §5.2); `draw` is chance.
+/// How long a blocking query waits (http-api §5.2). `random_byte` selects the jitter.
 fn wait_time(wait: Option<Duration>, random_byte: u8) -> Duration {
     let wait = wait.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX).min(WAIT_MAX);
     wait + wait / JITTER_DIVISOR * u32::from(random_byte) / u32::from(u8::MAX)

@@ -1,8 +1,8 @@
-//! Answers that many ask for at once are made once: the same question has the same answer for as long as the state has not
-//! moved. Ten thousand who wait for one job, or a dashboard that asks for a long list again and again, cost one answer.
+//! Cache of response bodies: equal requests get the same body for as long as the state does not change. Ten thousand
+//! clients that wait for one job, or a dashboard that requests a long list repeatedly, cost one body.
 //!
-//! Every body that [`Api::read`](crate::Api) and [`Api::list`](crate::Api) make is a function of the state and of what
-//! the client asked for. Whatever else it may depend on one day, such as who asks, belongs into the question.
+//! Every body that [`Api::read`](crate::Api) and [`Api::list`](crate::Api) make is a function of the state and of the
+//! request. Anything else that a body comes to depend on, such as the caller's identity, must become a part of the key.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,22 +17,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::response::BodyStream;
 use super::{Body, Content, gzip};
 
-/// The most bytes of bodies that are kept.
+/// Maximum total size of the cached bodies, in bytes.
 const BYTES_MAX: usize = 128 << 20;
-/// The longest body that is kept, in bytes: a list of 20,000 allocations takes some 48 MB.
+/// Maximum size of a cached body, in bytes. A list of 20,000 allocations takes about 48 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// The longest body that is compressed at once, in bytes, which takes some milliseconds.
+/// Maximum size of a body that is compressed on the serving thread, in bytes. That takes some milliseconds.
 const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
-/// How many bodies are gathered at once while they are sent in pieces.
+/// Maximum number of streamed bodies that are collected for the cache at the same time.
 const COLLECTED_MAX: usize = 2;
 
-/// A body in JSON that several answers share.
+/// JSON body that several responses share.
 #[derive(Debug)]
 pub(crate) struct SharedBody {
     pub(crate) json: Bytes,
     next_token: Option<String>,
     gzipped: OnceLock<Option<Bytes>>,
-    /// Whether that is done beside.
+    /// Whether compression on another thread has started.
     is_compressing: AtomicBool,
 }
 
@@ -46,8 +46,8 @@ impl SharedBody {
         })
     }
 
-    /// The body compressed, which is done once; `None` if it is not worth it. A long one is compressed beside, and until
-    /// that is done it goes out as it is: nobody waits for it, least of all others that are served by the same thread.
+    /// The body compressed, which happens once; `None` if it is too small. A long body is compressed on another thread and
+    /// sent uncompressed until that is done, so that no request of the serving thread waits for it.
     pub(crate) fn gzipped(self: &Arc<Self>) -> Option<Bytes> {
         if self.json.len() <= COMPRESSED_INLINE_BYTES_MAX {
             return self.compress();
@@ -68,14 +68,14 @@ impl SharedBody {
     }
 }
 
-/// A state, as far as answers are concerned.
+/// Identifies a state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct StateVersion {
     history: HistoryId,
     index: Index,
 }
 
-/// What was asked, and of which state.
+/// State and requested content of a response.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheKey {
     version: StateVersion,
@@ -88,7 +88,7 @@ impl CacheKey {
     }
 }
 
-/// Answers to what was asked of the newest state.
+/// Bodies made from the newest state.
 #[derive(Debug)]
 pub(crate) struct ResponseCache {
     newest: Mutex<Newest>,
@@ -113,14 +113,14 @@ impl ResponseCache {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, if it has been made.
+    /// The cached response, if there is one.
     pub(crate) fn get(&self, key: &CacheKey) -> Option<Content> {
         let newest = self.newest();
         let shared = newest.bodies.get(&key.request).filter(|_| newest.version == key.version);
         shared.map(|shared| Arc::clone(shared).content())
     }
 
-    /// Keeps an answer for those who ask the same, unless it is too long or of a state that is past. Returns it.
+    /// Caches a response and returns it. A body that is too long, or of an older state, is returned without being cached.
     pub(crate) fn insert(self: &Arc<Self>, key: CacheKey, Content { body, next_token }: Content) -> Content {
         match body {
             Body::Json(json) if json.len() <= BODY_BYTES_MAX => {
@@ -159,7 +159,7 @@ impl ResponseCache {
         }
     }
 
-    /// Keeps a body once all of its pieces have been sent.
+    /// Passes a streamed body through, and caches it once all of it has been sent.
     fn cache_when_sent(
         self: &Arc<Self>,
         key: CacheKey,

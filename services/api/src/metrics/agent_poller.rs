@@ -1,5 +1,5 @@
-//! Figures of machines and of tasks, which only their agents know. Agents are asked while somebody reads metrics, and only where
-//! the settings say so: each answer costs the agent a look at its machine.
+//! Metrics of hosts and tasks, which only agents can measure. Agents are polled only if a setting enables it, and only
+//! while somebody reads metrics, because each response makes the agent measure its machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,29 +25,29 @@ use wire::stats::{AllocStats, AskAllocStats, AskHostStats, HostStats, TaskStats}
 
 use super::computed::node_labels;
 
-/// How often agents are asked.
+/// Interval between two polls of an agent.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// For how long after metrics were read it goes on.
+/// Time for which polling continues after metrics were last read.
 const POLL_AFTER_READ_FOR: Duration = Duration::from_secs(90);
-/// The most nodes that are asked how their machines fare.
+/// Maximum number of nodes whose host metrics are polled.
 const NODES_MAX: usize = 200;
-/// The most allocations whose agents are asked what these use.
+/// Maximum number of allocations whose task metrics are polled.
 const ALLOCS_MAX: usize = 500;
-/// How many are asked at once.
+/// Maximum number of concurrent requests.
 const CONCURRENT_REQUESTS_MAX: usize = 32;
-/// How long an agent has to answer.
+/// Timeout of a request to an agent.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is published of agents' figures.
+/// Which metrics of agents are published.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PublishedMetrics {
-    /// How machines fare.
+    /// Host metrics of nodes.
     pub(crate) nodes: bool,
-    /// What tasks use.
+    /// Resource usage of tasks.
     pub(crate) allocs: bool,
 }
 
-/// What agents said last.
+/// Polls agents, and keeps their last metrics.
 #[derive(Debug, Default)]
 pub(super) struct AgentPoller {
     last_read_at: Mutex<Option<Instant>>,
@@ -55,13 +55,13 @@ pub(super) struct AgentPoller {
 }
 
 impl AgentPoller {
-    /// What they said last. They go on being asked for a while.
+    /// The metrics of the last poll. Reading them keeps polling active for a while.
     pub(super) fn series(&self) -> Arc<Vec<Series>> {
         *lock(&self.last_read_at) = Some(clock::monotonic());
         Arc::clone(&lock(&self.series))
     }
 
-    /// Asks agents again and again, for as long as it is awaited.
+    /// Polls agents periodically, for as long as the future is polled.
     pub(super) async fn poll(&self, bus: &Bus, replica: &Replica, published: PublishedMetrics) {
         if !published.nodes && !published.allocs {
             return;
@@ -81,7 +81,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks every agent once; those that do not answer are left out.
+/// Polls every agent once. An agent that does not answer is left out.
 async fn poll_once(bus: &Bus, replica: &Replica, published: PublishedMetrics) -> Vec<Series> {
     let snapshot = replica.snapshot();
     let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS_MAX));
@@ -118,7 +118,7 @@ async fn poll_host(bus: Bus, permits: Arc<Semaphore>, node: NodeId, labels: Vec<
     response.map(|stats| host_series(&stats, &labels)).unwrap_or_default()
 }
 
-/// Series of a machine, whose node has these labels.
+/// Series of a host. `labels` are those of its node.
 fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
     let with = |more: &str| labels.iter().cloned().chain([more.to_owned()]).collect::<Vec<_>>();
     let mut series = vec![
@@ -140,7 +140,7 @@ fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
         }
     }
     let mut devices = std::collections::BTreeSet::new();
-    // A device may be mounted in several places.
+    // A device that is mounted in several places is reported once.
     for disk in stats.disks.iter().filter(|disk| devices.insert(&disk.device)) {
         for (gauge, value) in [
             (&HOST_DISK_SIZE, disk.size_bytes as f64),
@@ -155,13 +155,13 @@ fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
     series
 }
 
-/// What tasks of an allocation were given, and the labels of its series.
+/// Resources that the tasks of an allocation have, and the labels of its series.
 struct Allocated {
     job: String,
     group: String,
     namespace: String,
     alloc: String,
-    /// CPU in MHz and memory in MB, by task.
+    /// Name, CPU in MHz and memory in MB of each task.
     tasks: Vec<(String, u32, u32)>,
 }
 

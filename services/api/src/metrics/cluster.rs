@@ -1,4 +1,4 @@
-//! [`ClusterMetrics`]: what the processes of the cluster publish, made into series of the cluster. Pure.
+//! [`ClusterMetrics`]: merges the metrics of all processes into series of the cluster. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,41 +8,41 @@ use telemetry::metrics::prometheus::Shown;
 use telemetry::metrics::{Distribution, Kind, Merge, Meta, Metric, Series, Value, catalogue};
 use wire::metrics::ProcessMetrics;
 
-/// How long an interval of the JSON form lasts.
+/// Length of an interval of the JSON form.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
-/// How long a process may be silent until it is not shown any more. It publishes every five seconds.
+/// Time after which a silent process is no longer reported. A process publishes every five seconds.
 const HIDDEN_AFTER: Duration = Duration::from_secs(20);
-/// How long a silent process's sums are remembered. If it comes back, what was added up already is not added again.
+/// Time for which the counters of a silent process are remembered, so that nothing is counted twice if it comes back.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
-/// The most processes that are kept.
+/// Maximum number of processes that are remembered.
 const PROCESSES_MAX: usize = 1_024;
-/// The most series of all processes together that are added up.
+/// Maximum number of summed series of all processes.
 const TOTALS_MAX: usize = 65_536;
 
-/// There are too many processes.
+/// The limit on processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooManyProcesses;
 
-/// A series as it is shown, with what was observed in the last interval.
+/// A series for output, with its observations in the last interval.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// The series.
+    /// Series.
     pub(crate) shown: Shown,
-    /// What was observed of it in the last interval. Of a counter: how much it grew, by ones.
+    /// Observations in the last interval. For a counter, its growth, as that many observations of 1.
     pub(crate) interval: Distribution,
 }
 
-/// What is known of the processes' metrics.
+/// Metrics of all processes.
 #[derive(Debug)]
 pub(super) struct ClusterMetrics {
     processes: BTreeMap<ProcessId, Process>,
-    /// Counters and distributions of all processes added up, those that have gone included: so that sums do not fall when a
-    /// process ends.
+    /// Sums of the counters and distributions of all processes. They include processes that have ended, so that a sum never
+    /// falls.
     totals: BTreeMap<Key, Total>,
     interval_ends: Instant,
 }
 
-/// Tells series apart.
+/// Metric name and label values of a series.
 type Key = (&'static str, Vec<String>);
 
 #[derive(Debug)]
@@ -50,13 +50,13 @@ struct Process {
     service: Text,
     sequence: u64,
     last_received: Instant,
-    /// Whether it has been silent for too long.
+    /// Whether it has been silent for [`HIDDEN_AFTER`].
     is_silent: bool,
     active: Vec<(Text, Epoch)>,
     series: BTreeMap<Key, Total>,
 }
 
-/// A series, with what was observed in the interval that goes on and in the one before it.
+/// A series, with its observations in the current interval and in the last one.
 #[derive(Debug, Clone)]
 struct Total {
     meta: &'static Meta,
@@ -78,12 +78,12 @@ impl Total {
         Self { meta, value, current: Distribution::default(), last: Distribution::default() }
     }
 
-    /// Sets the value, and returns what came since the one before.
+    /// Sets the value, and returns what was observed since the previous value.
     fn set(&mut self, value: Value) -> Distribution {
         let delta = match (&self.value, &value) {
             (Value::Counter(previous), Value::Counter(now)) => ones(now.saturating_sub(*previous)),
             (Value::Distribution(previous), Value::Distribution(now)) => now.since(previous),
-            // A gauge has no past, and the kind of a metric does not change.
+            // A gauge has no history, and the kind of a metric does not change.
             (Value::Counter(_) | Value::Gauge(_) | Value::Distribution(_), _) => Distribution::default(),
         };
         self.value = value;
@@ -91,7 +91,7 @@ impl Total {
         delta
     }
 
-    /// Adds what came.
+    /// Adds new observations.
     fn add(&mut self, delta: &Distribution) {
         match &mut self.value {
             Value::Counter(sum) => *sum += delta.count(),
@@ -111,7 +111,7 @@ impl Total {
     }
 }
 
-/// So many observations of 1 each, as the reference sees what is counted.
+/// `count` observations of 1 each: the reference reports counters that way.
 fn ones(count: u64) -> Distribution {
     if count == 0 {
         return Distribution::default();
@@ -129,7 +129,7 @@ impl ClusterMetrics {
         Self { processes: BTreeMap::new(), totals: BTreeMap::new(), interval_ends: now + INTERVAL }
     }
 
-    /// How many processes are shown.
+    /// Number of processes that are reported.
     pub(super) fn processes(&self) -> usize {
         self.shown().count()
     }
@@ -139,10 +139,10 @@ impl ClusterMetrics {
         shown.map(|(id, process)| (*id, process))
     }
 
-    /// Takes in what a process published.
+    /// Records what a process published.
     ///
     /// # Errors
-    /// If too many processes are known already.
+    /// If the maximum number of processes is known already.
     pub(super) fn record(
         &mut self,
         message: &ProcessMetrics,
@@ -151,7 +151,7 @@ impl ClusterMetrics {
     ) -> Result<(), TooManyProcesses> {
         self.advance_to(now);
         if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&message.process) {
-            // Those that are silent are remembered only as long as there is room.
+            // Silent processes are dropped when the limit is reached.
             self.processes.retain(|_, process| !process.is_silent);
             if self.processes.len() >= PROCESSES_MAX {
                 return Err(TooManyProcesses);
@@ -166,7 +166,7 @@ impl ClusterMetrics {
             series: BTreeMap::new(),
         });
         if message.sequence <= process.sequence {
-            // It was overtaken, or came twice.
+            // The message was overtaken by a newer one, or is a duplicate.
             return Ok(());
         }
         (process.sequence, process.last_received, process.is_silent) = (message.sequence, now, false);
@@ -188,7 +188,7 @@ impl ClusterMetrics {
         Ok(())
     }
 
-    /// Forgets processes that are silent, and ends the interval when it is time.
+    /// Hides and forgets silent processes, and ends the interval when it is over.
     pub(super) fn advance_to(&mut self, now: Instant) {
         self.processes.retain(|_, process| {
             let silent_for = now.duration_since(process.last_received);
@@ -203,7 +203,7 @@ impl ClusterMetrics {
         process_series.chain(self.totals.values_mut()).for_each(Total::end_interval);
     }
 
-    /// All series, by name and labels; `computed` are those that follow from the state.
+    /// All series, sorted by name and labels. `computed` are the series computed from the state.
     pub(super) fn lines<'a>(
         &self,
         computed: impl Iterator<Item = &'a Series>,
@@ -225,7 +225,7 @@ impl ClusterMetrics {
         lines
     }
 
-    /// Series that each process has of its own, and those of which one process is asked.
+    /// Series that are reported for each process, and those that are reported for the active process of a service only.
     fn process_lines(&self) -> impl Iterator<Item = Line> {
         self.shown().flat_map(move |(id, process)| {
             let shown = process.series.iter().filter(move |(_, own)| {
@@ -243,7 +243,7 @@ impl ClusterMetrics {
         })
     }
 
-    /// The process that is active for a service, as far as they say so themselves: of two the one with the later lease.
+    /// The active process of a service. If several processes claim to be active, it is the one with the latest lease.
     fn active(&self, service: &str) -> Option<ProcessId> {
         let epoch = |process: &Process| {
             process.active.iter().find(|(name, _)| **name == *service).map(|(_, epoch)| *epoch)
@@ -252,8 +252,7 @@ impl ClusterMetrics {
         active.max().map(|(_, id)| id)
     }
 
-    /// Series that are added up. Those without labels are there from the beginning: to Prometheus, a series that is not there is
-    /// not 0.
+    /// Summed series. Those without labels exist from the start, because to Prometheus an absent series is not 0.
     fn summed_lines(&self) -> Vec<Line> {
         let mut sums: BTreeMap<Key, Total> = BTreeMap::new();
         for meta in catalogue::all().map(Metric::meta) {
@@ -275,9 +274,9 @@ impl ClusterMetrics {
         sums.iter().map(|((_, labels), total)| total.line(labels, Vec::new())).collect()
     }
 
-    /// What is known of the appliers as a group.
+    /// Series that describe all appliers together.
     fn applier_lines(&self, has_leader: bool) -> [Line; 2] {
-        // A process of all services is an applier, too.
+        // A process that runs all services can become the applier, too.
         let is_applier = |(_, process): &(ProcessId, &Process)| {
             matches!(&*process.service, catalogue::APPLIER | "servers")
         };

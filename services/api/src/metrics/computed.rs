@@ -1,7 +1,7 @@
-//! Metrics that follow from the state alone: how jobs fare, and what nodes have and hold.
+//! Metrics computed from the state alone: status of jobs, and capacity and usage of nodes.
 //!
-//! Taken from summaries and columns. Only how many allocations of a node are in which status is counted by a walk, and only
-//! where there are not too many nodes.
+//! Most values come from job summaries and node columns. Only the allocations of each node are counted by iteration, and
+//! only if there are not too many nodes.
 
 use model::alloc::{ClientStatus, TaskRunState};
 use model::job::JobStatus;
@@ -19,18 +19,18 @@ use telemetry::metrics::{Gauge, Series};
 
 use super::PublishedMetrics;
 
-/// The most task groups that have series of their own; of further ones only sums are shown.
+/// Maximum number of task groups with series of their own. Further groups count only in the sums.
 const GROUPS_MAX: usize = 10_000;
-/// The most nodes that have series of their own; where there are more, none has.
+/// Maximum number of nodes with series of their own. If there are more, no node has them.
 const NODES_MAX: usize = 2_000;
-/// The most allocations up to which tasks are counted: each has to be unpacked.
+/// Maximum number of allocations up to which tasks are counted. Each allocation's task states must be unpacked for that.
 const TASKS_COUNTED_MAX: usize = 100_000;
-/// The most allocations that have series of their own.
+/// Maximum number of allocations with series of their own.
 const ALLOCS_MAX: usize = 500;
-/// Bytes of a megabyte, as resources are counted.
+/// Resources are counted in MiB.
 const MIB_BYTES: f64 = 1_048_576.0;
 
-/// All series.
+/// All computed series.
 pub(super) fn series(state: &State, published: PublishedMetrics) -> Vec<Series> {
     let mut series = vec![STATE_SNAPSHOT_INDEX.computed(Vec::new(), state.index().0 as f64)];
     let left_out = jobs(state, &mut series);
@@ -49,7 +49,8 @@ pub(super) fn series(state: &State, published: PublishedMetrics) -> Vec<Series> 
     series
 }
 
-/// Jobs by status, and task groups by how many of their allocations are where. Returns how many groups were left out.
+/// Number of jobs in each status, and number of allocations of each task group in each status. Returns the number of groups
+/// without series.
 fn jobs(state: &State, series: &mut Vec<Series>) -> usize {
     let gauges: [(&'static Gauge, &str); 7] = [
         (&JOB_QUEUED, "queued"),
@@ -101,7 +102,7 @@ fn jobs(state: &State, series: &mut Vec<Series>) -> usize {
     left_out
 }
 
-/// Nodes by status, what all of them have and hold, and each of them where there are not too many.
+/// Number of nodes in each status, their total capacity and usage, and the series of each node if there are not too many.
 fn nodes(state: &State, series: &mut Vec<Series>) {
     let [mut ready, mut down, mut disconnected, mut draining, mut ineligible] = [0_u32; 5];
     let [mut cpu, mut cpu_held, mut memory, mut memory_held] = [0.0; 4];
@@ -141,7 +142,7 @@ fn nodes(state: &State, series: &mut Vec<Series>) {
     }
 }
 
-/// The labels of a node's series.
+/// Label values of a node's series.
 pub(super) fn node_labels(node: NodeRef<'_>) -> Vec<String> {
     let (spec, server) = (node.spec(), node.server());
     vec![
@@ -199,7 +200,7 @@ fn node_series(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
     }
 }
 
-/// How the tasks of an allocation fare.
+/// Series of an allocation's tasks.
 fn alloc_series(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
     let key = alloc.job_key();
     for task in alloc.task_states().unpack().unwrap_or_default() {

@@ -1,4 +1,5 @@
-//! Access control (http-api §2.3, §23), as servers answer that have it disabled; there is none yet that could be enabled.
+//! Routes of access control (http-api §2.3, §23). They respond like a server with access control disabled, because access
+//! control is not built yet.
 
 use actix_web::http::StatusCode;
 use model::Index;
@@ -8,17 +9,17 @@ use super::Request;
 use crate::Api;
 use crate::http::{Error, Response};
 
-/// Whatever is asked about access control.
+/// Response of most routes while access control is disabled.
 pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::bad_request("ACL support disabled"))
 }
 
-/// The policies of whoever asks: who has no token, has none.
+/// The policies of the caller's token. Without a token there are none.
 pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error { status: StatusCode::FORBIDDEN, text: "Permission denied".to_owned() })
 }
 
-/// The token that stands for everybody.
+/// The anonymous token.
 pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Response, Error> {
     let stale = request.query.read_options()?.stale;
     let index = api.fresh_snapshot(stale).await?.index().max(Index(1));

@@ -1,8 +1,8 @@
-//! What this process tells of itself and of the cluster's servers (http-api §27, §28), and the notice in place of a web
-//! interface (§34).
+//! Routes about this process and the servers of the cluster (http-api §27, §28), and the placeholder of the web interface
+//! (§34).
 //!
-//! There are no Raft peers and no gossip here. Clients ask for them nonetheless, to show them or to see whether somebody is
-//! there; they get this server, under the ports that such things would have.
+//! Drover has no Raft peers and no gossip. Clients request them nevertheless, for display or to see whether a server is
+//! alive. The responses contain this server only, with the default ports of Nomad's RPC and Serf.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use super::{Request, stats};
 use crate::Api;
 use crate::http::{Body, Error, Response, decode};
 
-/// The version of the API, by which clients know what they may ask for.
+/// Version of Nomad's API that clients see.
 pub(crate) const API_VERSION: &str = "2.0.5";
-/// Where Nomad's servers talk to each other. Nobody listens there.
+/// Nomad's default RPC port. Nothing listens on it.
 const RPC_PORT: u16 = 4647;
-/// Where Nomad's servers find each other. Nobody listens there.
+/// Nomad's default Serf port. Nothing listens on it.
 const SERF_PORT: u16 = 4648;
 
-/// How one role of this process fares.
+/// Health of one role of this process.
 #[derive(Debug, Serialize)]
 struct Health {
     ok: bool,
@@ -30,7 +30,7 @@ struct Health {
 }
 
 impl Api {
-    /// The address that this server shows: one that can be connected to.
+    /// Address of this server for clients. If it listens on all addresses, this is the loopback address.
     fn host(&self) -> IpAddr {
         match self.addr.ip() {
             ip if ip.is_unspecified() && ip.is_ipv4() => IpAddr::from([127, 0, 0, 1]),
@@ -43,12 +43,12 @@ impl Api {
         std::net::SocketAddr::new(self.host(), RPC_PORT).to_string()
     }
 
-    /// Whether an applier has been heard of lately.
+    /// Whether a message of an active applier was received recently.
     pub(super) fn has_leader(&self) -> bool {
         self.contact(true).1
     }
 
-    /// This server's name among those of all regions.
+    /// Name of this server with its region.
     pub(super) fn member_name(&self) -> String {
         format!("{}.{}", self.args.server_name, self.args.region)
     }
@@ -82,7 +82,7 @@ impl Api {
     }
 }
 
-/// This process: how it is configured, and some figures.
+/// Configuration and stats of this process.
 pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     let args = &api.args;
     let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
@@ -146,7 +146,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
 }
 
-/// The servers: this one.
+/// The servers of the cluster: this one.
 pub(crate) fn members(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&json!({
         "ServerName": api.args.server_name,
@@ -156,12 +156,12 @@ pub(crate) fn members(api: &Api, _: &Request) -> Result<Response, Error> {
     })))
 }
 
-/// The servers that this process's client knows.
+/// The servers that the client of this process uses.
 pub(crate) fn servers(api: &Api, _: &Request) -> Result<Response, Error> {
     if api.colocated.node.is_some() { Ok(Response::json(&[api.rpc_addr()])) } else { Err(not_a_client()) }
 }
 
-/// Nobody tells a client its servers: it finds them by NATS.
+/// Accepts new servers for the client and ignores them, because it finds servers by NATS.
 pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Response, Error> {
     if api.colocated.node.is_none() {
         return Err(not_a_client());
@@ -176,7 +176,7 @@ fn not_a_client() -> Error {
     Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
 }
 
-/// What is answered to a join.
+/// Response to a join.
 #[derive(Debug, Serialize)]
 struct Joined {
     num_joined: u32,
@@ -184,7 +184,7 @@ struct Joined {
     warning: &'static str,
 }
 
-/// Servers do not join each other: those are together that use the same NATS and the same database.
+/// Servers do not join each other: all servers with the same NATS and database form one cluster.
 pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
     if request.query.text("address").is_empty() {
         return Err(Error::bad_request("missing address to join"));
@@ -194,7 +194,7 @@ pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
     Ok(Response::json(&Joined { num_joined: 0, error, warning: "" }))
 }
 
-/// A server that has gone is not remembered, so there is nothing to forget.
+/// Does nothing, because servers that have left are not remembered.
 pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.query.text("node") {
         "" => Err(Error::bad_request("missing node to force leave")),
@@ -202,15 +202,15 @@ pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error>
     }
 }
 
-/// The one of the schedulers that looks after the cluster itself; here the applier does its work.
+/// The scheduler type of Nomad's garbage collection, which the applier does here.
 const CORE: &str = "_core";
 
-/// The workers that have names: none. They are threads, and all of a process alike.
+/// Lists scheduler workers by id. The list is empty, because workers are anonymous threads.
 pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
 }
 
-/// How many threads of this process schedule, and what.
+/// Number of scheduler threads of this process, and their job types.
 pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Error> {
     let kinds = api.colocated.schedulers.iter().map(|kind| kind.as_str());
     Ok(Response::json(&json!({
@@ -220,7 +220,7 @@ pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Erro
     })))
 }
 
-/// The body of new settings of workers.
+/// Body of a request to change the workers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WorkersRequest {
@@ -228,7 +228,7 @@ struct WorkersRequest {
     enabled_schedulers: Vec<String>,
 }
 
-/// Workers are as many as their process was told to have, and stay so.
+/// Rejects changes of the workers: their number is set when the process starts.
 pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
     let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
@@ -240,7 +240,7 @@ pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Resp
     ))
 }
 
-/// Servers have no keys of their own to talk to each other: NATS looks after that.
+/// Rejects keyring operations: there are no gossip keys, because NATS secures the connections.
 pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.id() {
         "list" | "install" | "use" | "remove" => {
@@ -250,7 +250,7 @@ pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     }
 }
 
-/// How this process fares: well while there is an applier.
+/// Health of this process. The server role is healthy while there is an active applier.
 pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     let mut roles = BTreeMap::new();
     if matches!(request.query.text("type"), "" | "server") {
@@ -270,22 +270,22 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     Ok(Response::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// The leader's address: this server's, while there is an applier; empty otherwise.
+/// Address of the leader: this server's address while there is an active applier, otherwise empty.
 pub(crate) fn leader(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
 }
 
-/// The servers' addresses: this one's.
+/// Addresses of the servers: this server's.
 pub(crate) fn peers(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&[api.rpc_addr()]))
 }
 
-/// The regions: this one.
+/// The regions: this cluster's.
 pub(crate) fn regions(api: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::json(&[&api.args.region]))
 }
 
-/// What is shown in place of the web interface.
+/// Placeholder of the web interface.
 pub(crate) fn ui(_: &Api, _: &Request) -> Result<Response, Error> {
     const PAGE: &str = "<!doctype html><title>Drover</title><p>The web interface is not built yet. The API is at \
                         <code>/v1/</code>.</p>\n";

@@ -1,4 +1,4 @@
-//! Allocations (http-api §12).
+//! Routes of allocations (http-api §12).
 
 use model::alloc::DesiredTransition;
 use model::eval::EvalTrigger;
@@ -17,7 +17,7 @@ use crate::http::{
 
 const KIND: &str = "alloc";
 
-/// Lists allocations: by when they were made, or by id where a beginning of it is given.
+/// Lists allocations by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::Allocation>()?;
@@ -69,7 +69,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// What is answered to a stop.
+/// Response to a stop.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Stopped {
@@ -78,7 +78,7 @@ struct Stopped {
     index: Index,
 }
 
-/// Stops an allocation; another one takes its place (N-22.3).
+/// Stops an allocation, which is then replaced (N-22.3).
 pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let transition = DesiredTransition {
@@ -88,7 +88,7 @@ pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Response, Error
         ..DesiredTransition::default()
     };
     let id: AllocId = parse_id(KIND, request.id())?;
-    // What this process knows of is there; of what it does not know, only the newest state says that it is not.
+    // The newest state is needed only if the replica does not contain the allocation.
     if api.replica.snapshot().alloc(id).is_none() && api.fresh_snapshot(false).await?.alloc(id).is_none() {
         return Err(Error::not_found("allocation not found"));
     }

@@ -1,4 +1,4 @@
-//! Files and logs of allocations (http-api §13), and what people want of their tasks (§18).
+//! Routes of the files and logs of allocations (http-api §13), and of commands for their tasks (§18).
 
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
@@ -16,10 +16,10 @@ use crate::files::{AllocAgent, Framing, Source, StreamReader, check_path};
 use crate::http::{Body, BodyStream, Error, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What is shown for what has no type of its own.
+/// Content type of files whose type is unknown.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// A file as it is shown.
+/// A file in responses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocFileInfo<'a> {
@@ -65,7 +65,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     Ok(Response::json(&entries))
 }
 
-/// Says what a file is.
+/// Describes a file.
 pub(crate) async fn stat(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let info = stat_file(&agent, file(&request.query)?).await?;
@@ -77,7 +77,7 @@ async fn stat_file(agent: &AllocAgent, path: &str) -> Result<FileInfo, Error> {
     agent.request(&StatFile { alloc: agent.alloc(), path: path.into() }).await
 }
 
-/// The file that is asked for.
+/// The file path of a request.
 fn file(query: &Query) -> Result<&str, Error> {
     match query.text("path") {
         "" => Err(Error::bad_request("must provide a file name")),
@@ -85,7 +85,7 @@ fn file(query: &Query) -> Result<&str, Error> {
     }
 }
 
-/// A file whole.
+/// Reads a whole file.
 pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = file(&request.query)?;
@@ -103,7 +103,7 @@ fn is_directory(path: &str) -> Error {
     Error::bad_request(format!("file {} is a directory", quoted(path)))
 }
 
-/// A type that no browser runs or renders.
+/// Replaces content types that browsers execute or render by plain text.
 fn safe_content_type(content_type: &str) -> &str {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_active =
@@ -111,7 +111,7 @@ fn safe_content_type(content_type: &str) -> &str {
     if is_active { "text/plain" } else { content_type }
 }
 
-/// A piece of a file.
+/// Reads a part of a file.
 pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let agent = AllocAgent::find(api, request.id()).await?;
@@ -124,7 +124,7 @@ pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Er
     if stat_file(&agent, path).await?.is_dir {
         return Err(is_directory(path));
     }
-    // The limit is the client's; what is sent of it is pulled as the client takes it.
+    // The stream is cut at the client's limit. Data is read only as the client takes it.
     let source = Source::File { path: path.into(), from: Origin::Start(offset) };
     let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
     let limited = pieces
@@ -141,7 +141,7 @@ fn offset(text: &str) -> Result<u64, String> {
     number("offset", text)
 }
 
-/// Reads a number, or says of what it is none.
+/// Parses a number. The error text names the parameter.
 fn number(name: &str, text: &str) -> Result<u64, String> {
     let number = text.parse::<i64>().map_err(|_| {
         format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quoted(text))
@@ -149,14 +149,14 @@ fn number(name: &str, text: &str) -> Result<u64, String> {
     u64::try_from(number).map_err(|_| format!("can't seek to {name} {number}: invalid argument"))
 }
 
-/// A file in frames, followed past its end unless told otherwise.
+/// Streams a file in frames. It is followed beyond its end by default.
 pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let agent = AllocAgent::find(api, request.id()).await?;
     let path = file(query)?;
     let follow = follow(query, true)?;
     let from = origin(query)?;
-    // Whatever is wrong with the file is the request's fault here.
+    // Here a missing file is a 400.
     let as_bad_request = |error: Error| match error.status {
         StatusCode::NOT_FOUND => Error { status: StatusCode::BAD_REQUEST, ..error },
         _ => error,
@@ -191,7 +191,7 @@ fn origin(query: &Query) -> Result<Origin, Error> {
     }
 }
 
-/// What a task has written.
+/// Reads or follows the output of a task.
 pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let agent = AllocAgent::find(api, request.id()).await?;
@@ -214,7 +214,7 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error
     framed(StreamReader::start(agent, source, follow, Framing::Frames, stop).await?)
 }
 
-/// The body of a restart.
+/// Body of a restart.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct RestartRequest {
@@ -222,7 +222,7 @@ struct RestartRequest {
     all_tasks: Option<bool>,
 }
 
-/// The body of a signal.
+/// Body of a signal.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct SignalRequest {
@@ -230,14 +230,14 @@ struct SignalRequest {
     signal: Option<String>,
 }
 
-/// What is answered when something was done; clients refuse an empty body here.
+/// Response to a task command. Clients reject an empty body here.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct TaskCommandDone {
     index: u64,
 }
 
-/// Has tasks begin anew (http-api §18).
+/// Restarts tasks (http-api §18).
 pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let body: RestartRequest = match request.body.is_empty() {
@@ -253,7 +253,7 @@ pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Er
     Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
 
-/// Sends tasks a signal (http-api §18).
+/// Sends a signal to tasks (http-api §18).
 pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let body: SignalRequest = decode(&request.body, &api.limits)
@@ -268,7 +268,7 @@ fn task_name(task: Option<String>) -> Option<Text> {
     task.filter(|task| !task.is_empty()).map(Text::from)
 }
 
-/// Anything else about files.
+/// Response for any other file operation.
 pub(crate) fn unknown(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::not_found("Invalid method"))
 }

@@ -1,4 +1,4 @@
-//! Deployments (http-api §16). Promotion, pauses and verdicts by hand are not built yet.
+//! Routes of deployments (http-api §16). Promoting, pausing and setting allocation health are not built yet.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::http::{
 
 const KIND: &str = "deployment";
 
-/// Lists deployments: by when they were made, or by id where a beginning of it is given.
+/// Lists deployments by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::Deployment>()?;
@@ -62,7 +62,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// The allocations that count for a deployment; none of one that is not known.
+/// Lists the allocations of a deployment; empty if the deployment does not exist.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<DeploymentId>().ok();
     api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {
@@ -77,7 +77,7 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     .await
 }
 
-/// What is answered to whoever changes a deployment.
+/// Response to a change of a deployment.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -85,12 +85,12 @@ struct Updated {
     eval_id: String,
     eval_create_index: u64,
     deployment_modify_index: u64,
-    /// Going back to an older version is not built yet.
+    /// Reverting to an older version is not built yet.
     reverted_job_version: Option<u64>,
     index: u64,
 }
 
-/// Gives a deployment up.
+/// Fails a deployment.
 pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Response, Error> {
     let id: DeploymentId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::FailDeployment(FailDeployment { id })).await?;

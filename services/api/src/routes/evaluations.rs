@@ -1,4 +1,4 @@
-//! Evaluations (http-api §15).
+//! Routes of evaluations (http-api §15).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::http::{
 
 const KIND: &str = "eval";
 
-/// The most evaluations of a chain that are shown with one of them.
+/// Maximum number of related evaluations in a response.
 const RELATED_MAX: usize = 1_000;
 
-/// Lists evaluations: by when they were made, or by id where a beginning of it is given.
+/// Lists evaluations by creation, or by id if an id prefix is given.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let (status, job) = (query.text("status").to_owned(), query.text("job").to_owned());
@@ -62,7 +62,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     api.list(query, watched, page, make).await
 }
 
-/// The body of a deletion.
+/// Body of a deletion.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct DeleteRequest {
@@ -71,7 +71,7 @@ struct DeleteRequest {
     filter: Option<String>,
 }
 
-/// What is answered to a deletion.
+/// Response to a deletion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Deleted {
@@ -79,7 +79,7 @@ struct Deleted {
     index: u64,
 }
 
-/// Forgets evaluations, by their ids or by a filter; only while evaluations rest.
+/// Deletes evaluations by id or by filter. This is allowed only while the eval broker is paused.
 pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: DeleteRequest = decode(&request.body, &api.limits)?;
     let ids = body.eval_ids.unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Err
     Ok(Response::written(&Deleted { count: found.len(), index: index.0 }, index))
 }
 
-/// The evaluations of a namespace that a filter wants.
+/// Ids of the evaluations in a namespace that match a filter.
 async fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Vec<EvalId> {
     let mut ids = Vec::new();
     for (scanned, eval) in state.evals().enumerate() {
@@ -126,7 +126,7 @@ async fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> 
     ids
 }
 
-/// What is answered to how many there are.
+/// Response with a number of evaluations.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Counted {
@@ -135,7 +135,7 @@ struct Counted {
     meta: shapes::Meta,
 }
 
-/// How many evaluations there are of a namespace that a filter wants.
+/// Counts the evaluations in a namespace that match a filter.
 pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"));
@@ -159,7 +159,7 @@ pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Erro
     Ok(Response::json(&counted).with(meta))
 }
 
-/// Reads an evaluation; those that it belongs together with too, if wanted.
+/// Reads an evaluation, with its related evaluations if requested.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let id: EvalId = parse_id(KIND, request.id())
         .map_err(|error| Error::failed(format!("failed to lookup eval: {}", error.text)))?;
@@ -181,7 +181,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// Evaluations that are reached from one over those before, after, and waiting for it.
+/// The evaluations that are connected to `start` by next, previous and blocked evaluations.
 fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
     let neighbours = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval];
     let mut found = Vec::new();
@@ -199,7 +199,7 @@ fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
     found
 }
 
-/// The allocations that an evaluation placed, or updated last.
+/// Lists the allocations that an evaluation placed or last updated.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<EvalId>().ok();
     api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {

@@ -1,4 +1,4 @@
-//! The event stream (http-api §26).
+//! Route of the event stream (http-api §26).
 
 use model::Index;
 
@@ -7,7 +7,7 @@ use crate::Api;
 use crate::events::{Topics, stream};
 use crate::http::{Body, Error, Response};
 
-/// Tells what changes, for as long as the client listens.
+/// Streams events until the client disconnects.
 pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Error> {
     let from = match request.query.text("index") {
         "" => Index::ZERO,

@@ -1,5 +1,5 @@
-//! What filters see of each kind of object: the fields that lists are usually narrowed by, as they lie in the state, and
-//! everything else as the API shows the object whole (http-api §7.2).
+//! [`Object`] for each type that lists can filter (http-api §7.2). The fields that filters use most are read from the state
+//! directly. For all other fields the object is serialized.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use state::AllocRef;
 use super::shapes;
 use crate::filter::{Filter, Object};
 
-/// Whether a filter wants an object; none wants them all.
+/// Whether an object matches a filter. Without a filter every object does.
 pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> bool {
     filter.is_none_or(|filter| filter.matches(object))
 }

@@ -1,4 +1,4 @@
-//! One job and what belongs to it (http-api §11.2, §11.3).
+//! Routes of a single job and its objects (http-api §11.2, §11.3).
 
 use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
@@ -14,7 +14,7 @@ use crate::http::{Body, Error, Query, Response, Watched, decode};
 
 const NOT_FOUND: &str = "job not found";
 
-/// The job that a request is about.
+/// Key of the job that a request names.
 pub(super) fn key(request: &Request) -> JobKey {
     JobKey::new(request.query.namespace().name(), request.id())
 }
@@ -40,7 +40,7 @@ pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, E
     register_job(api, &request.query, body, Some(request.id())).await
 }
 
-/// Stops a job, or forgets it. That there is none is no error (N-21.2).
+/// Stops a job, or purges it. A job that does not exist is not an error (N-21.2).
 pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     if request.id().is_empty() {
@@ -63,7 +63,7 @@ pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Response,
     Ok(Response::written(&Deregistered::new(&done), done.index))
 }
 
-/// The body of an evaluation's request.
+/// Body of a request for an evaluation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct EvaluateRequest {
@@ -78,7 +78,7 @@ struct EvalOptions {
     force_reschedule: Option<bool>,
 }
 
-/// Has a job looked at again.
+/// Creates an evaluation of a job.
 pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
     let options = if request.body.is_empty() {
         EvalOptions::default()
@@ -96,10 +96,10 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, E
     Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 
-/// The allocations of a job; those of its earlier incarnations too, with `all`.
+/// Lists the allocations of a job. With `all` these include allocations of earlier jobs with the same id.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    // A value that is no flag counts as none here.
+    // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
     api.read(&request.query, Watched::of_job(Table::Allocs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
@@ -114,7 +114,7 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     .await
 }
 
-/// The evaluations of a job.
+/// Lists the evaluations of a job.
 pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::Evals, &key), |snapshot| {
@@ -126,10 +126,10 @@ pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Response
     .await
 }
 
-/// The deployments of a job; those of its earlier incarnations too, with `all`.
+/// Lists the deployments of a job. With `all` these include deployments of earlier jobs with the same id.
 pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    // A value that is no flag counts as none here.
+    // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
     api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
@@ -143,7 +143,7 @@ pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Response
     .await
 }
 
-/// The newest deployment of a job as it is registered now; `null` if there is none.
+/// Reads the newest deployment of a job since it was created; `null` if there is none.
 pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
@@ -155,7 +155,7 @@ pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Response,
     .await
 }
 
-/// What a job's allocations add up to.
+/// Reads the allocation counts of a job.
 pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::JobSummaries, &key), |snapshot| {
@@ -165,7 +165,7 @@ pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Response, Er
     .await
 }
 
-/// What is answered about the versions of a job.
+/// Response with the versions of a job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Versions {
@@ -175,18 +175,18 @@ struct Versions {
     meta: shapes::Meta,
 }
 
-/// What versions of a job are compared with.
+/// What the versions of a job are compared with.
 enum DiffBase {
-    /// Each with the one before it.
+    /// Each version with its predecessor.
     Previous,
-    /// Each with the one of this number.
+    /// Each version with this one.
     Version(u64),
-    /// Each with the one of this name.
+    /// Each version with the one that has this tag.
     Tag(String),
 }
 
 impl DiffBase {
-    /// What a request asks for; `None` if for no comparison.
+    /// The comparison that a request asks for; `None` if it asks for none.
     fn read(query: &Query) -> Result<Option<Self>, Error> {
         let diffs = query.flag("diffs", false)?;
         let diff_base = match (query.text("diff_version"), query.text("diff_tag")) {
@@ -206,7 +206,7 @@ impl DiffBase {
         Ok(diffs.then_some(diff_base))
     }
 
-    /// The comparisons of versions, of which the newest comes first.
+    /// Compares versions, which are sorted from the newest to the oldest.
     fn diffs(&self, versions: &[Job]) -> Result<Vec<JobDiff>, Error> {
         let is_base: &dyn Fn(&&Job) -> bool = match self {
             Self::Previous => {
@@ -229,7 +229,7 @@ impl DiffBase {
     }
 }
 
-/// Something that can be done in a task, as lists show it.
+/// An action of a task in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ActionStub {
@@ -240,7 +240,7 @@ struct ActionStub {
     task_group_name: Option<String>,
 }
 
-/// The actions that a job's tasks offer.
+/// Lists the actions of a job's tasks.
 pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     api.read(&request.query, Watched::of_job(Table::Jobs, &key), |snapshot| {
@@ -262,7 +262,7 @@ pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Er
     .await
 }
 
-/// The versions of a job, the newest first.
+/// Lists the versions of a job, the newest first.
 pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Response, Error> {
     let (key, query) = (key(request), &request.query);
     let diff_base = DiffBase::read(query)?;

@@ -1,4 +1,4 @@
-//! The jobs as a whole: listing, registering, parsing, validating (http-api §11.1).
+//! Routes of all jobs: listing, registering, parsing, validating (http-api §11.1).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     list_of(api, &request.query, None).await
 }
 
-/// Lists jobs, those of a node pool if one is named.
+/// Lists jobs, or the jobs of a node pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let filter = query.filter::<Job>()?;
     let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
@@ -43,7 +43,7 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
     api.list(query, watched, page, make).await
 }
 
-/// Jobs and what they add up to, of those whose ids begin so.
+/// Watches jobs and job summaries by id prefix.
 fn watched_jobs(prefix: &str) -> Watched<'static> {
     let keys = [Table::Jobs, Table::JobSummaries].map(|table| match prefix {
         "" => WatchKey::Table(table),
@@ -52,7 +52,7 @@ fn watched_jobs(prefix: &str) -> Watched<'static> {
     Watched::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
 }
 
-/// Jobs by namespace and id, from one on; with all namespaces also those whose ids do not begin so.
+/// Jobs by namespace and id, from a key on. If all namespaces are selected, the prefix is not applied.
 fn jobs<'a>(
     state: &'a State,
     namespace: &Namespace,
@@ -63,7 +63,8 @@ fn jobs<'a>(
     let bounds = match namespace {
         Namespace::Any => (Bound::Unbounded, Bound::Unbounded),
         Namespace::Only(namespace) => {
-            // No id goes on with the last character there is, so this ends with the prefix, or with the namespace.
+            // No id continues with the highest character, so this bound is the end of the prefix, or of the namespace if
+            // the prefix is empty.
             let low = JobKey::new(namespace.as_str(), prefix);
             let high = JobKey::new(namespace.as_str(), format!("{prefix}{}", char::MAX));
             (Bound::Included(low), Bound::Included(high))
@@ -72,7 +73,7 @@ fn jobs<'a>(
     ordered(state.jobs_in(remaining(bounds, from, reverse)), reverse)
 }
 
-/// Jobs whose ids begin so.
+/// Jobs whose id begins with `prefix`.
 pub(super) fn jobs_with_prefix<'a>(
     state: &'a State,
     namespace: &Namespace,
@@ -85,7 +86,8 @@ fn token(job: &JobKey) -> String {
     format!("{}.{}", job.namespace, job.id)
 }
 
-/// A namespace has no dot. Text without one lies behind all jobs of lesser namespaces.
+/// Parses a token. A namespace cannot contain a dot, so a token without one is a namespace: the list continues with the
+/// first job of that namespace or of the next one.
 fn key_of_token(token: &str) -> JobKey {
     let (namespace, id) = token.split_once('.').unwrap_or((token, ""));
     JobKey::new(namespace, id)
@@ -97,7 +99,7 @@ pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, E
     register_job(api, &request.query, body, None).await
 }
 
-/// Registers a job, which must be the one that the path names, if one does (N-17).
+/// Registers a job. If the path names a job, it must be the same one (N-17).
 pub(crate) async fn register_job(
     api: &Api,
     query: &Query,
@@ -127,7 +129,7 @@ pub(crate) async fn register_job(
     Ok(Response::written(&Registered::new(&done, warnings.to_string()), done.index))
 }
 
-/// The job of a request, in the region and namespace that the request means (http-api §3).
+/// The job of a request, with the region and namespace that the request selects (http-api §3).
 pub(super) fn requested_job(
     api: &Api,
     query: &Query,
@@ -158,10 +160,10 @@ pub(super) fn requested_job(
     Ok(Job { region: Some(region), namespace: Some(namespace), ..job })
 }
 
-/// An evaluation's priority; 0 is the job's.
+/// Checks an evaluation's priority; `None` for 0, which selects the job's priority.
 ///
 /// # Errors
-/// If it is none.
+/// If the priority is out of range.
 pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
     match u16::try_from(priority) {
         Ok(0) => Ok(None),
@@ -170,8 +172,8 @@ pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
     }
 }
 
-/// Admits a job to the cluster as this process knows it, and if that is no reason for it, as it is now: what it needs may
-/// have been made by way of another server.
+/// Checks admission in the replica's state, and if that rejects the job, in the newest state: the namespace or node pool
+/// may have been created through another server.
 async fn admit(api: &Api, job: &Job) -> Result<Arc<JobSpec>, Error> {
     let local = api.replica.snapshot();
     let rejection = match admission::admit(job, &local, &api.rules) {
@@ -186,7 +188,7 @@ async fn admit(api: &Api, job: &Job) -> Result<Arc<JobSpec>, Error> {
     admission::admit(job, &newest, &api.rules).map_err(Error::from)
 }
 
-/// What is answered to a validation.
+/// Response to a validation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Validated {
@@ -196,7 +198,7 @@ struct Validated {
     warnings: String,
 }
 
-/// The body of a validation.
+/// Body of a validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct ValidateRequest {
@@ -205,7 +207,7 @@ struct ValidateRequest {
     namespace: Option<String>,
 }
 
-/// Says what is wrong with a job.
+/// Validates a job.
 pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: ValidateRequest = decode(&request.body, &api.limits)?;
     let mut job = requested_job(api, &request.query, body.job, body.region, body.namespace)?;
@@ -224,7 +226,7 @@ pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, E
     Ok(Response::json(&answer))
 }
 
-/// Reads a job file.
+/// Parses a job file.
 pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobParseRequest = decode(&request.body, &api.limits)?;
     let source = body.job_hcl.unwrap_or_default();
@@ -232,7 +234,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Erro
         return Err(Error::bad_request("Job spec is empty"));
     }
     let options = parse_options(body.variables.unwrap_or_default());
-    // A large file takes a while, and others are served by this thread.
+    // Parsing a large file takes a while, so it does not block the serving thread.
     let parsed = web::block(move || jobspec::parse(&source, &options)).await;
     let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
     let mut job = parsed.map_err(|error| Error::bad_request(format!("Failed to parse job: {error}")))?;
@@ -242,7 +244,7 @@ pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Erro
     Ok(Response::json(&jobspec::shown(&job)))
 }
 
-/// As the route reads files: without files of the server's, and tolerant of values for other files' variables.
+/// Options of the parse route: job files cannot read files of the server, and values for undeclared variables are ignored.
 fn parse_options(variables: String) -> jobspec::Options {
     let mut options = jobspec::Options::default();
     if !variables.is_empty() {

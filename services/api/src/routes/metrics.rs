@@ -1,4 +1,4 @@
-//! The metrics of the cluster (http-api §30), in the reference's shape or in that of Prometheus.
+//! Route of the cluster's metrics (http-api §30), in the reference's JSON form or in Prometheus text format.
 
 use actix_web::web::Bytes;
 use telemetry::metrics::prometheus;
@@ -8,7 +8,7 @@ use crate::Api;
 use crate::http::{Body, Error, Response};
 use crate::metrics;
 
-/// All series.
+/// Reads all series.
 pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let lines = api.metrics.lines(&api.replica, api.has_leader()).await;
     if request.query.text("format") == "prometheus" {

@@ -1,7 +1,7 @@
-//! Routing: from a request to its handler and back.
+//! Routing of requests to handlers.
 //!
-//! Paths are matched without their escapes, because ids may hold slashes, escaped or not (http-api §1.2); so the table is
-//! our own and not the framework's.
+//! Paths are matched after decoding, because ids may contain slashes, whether escaped or not (http-api §1.2). So the route
+//! table is our own and not the framework's.
 
 mod acl;
 mod agent;
@@ -45,22 +45,22 @@ use crate::http::{
     Body, CleanPath, Error, Query, Response, accepts_gzip, clean, cors, escape, receive, record_status,
 };
 
-/// What answers a request.
+/// A route's handler.
 pub(crate) type Handler = for<'a> fn(&'a Api, &'a Request) -> LocalBoxFuture<'a, Result<Response, Error>>;
 
-/// A request, as far as handlers look at it.
+/// The parts of a request that handlers use.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// What stands in the path for each `:name` of the route.
+    /// Values of the route's `:name` segments.
     pub(crate) params: Vec<String>,
-    /// The parameters.
+    /// Query parameters.
     pub(crate) query: Query,
-    /// The body; empty for methods that have none.
+    /// Body; empty for methods without a body.
     pub(crate) body: Bytes,
 }
 
 impl Request {
-    /// What stands in the path for the first `:name`.
+    /// Value of the first `:name` segment.
     pub(crate) fn id(&self) -> &str {
         self.params.first().map_or("", String::as_str)
     }
@@ -127,7 +127,7 @@ async fn route(
     response.map(Routed::Response)
 }
 
-/// Answers a request, whose body is still to be received.
+/// Receives the body of a request, and calls its handler.
 async fn handle(
     api: &Api,
     handler: Handler,
@@ -145,7 +145,7 @@ async fn handle(
     handler(api, &request).await
 }
 
-/// What is said of a region that is not this one (http-api §3).
+/// Error text for a region that is not this cluster's (http-api §3).
 pub(crate) const NO_REGION: &str = "No path to region";
 
 fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
@@ -166,7 +166,7 @@ fn handler(route: &Route, method: &Method) -> Result<Handler, Error> {
     handler.ok_or_else(Error::wrong_method)
 }
 
-/// Sends a client to another path, with what it asked for.
+/// Redirects a client to another path with the same query.
 fn redirect(path: &str, query: &str) -> HttpResponse {
     let location = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
     let escaped =

@@ -1,4 +1,4 @@
-//! What this process logs, as it does (http-api §27).
+//! Route that streams the log of this process (http-api §27).
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::Api;
 use crate::files::{Framing, StreamItem};
 use crate::http::{Body, BodyStream, Error, Query, Response};
 
-/// After so long without a line, a frame says that all is well.
+/// Time without a line after which a heartbeat frame is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The levels by the names that clients know.
+/// Log levels by name.
 const LEVELS: [(&str, Level); 6] = [
     ("trace", Level::TRACE),
     ("debug", Level::DEBUG),
@@ -26,14 +26,14 @@ const LEVELS: [(&str, Level); 6] = [
     ("err", Level::ERROR),
 ];
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     json: bool,
     with_location: bool,
 }
 
-/// Tells what this process logs, for as long as the client listens.
+/// Streams the log of this process until the client disconnects.
 pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let level = level(query.text("log_level"))?;
@@ -58,7 +58,7 @@ fn level(name: &str) -> Result<Level, Error> {
     known.map(|(_, level)| *level).ok_or_else(|| Error::bad_request(format!("Unknown log level: {name}")))
 }
 
-/// A node's logs are this process's if it is that node. Those of others are not asked for.
+/// Checks that a requested node is the one of this process. Logs of other nodes are not built yet.
 async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     let named = query.text("node_id");
     if named.is_empty() {
@@ -95,7 +95,7 @@ fn pieces(listener: Listener, style: Style, framing: Framing, stop: Cancellation
     }))
 }
 
-/// One line with its end.
+/// Formats one line, with a newline at the end.
 fn text(logged: &Heard, style: Style) -> String {
     let missed;
     let line = match logged {
@@ -133,7 +133,7 @@ fn human_line(line: &Line, with_location: bool) -> String {
         let value = if is_plain { value.clone() } else { model::text::quoted(value) };
         text.push_str(&format!("{before} {name}={value}"));
     }
-    // A line is one, whatever somebody writes.
+    // A message may contain newlines, but the output is one line.
     text = text.replace('\n', "\\n");
     text.push('\n');
     text

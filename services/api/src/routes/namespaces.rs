@@ -1,4 +1,4 @@
-//! Namespaces (http-api §19).
+//! Routes of namespaces (http-api §19).
 
 use model::Text;
 use model::cluster::Namespace;
@@ -10,7 +10,7 @@ use super::{Request, shapes};
 use crate::Api;
 use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
 
-/// The longest name and description, in characters.
+/// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
 const DESCRIPTION_CHARS_MAX: usize = 256;
 
@@ -53,7 +53,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// Makes a namespace, or changes it.
+/// Creates or updates a namespace.
 pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
     let namespace: api_types::Namespace = decode(&request.body, &api.limits)?;
     let name = namespace.name.clone().unwrap_or_default();
@@ -89,7 +89,7 @@ fn problem(name: &str, description: &str) -> Option<String> {
     is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
 }
 
-/// Forgets a namespace.
+/// Deletes a namespace.
 pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     if request.id().is_empty() {
         return Err(Error::bad_request("Missing Namespace Name"));

@@ -1,4 +1,4 @@
-//! Node pools (http-api §17).
+//! Routes of node pools (http-api §17).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Request, jobs, nodes, shapes};
 use crate::Api;
 use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
 
-/// The longest name and description, in characters.
+/// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
 const DESCRIPTION_CHARS_MAX: usize = 256;
 
@@ -50,7 +50,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// Makes a node pool, or changes it.
+/// Creates or updates a node pool.
 pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
     let pool: api_types::NodePool = decode(&request.body, &api.limits)?;
     let name = pool.name.clone().unwrap_or_default();
@@ -83,14 +83,14 @@ fn problem(name: &str, description: &str) -> Option<String> {
     is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
 }
 
-/// Forgets a node pool.
+/// Deletes a node pool.
 pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = Text::from(request.id());
     let done = api.command(&Command::DeleteNodePool(DeleteNodePool { name })).await?;
     Ok(Response::done(done.index))
 }
 
-/// Lists the nodes of a pool; all of them are in the one called `all`.
+/// Lists the nodes of a pool. The pool `all` contains every node.
 pub(crate) async fn nodes(api: &Api, request: &Request) -> Result<Response, Error> {
     no_prefix(request)?;
     nodes::list_of(api, &request.query, Some(Text::from(request.id()))).await
@@ -102,7 +102,7 @@ pub(crate) async fn jobs(api: &Api, request: &Request) -> Result<Response, Error
     jobs::list_of(api, &request.query, Some(Text::from(request.id()))).await
 }
 
-/// What pools hold cannot be narrowed by prefix.
+/// The lists of a pool cannot be filtered by prefix.
 fn no_prefix(request: &Request) -> Result<(), Error> {
     match request.query.text("prefix") {
         "" => Ok(()),

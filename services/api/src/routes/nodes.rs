@@ -1,4 +1,4 @@
-//! Nodes (http-api §17): reading them, whether they may get new work, looking at them again, forgetting them.
+//! Routes of nodes (http-api §17): reading, eligibility, evaluation, purging.
 
 use model::node::Eligibility;
 use model::text::quoted;
@@ -22,16 +22,16 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error
     list_of(api, &request.query, None).await
 }
 
-/// The pool that every node is in, and that of those that name none.
+/// The built-in pools: the pool of all nodes, and the pool of nodes that do not name one.
 const POOL_OF_ALL: &str = "all";
 const DEFAULT_POOL: &str = "default";
 
-/// Whether a pool is there from the beginning, and stays as it is.
+/// Whether a pool is built in, so that it always exists and cannot be changed.
 pub(super) fn is_built_in_pool(name: &str) -> bool {
     matches!(name, POOL_OF_ALL | DEFAULT_POOL)
 }
 
-/// Lists nodes by id, those of a pool if one is named.
+/// Lists nodes by id, or the nodes of a pool.
 pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let pool = pool.filter(|pool| **pool != *POOL_OF_ALL);
     let filter = query.filter::<api_types::Node>()?;
@@ -77,7 +77,7 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error
     .await
 }
 
-/// The allocations on a node, whole.
+/// Lists the allocations on a node as whole objects.
 pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<NodeId>().ok();
     let keys: Vec<_> = id.into_iter().map(WatchKey::NodeAllocs).collect();
@@ -91,14 +91,14 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response
     .await
 }
 
-/// The body of a change of eligibility.
+/// Body of a change of eligibility.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct EligibilityRequest {
     eligibility: Option<String>,
 }
 
-/// What is answered to it.
+/// Response to a change of eligibility.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct EligibilityUpdated {
@@ -109,7 +109,7 @@ struct EligibilityUpdated {
     index: u64,
 }
 
-/// Says whether a node may get new work (N-9.9).
+/// Sets whether a node is eligible for new allocations (N-9.9).
 pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: EligibilityRequest = decode(&request.body, &api.limits)?;
     let wanted = body.eligibility.unwrap_or_default();
@@ -127,7 +127,7 @@ pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Resp
     Ok(Response::written(&updated, done.index))
 }
 
-/// What is answered to what was done to a node (http-api A.9).
+/// Response to a change of a node (http-api A.9).
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -161,14 +161,14 @@ impl Updated {
     }
 }
 
-/// Has the jobs on a node looked at again, and those that should be there (N-22.1).
+/// Creates evaluations for the jobs on a node, and for the system jobs that should run on it (N-22.1).
 pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
     let node: NodeId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::EvaluateNode(EvaluateNode { node })).await?;
     Ok(Response::written(&Updated::new(&done), done.index))
 }
 
-/// Forgets a node (N-11).
+/// Purges a node (N-11).
 pub(crate) async fn purge(api: &Api, request: &Request) -> Result<Response, Error> {
     let node: NodeId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] })).await?;

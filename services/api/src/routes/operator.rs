@@ -1,4 +1,4 @@
-//! What operators set and order: the scheduler's configuration (http-api §29), collecting garbage (§28).
+//! Routes for operators: scheduler configuration (http-api §29) and garbage collection (§28).
 
 use actix_web::http::StatusCode;
 use api_types::SchedulerConfiguration;
@@ -15,7 +15,7 @@ use super::shapes;
 use crate::Api;
 use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode};
 
-/// What is answered about the scheduler's settings.
+/// Response with the scheduler configuration.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Scheduler {
@@ -24,7 +24,7 @@ struct Scheduler {
     meta: shapes::Meta,
 }
 
-/// The scheduler's settings.
+/// Reads the scheduler configuration.
 pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Response, Error> {
     let stale = request.query.read_options()?.stale;
     api.read(&request.query, Watched::table(Table::SchedulerConfig), |snapshot| {
@@ -39,7 +39,7 @@ pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Response, 
     .await
 }
 
-/// What is answered to new settings.
+/// Response to a change of the configuration.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -47,7 +47,7 @@ struct Updated {
     index: Index,
 }
 
-/// Sets the scheduler's settings, if they are still those of the index in `cas`, where one is given.
+/// Sets the scheduler configuration. If `cas` is given, its modify index must still be that index.
 pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Response, Error> {
     let cas = match request.query.get("cas") {
         None => None,
@@ -77,7 +77,7 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
     Ok(Response::written(&Updated { updated, index }, index))
 }
 
-/// Has everything forgotten that nobody needs any more, whatever its age. The answer is that it has begun.
+/// Collects all garbage, whatever its age. The response says only that the collection has begun.
 pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, Error> {
     let within = api.limits.leader_timeout;
     let begun = api.bus.request::<_, GarbageBegun>(Subject::ForceGarbage, &ForceGarbage {}, within).await;
@@ -85,12 +85,12 @@ pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, 
     Ok(Response::ok(Body::Empty))
 }
 
-/// There is no licence to show.
+/// There is no license.
 pub(crate) fn license(_: &Api, _: &Request) -> Result<Response, Error> {
     Ok(Response::ok(Body::Empty).status(StatusCode::NO_CONTENT))
 }
 
-/// There is no licence to set.
+/// A license cannot be set.
 pub(crate) fn set_license(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::not_built("Nomad Enterprise only endpoint"))
 }

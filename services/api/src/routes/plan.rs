@@ -1,5 +1,5 @@
-//! What registering a job would bring about (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the scheduler's
-//! core runs here, on a copy of the state.
+//! Route that plans a job without registering it (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the
+//! scheduler's core runs here on a copy of the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::Api;
 use crate::admission;
 use crate::http::{Error, Response, decode};
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct PlanRequest {
@@ -29,7 +29,7 @@ struct PlanRequest {
     namespace: Option<String>,
 }
 
-/// What is answered (http-api A.9).
+/// Response (http-api A.9).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Planned {
@@ -39,13 +39,13 @@ struct Planned {
     job_modify_index: u64,
     created_evals: Option<Vec<Evaluation>>,
     diff: Option<JobDiff>,
-    /// Of periodic jobs, which are refused: they are not built yet.
+    /// Always `None`: periodic jobs are not built yet, and are rejected.
     next_periodic_launch: Option<String>,
     warnings: String,
     index: u64,
 }
 
-/// Tries out a registration.
+/// Plans a job.
 pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error> {
     let PlanRequest { job, diff, region, namespace } = decode(&request.body, &api.limits)?;
     match job.as_ref().map(|job| job.id.as_deref().unwrap_or_default()) {
@@ -60,7 +60,7 @@ pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error
     admission::fill_defaults(&mut job, &api.rules);
     let spec = admission::admit(&job, &state, &api.rules)?;
     let with_diff = diff.unwrap_or_default();
-    // Large jobs on many nodes take milliseconds, which other requests must not wait for.
+    // Planning a large job on many nodes takes milliseconds, so it does not block the serving thread.
     let planned = web::block(move || plan_job(&state, &spec, with_diff, warnings)).await;
     let planned = planned.map_err(|error| Error::failed(error.to_string()))?;
     let index = Index(planned.index);
@@ -73,7 +73,7 @@ fn plan_job(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: Strin
     let diff = with_diff.then(|| diff(&run, spec));
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;
     let failed = failed_groups.iter().map(|(group, metric)| (group.to_string(), metric.to_api()));
-    // The copy's indexes are nobody's business.
+    // The snapshot index of the simulated state means nothing to clients.
     let created = creates.iter().map(|eval| Evaluation {
         snapshot_index: None,
         create_time: Some(now.0),
@@ -92,7 +92,7 @@ fn plan_job(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: Strin
     }
 }
 
-/// How the job differs from the one that there is, and what comes of that.
+/// The difference between the job and the registered one, annotated with its effects.
 fn diff(run: &DryRun, spec: &Arc<JobSpec>) -> JobDiff {
     let before = run.existing.as_ref().map(|job| job.to_api());
     let after = Job { spec: Arc::clone(spec), ..Job::default() }.to_api();

@@ -1,4 +1,4 @@
-//! What is recorded of requests: how many, how long they take, and the reference's timers of what they stand for.
+//! Metrics of requests: counts, durations, and the reference's timers of the corresponding RPCs.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use telemetry::metrics::catalogue::{
     JOB_LATEST_DEPLOYMENT, JOB_LIST, JOB_PLAN, JOB_REGISTER, JOB_STATUSES, JOB_VALIDATE, RPC_QUERY,
 };
 
-/// A request of a route was answered with this status. `waited`: it may have waited for a change, so that its time says
-/// nothing.
+/// Records a response. If the request may have blocked, its duration says nothing and is not recorded.
 pub(super) fn record(
     route: &str,
     method: &Method,
@@ -34,7 +33,7 @@ pub(super) fn record(
     }
 }
 
-/// Anything may come as a method; a label for each there must not be.
+/// Label for a method. Clients can send any method, so unknown ones share a label.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -56,7 +55,7 @@ fn status_class(status: StatusCode) -> &'static str {
     }
 }
 
-/// The timer that the reference has for what a route stands for.
+/// The reference's timer for a route.
 fn timer(route: &str, method: &str) -> Option<&'static Timer> {
     Some(match (route, method) {
         ("/v1/job/:id", "GET") => &JOB_GET_JOB,

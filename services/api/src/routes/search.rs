@@ -1,4 +1,4 @@
-//! Search by prefix (http-api §25): the ids, or names, of whatever begins so.
+//! Route of the search by prefix (http-api §25): ids or names that begin with a text.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::{Request, jobs, shapes};
 use crate::Api;
 use crate::http::{Error, Namespace, Response, decode, prefix_range};
 
-/// The most matches of one kind.
+/// Maximum number of matches in each context.
 const MATCHES_MAX: usize = 20;
-/// All kinds at once.
+/// Selects all contexts.
 const ALL: &str = "all";
-/// The kinds of things that can be searched.
+/// Contexts: the kinds of objects that can be searched.
 const CONTEXTS: [&str; 12] = [
     "allocs",
     "jobs",
@@ -31,7 +31,7 @@ const CONTEXTS: [&str; 12] = [
     "host_volumes",
 ];
 
-/// The body of a search.
+/// Body of a search.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct SearchRequest {
@@ -40,7 +40,7 @@ struct SearchRequest {
     namespace: Option<String>,
 }
 
-/// What was found.
+/// Response to a search.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Found {
@@ -50,7 +50,7 @@ struct Found {
     meta: shapes::Meta,
 }
 
-/// Searches one kind of thing, or all.
+/// Searches one context, or all.
 pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: SearchRequest = decode(&request.body, &api.limits)?;
     let context = body.context.unwrap_or_default();
@@ -82,7 +82,7 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Err
     Ok(Response::json(&found).with(meta))
 }
 
-/// Whatever of a kind begins so, one more than are shown; `None` if no id can begin so.
+/// Matches of a context, at most one more than are shown; `None` if no id can begin with the prefix.
 fn matches(
     state: &State,
     context: &'static str,
@@ -129,7 +129,7 @@ fn matches(
             (take_matches(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
         }
         "host_volumes" => {
-            // No id begins so: there is none, but it was searched.
+            // If no id can begin with the prefix, the result has this context nevertheless, without matches.
             let ids =
                 ids().map(|(first, last)| HostVolumeId::from_bytes(first)..=HostVolumeId::from_bytes(last));
             let volumes = state.host_volumes().filter(|volume| {
@@ -143,7 +143,7 @@ fn matches(
                 .filter(|volume| volume.key.id.starts_with(prefix) && in_namespace(&volume.key.namespace));
             (take_matches(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
         }
-        // There are none, because nothing can make them yet.
+        // The other contexts have no objects, because creating them is not built yet.
         _ => (Vec::new(), None),
     })
 }
@@ -152,7 +152,7 @@ fn take_matches(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
     ids.take(MATCHES_MAX + 1).map(|id| id.to_string()).collect()
 }
 
-/// The ids that begin so; a digit too much is left out.
+/// Range of the ids that begin with a prefix. The last digit of a prefix with odd length is ignored.
 fn id_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
     let digits = prefix.chars().filter(|char| *char != '-').count();
     let even = match prefix.char_indices().next_back() {

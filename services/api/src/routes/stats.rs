@@ -1,4 +1,4 @@
-//! Figures of nodes and of what runs on them (http-api §18, §27), measured by their agents.
+//! Routes of resource usage of nodes and tasks (http-api §18, §27), measured by agents.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use crate::Api;
 use crate::files::{AllocAgent, request_stats};
 use crate::http::{Error, Query, Response, parse_id};
 
-/// How long this process's own agent may take to say how it fares, to those who ask about more than that.
+/// Timeout of the request to this process's own agent, whose stats are only a part of the response.
 const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
-/// What is measured of memory, by the names that clients know.
+/// Memory values that are measured, by their names in Nomad.
 const MEMORY_MEASURED: [&str; 3] = ["RSS", "Swap", "Usage"];
-/// What is measured of compute.
+/// CPU values that are measured, by their names in Nomad.
 const CPU_MEASURED: [&str; 3] = ["System Mode", "User Mode", "Percent"];
 
 impl Api {
-    /// The node that a request is about: the one that it names, or the one that this process is.
+    /// The node that a request names, or the node of this process.
     ///
     /// # Errors
-    /// If it names none that there is, or none at all and this process is none.
+    /// If the node does not exist, or the request names none and this process is not a node.
     pub(super) async fn node_of(&self, query: &Query) -> Result<NodeId, Error> {
         let id: NodeId = match query.text("node_id") {
             "" => {
@@ -46,14 +46,14 @@ impl Api {
     }
 }
 
-/// How a node's machine fares.
+/// Reads the resource usage of a node's host.
 pub(crate) async fn host(api: &Api, request: &Request) -> Result<Response, Error> {
     let node = api.node_of(&request.query).await?;
     let stats: HostStats = request_stats(&api.bus, node, &AskHostStats {}).await?;
     Ok(Response::json(&host_shape(&stats)))
 }
 
-/// How this process's own agent fares, as it is shown; `None` where there is none, or it does not answer.
+/// Stats of this process's own agent; `None` if there is no agent or it does not answer in time.
 pub(super) async fn own_agent(api: &Api) -> Option<Value> {
     let node = api.colocated.node?;
     let response = request_stats(&api.bus, node, &AskAgentStats {});
@@ -108,7 +108,7 @@ fn disk_shape(disk: &DiskStats) -> Value {
     })
 }
 
-/// What an allocation's tasks use.
+/// Resource usage of an allocation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocUsage<'a> {
@@ -133,7 +133,7 @@ struct ResourceUsage {
     device_stats: [(); 0],
 }
 
-/// Memory, in bytes. What is not measured is 0.
+/// Memory, in bytes. Values that are not measured are 0.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct MemoryUsage {
@@ -149,7 +149,7 @@ struct MemoryUsage {
     measured: Option<[&'static str; 3]>,
 }
 
-/// Compute: percent of one processor, and ticks as MHz. What is not measured is 0.
+/// CPU: percentages of one processor, and ticks in MHz. Values that are not measured are 0.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct CpuUsage {
@@ -196,13 +196,13 @@ impl From<&TaskStats> for TaskUsage {
     }
 }
 
-/// What an allocation's tasks use: all of them, or the one that is named.
+/// Reads the resource usage of an allocation's tasks, or of one of them.
 pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Error> {
     let agent = AllocAgent::find(api, request.id()).await?;
     let task = Some(request.query.text("task")).filter(|task| !task.is_empty()).map(Text::from);
     let message = AskAllocStats { alloc: agent.alloc(), task };
     let AllocStats { tasks } = agent.request_stats(&message).await?;
-    // One task is no sum.
+    // The total is left empty if one task is requested.
     let sum = match message.task {
         Some(_) => ResourceUsage::default(),
         None => tasks.iter().fold(Usage::default(), |sum, task| sum.and(task.sum)).into(),
@@ -214,7 +214,7 @@ pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Erro
     }))
 }
 
-/// How a machine is set up: a node's, or this server's, if it is a node.
+/// Reads how a node's host is set up. Without a node id, the node is this process.
 pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     api.check_server(query)?;
@@ -234,10 +234,10 @@ pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Response, Erro
 }
 
 impl Api {
-    /// Whether the server that a request names, if it names one, is this one: no other is asked.
+    /// Checks that a requested server is this one. Requests are not forwarded to other servers.
     ///
     /// # Errors
-    /// If it is not, or a node is named as well.
+    /// If it is another server, or a node is requested as well.
     pub(super) fn check_server(&self, query: &Query) -> Result<(), Error> {
         let server = query.text("server_id");
         if server.is_empty() {

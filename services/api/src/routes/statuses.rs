@@ -1,7 +1,8 @@
-//! How jobs fare, with their allocations and newest deployments (http-api §11.1): what the web interface begins with.
+//! Route of job statuses: jobs with their allocations and newest deployments (http-api §11.1). The web interface starts
+//! with it.
 //!
-//! The jobs that changed last come first, so that pages are found in the state's own order. A page's index is that of what
-//! is on it, so whoever waits is woken by nothing else.
+//! Jobs are sorted by their last change, the newest first, which is an order that the state maintains. The index of a page
+//! is the highest index of the objects on it, so only changes of those wake a blocking query.
 
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
@@ -23,19 +24,19 @@ use crate::http::{
     Content, Error, Namespace, Page, Query, Response, Selection, decode, list, ordered, piece,
 };
 
-/// The most jobs that are made into an answer at once: each comes with all its allocations.
+/// Maximum number of jobs in one piece of the stream, because each comes with all its allocations.
 const CHUNK_JOBS_MAX: usize = 16;
-/// The most jobs whose allocations are watched one by one; of more, all allocations are.
+/// Maximum number of jobs whose allocations are watched individually. Beyond it, all allocations are watched.
 const WATCHED_MAX: usize = 500;
 
-/// Lists how jobs fare.
+/// Lists the statuses of jobs.
 pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let with_children = query.flag("include_children", false)?;
     respond(api, query, Criteria { with_children, ..Criteria::read(query)? }).await
 }
 
-/// The jobs that are asked for by name.
+/// Body with the names of jobs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct StatusesRequest {
@@ -51,7 +52,7 @@ struct JobName {
     namespace: Option<String>,
 }
 
-/// The same of jobs that are asked for by name.
+/// Lists the statuses of the named jobs.
 pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let body: StatusesRequest = decode(&request.body, &api.limits)?;
@@ -60,7 +61,7 @@ pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Erro
         return Err(Error::bad_request("no jobs in request"));
     }
     let mut criteria = Criteria::read(query)?;
-    // Who names jobs of other namespaces means them, unless the request says otherwise.
+    // The namespace of a request is `default` if it names none. In that case the jobs may be named in any namespace.
     if criteria.namespace.holds(DEFAULT_NAMESPACE) {
         criteria.namespace = Namespace::Any;
     }
@@ -82,16 +83,16 @@ async fn respond(api: &Api, query: &Query, criteria: Criteria) -> Result<Respons
     Ok(content.into_response(meta))
 }
 
-/// Which jobs are asked for, and which of them a page begins and ends with.
+/// Which jobs are requested, and the bounds of the page.
 struct Criteria {
     namespace: Namespace,
     prefix: String,
     filter: Option<Filter>,
     named: Option<Vec<JobKey>>,
-    /// Whether jobs that another one launched are shown like others, and not with that one.
+    /// Whether child jobs are listed like other jobs. Otherwise they are shown with their parent.
     with_children: bool,
     limit: Option<usize>,
-    /// `None` where there is a token that no job has.
+    /// `None` if the token is malformed.
     bounds: Option<Bounds<(Index, JobKey)>>,
     newest_first: bool,
 }
@@ -103,7 +104,7 @@ impl Criteria {
         Ok(Self {
             namespace: query.namespace(),
             prefix: query.text("prefix").to_owned(),
-            // Whatever is wrong with a filter is a failure here (http-api §7.4).
+            // An invalid filter is a 500 here (http-api §7.4).
             filter: query.filter::<api_types::Job>().map_err(|error| Error::failed(error.text))?,
             named: None,
             with_children: false,
@@ -114,7 +115,7 @@ impl Criteria {
     }
 
     fn includes(&self, job: &Job) -> bool {
-        // A job that is asked for by name is meant, whoever launched it.
+        // A named job is listed even if it is a child.
         let is_listed = self.with_children || self.named.is_some() || job.spec.parent_id.is_empty();
         is_listed
             && self.namespace.holds(&job.spec.namespace)
@@ -122,7 +123,7 @@ impl Criteria {
             && matches_filter(self.filter.as_ref(), job)
     }
 
-    /// The jobs among which the page is, from its beginning on.
+    /// The jobs in the page's bounds, in list order.
     fn candidates<'a>(&self, state: &'a State) -> Box<dyn Iterator<Item = &'a Arc<Job>> + 'a> {
         let Some(bounds) = self.bounds.clone() else { return Box::new(std::iter::empty()) };
         let Some(named) = &self.named else {
@@ -171,7 +172,7 @@ struct PageSelection {
     next_token: Option<String>,
 }
 
-/// A job of a page, and what is shown with it.
+/// A job of a page, and identifies what is shown with it.
 struct ListedJob {
     job: Arc<Job>,
     deployment: Option<DeploymentId>,
@@ -180,7 +181,7 @@ struct ListedJob {
 }
 
 impl ListedJob {
-    /// A job, and the last index at which something changed that is shown of it.
+    /// Returns the job with the last index at which anything shown of it changed.
     fn new(state: &State, job: &Arc<Job>, with_children: bool) -> (Self, Index) {
         let key = job.key();
         let mut index = job.modify_index;
@@ -230,7 +231,7 @@ impl Selection for PageSelection {
     }
 }
 
-/// The jobs that a job has launched.
+/// The child jobs of a job.
 fn children_of<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = &'a Arc<Job>> {
     let prefix = is_parent(job).then(|| format!("{}/", job.spec.id));
     let namespace = Namespace::named(&job.spec.namespace);
@@ -238,10 +239,10 @@ fn children_of<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = &'a A
     below.into_iter().flatten().filter(move |child| child.spec.parent_id == job.spec.id)
 }
 
-/// The body: made while it is sent, from the state that the page was found in.
+/// The body, streamed from the state in which the page was found.
 async fn body(snapshot: Snapshot, jobs: Vec<ListedJob>, with_children: bool) -> Content {
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        // The token of a piece is the place of its first job.
+        // The token of a piece is the position of its first job.
         let from = from.and_then(|token| token.parse().ok()).unwrap_or(0);
         let jobs = jobs.iter().enumerate().skip(from);
         let token = |(position, _): &(usize, &ListedJob)| position.to_string();
@@ -259,8 +260,8 @@ async fn body(snapshot: Snapshot, jobs: Vec<ListedJob>, with_children: bool) -> 
     list::body(snapshot, Page { limit: None, from: None, reverse: false }, make).await
 }
 
-/// The token of the page that begins with a job: its modify index, and the job itself if it is not the first of those that
-/// changed at that index.
+/// Token of the page that begins with a job: its modify index, and its key unless it is the first of the jobs that changed
+/// at that index.
 fn token(state: &State, job: &Job, newest_first: bool) -> String {
     let (index, key) = (job.modify_index, job.key());
     let mut before = ordered(state.jobs_by_change(bounds_at(index)), newest_first);
@@ -270,7 +271,7 @@ fn token(state: &State, job: &Job, newest_first: bool) -> String {
     }
 }
 
-/// The places of all jobs that changed at an index.
+/// Bounds of the jobs that changed at an index.
 fn bounds_at(index: Index) -> Bounds<(Index, JobKey)> {
     let first = JobKey::new("", "");
     let end = match index.0.checked_add(1) {
@@ -280,7 +281,7 @@ fn bounds_at(index: Index) -> Bounds<(Index, JobKey)> {
     (Bound::Included((index, first)), end)
 }
 
-/// What is left to come of all jobs when a page begins at a token; `None` if that is none.
+/// Bounds of the list from a token on; `None` if the token is malformed.
 fn bounds(from: Option<&str>, newest_first: bool) -> Option<Bounds<(Index, JobKey)>> {
     let Some(token) = from else { return Some((Bound::Unbounded, Bound::Unbounded)) };
     let (index, job) = token.split_once('.').map_or((token, None), |(index, job)| (index, Some(job)));

@@ -1,7 +1,7 @@
-//! The table of all routes: what answers them, or that nothing does yet.
+//! The table of all routes with their handlers.
 //!
-//! The first route that fits a path is taken, so of two that fit the narrower one stands first. A `:name` stands for any
-//! text, also an empty one or one with slashes.
+//! The first route that matches a path is taken, so a narrower route comes before a wider one. A `:name` segment matches
+//! any text, including the empty text and text with slashes.
 
 use super::{
     Handler, acl, agent, allocations, client, deployments, evaluations, events, job, jobs, keyring, metrics,
@@ -10,22 +10,22 @@ use super::{
 
 /// A route.
 pub(crate) struct Route {
-    /// Its path.
+    /// Path.
     pub(crate) path: &'static str,
-    /// What answers it.
+    /// What handles its requests.
     pub(crate) kind: RouteKind,
 }
 
-/// What answers a route.
+/// What handles the requests of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum RouteKind {
-    /// A handler for each method that it takes.
+    /// A handler for each accepted method.
     Methods(Methods),
-    /// A handler for every method.
+    /// One handler for every method.
     Any(Handler),
-    /// It is documented, but not built.
+    /// The route is documented, but not built.
     NotBuilt,
-    /// It is none of the open-source product's (http-api §33).
+    /// The route belongs to Nomad Enterprise (http-api §33).
     Enterprise,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum RouteKind {
 pub(crate) struct Methods {
     pub(crate) get: Option<Handler>,
     pub(crate) put: Option<Handler>,
-    /// Nearly everywhere the same as for PUT.
+    /// On nearly all routes the same as for PUT.
     pub(crate) post: Option<Handler>,
     pub(crate) delete: Option<Handler>,
 }
@@ -47,12 +47,12 @@ const fn get(path: &'static str, handler: Handler) -> Route {
     none(path).and_get(handler)
 }
 
-/// For PUT and POST alike.
+/// For PUT and POST.
 const fn put(path: &'static str, handler: Handler) -> Route {
     none(path).and_put(handler)
 }
 
-/// For PUT and not for POST.
+/// For PUT, but not for POST.
 const fn put_only(path: &'static str, handler: Handler) -> Route {
     let methods = Methods { put: Some(handler), ..none(path).methods() };
     Route { path, kind: RouteKind::Methods(methods) }
@@ -92,14 +92,14 @@ impl Route {
     }
 }
 
-/// Makes a handler of an `async fn`.
+/// Makes a [`Handler`] of an `async fn`.
 macro_rules! handler {
     ($handler:path) => {
         |api, request| Box::pin($handler(api, request))
     };
 }
 
-/// Makes a handler of a function that does not wait.
+/// Makes a [`Handler`] of a function that is not `async`.
 macro_rules! sync_handler {
     ($handler:path) => {
         |api, request| Box::pin(std::future::ready($handler(api, request)))
@@ -147,7 +147,7 @@ static ROUTES: &[Route] = &[
     any("/v1/client/fs/stream/:alloc", handler!(client::stream)),
     any("/v1/client/fs/logs/:alloc", handler!(client::logs)),
     any("/v1/client/fs/:other", sync_handler!(client::unknown)),
-    // What else nodes answer (§14, §18).
+    // Other routes that nodes answer (§14, §18).
     not_built("/v1/client/allocation/:id/exec"),
     any("/v1/client/allocation/:id/stats", handler!(stats::alloc)),
     not_built("/v1/client/allocation/:id/checks"),
@@ -280,7 +280,7 @@ static ROUTES: &[Route] = &[
     get("/v1/metrics", handler!(metrics::read)),
     get("/.well-known/jwks.json", handler!(keyring::web_keys)),
     get("/.well-known/openid-configuration", sync_handler!(keyring::discovery)),
-    // What the open-source product does not have (§33).
+    // Nomad Enterprise (§33).
     enterprise("/v1/sentinel/policies"),
     enterprise("/v1/sentinel/policy/:name"),
     enterprise("/v1/quotas"),
@@ -301,12 +301,12 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     ROUTES.iter().map(|route| route.path)
 }
 
-/// The route of a path, and what stands in it for each `:name`.
+/// The route that matches a path, with the values of its `:name` segments.
 pub(crate) fn find(path: &str) -> Option<(&'static Route, Vec<String>)> {
     ROUTES.iter().find_map(|route| Some((route, params(route.path, path)?)))
 }
 
-/// Where a path leads that is no route but for its end: what routes with a name have in front of it.
+/// Redirect target of a path that lacks only the slash at its end.
 pub(crate) fn redirect_target(path: &str) -> Option<String> {
     if path == "/" {
         return Some("/ui/".to_owned());
@@ -316,14 +316,14 @@ pub(crate) fn redirect_target(path: &str) -> Option<String> {
     ROUTES.iter().any(is_root).then_some(root)
 }
 
-/// What stands in `path` for each `:name` of `route`, if it fits.
+/// Values of the `:name` segments of `route` in `path`, if it matches.
 fn params(route: &str, path: &str) -> Option<Vec<String>> {
     let Some((before, rest)) = route.split_once(':') else {
         return (route == path).then(Vec::new);
     };
     let path = path.strip_prefix(before)?;
     let after = rest.find('/').map_or("", |end| &rest[end..]);
-    // What follows the name up to the next one.
+    // The literal text between this name and the next one.
     let literal = after.split(':').next().unwrap_or_default();
     if after.len() == literal.len() {
         return path.strip_suffix(after).map(|value| vec![value.to_owned()]);

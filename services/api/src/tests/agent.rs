@@ -1,4 +1,4 @@
-//! What a server tells of itself.
+//! Tests of the routes about the process and its servers.
 
 use std::sync::OnceLock;
 
@@ -65,7 +65,7 @@ async fn whose_logs_cannot_be_told_is_said() {
     }
 }
 
-/// Logs, which a process can have only once.
+/// Installs the global log subscriber, once for all tests of the process.
 fn set_up_logs() {
     static LOGS: OnceLock<telemetry::Guard> = OnceLock::new();
     LOGS.get_or_init(|| {
@@ -80,7 +80,7 @@ fn set_up_logs() {
     });
 }
 
-/// Reads of a stream until there is `what` in it.
+/// Reads from a stream until it contains `what`.
 async fn until(response: &mut reqwest::Response, what: &str) -> String {
     let mut text = String::new();
     while !text.contains(what) {

@@ -1,4 +1,4 @@
-//! Blocking queries.
+//! Tests of blocking queries.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn many_queries_are_woken_by_one_change() {
     let harness = Harness::with(vec![namespace("a", 2)]).await;
     let waiting = join_all((0..WAITING).map(|_| harness.get("/v1/namespaces?index=2&wait=60s&stale")));
     let change = async {
-        // Whether a query arrives before the change or after it, it must not wait for its time to pass.
+        // A query may arrive before or after the change. Neither may wait until its time has passed.
         tokio::task::yield_now().await;
         harness.change(vec![namespace("b", 3)]);
     };

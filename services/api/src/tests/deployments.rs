@@ -1,4 +1,4 @@
-//! Deployments, whether nodes may get work, and garbage: read over HTTP, and what becomes a command.
+//! Tests of deployments, node eligibility and garbage collection over HTTP.
 
 use std::sync::Arc;
 

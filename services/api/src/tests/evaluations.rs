@@ -1,4 +1,4 @@
-//! Evaluations: forgotten by users, over HTTP.
+//! Tests of deleting evaluations over HTTP.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn delete(harness: &Harness, query: &str, body: &serde_json::Value) -> Res
     Response::new(request.body(body.to_string())).await
 }
 
-/// The first bytes of the ids that commands were to forget.
+/// First bytes of the ids in the received commands.
 fn forgotten(harness: &Harness) -> Vec<Vec<u8>> {
     let mut commands = harness.applier.commands.lock().unwrap();
     let forgotten = commands.drain(..).map(|command| {

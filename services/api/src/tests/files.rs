@@ -1,4 +1,4 @@
-//! Files and logs, with a stand-in for an agent.
+//! Tests of files and logs, with a fake agent.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ pub(super) fn cluster() -> Vec<Change> {
     vec![Change::Job(Arc::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
 }
 
-/// Has one file, `/t/f.txt`, and logs of a task `t`, which grow by a line each time that somebody waits for more.
+/// A fake agent with one file, `/t/f.txt`, and logs of a task `t`. The logs grow by a line whenever a request waits for
+/// more.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentFiles(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();
@@ -211,6 +212,6 @@ async fn following_goes_on_until_the_client_leaves() {
     }
     assert!(seen.starts_with(TEXT));
     drop(response);
-    // Whoever follows leaves the others room.
+    // A stream that follows a log does not block other requests.
     assert_eq!(Response::new(harness.request("GET", "/v1/regions")).await.status, 200);
 }

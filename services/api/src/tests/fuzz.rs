@@ -1,4 +1,5 @@
-//! Whatever arrives is answered: query strings, paths, headers and bodies out of pieces that mean something, in any order.
+//! Fuzz test: every request gets a response, whatever its path, query string, headers and body. Requests are random
+//! combinations of meaningful parts.
 
 use std::time::Duration;
 
@@ -11,20 +12,20 @@ use super::files::cluster;
 use super::harness::Harness;
 use crate::routes;
 
-/// How long requests are made up and sent. `DROVER_FUZZ_MS` makes it longer.
+/// Duration of the test, in milliseconds. `DROVER_FUZZ_MS` overrides it.
 const FUZZ_MS: u64 = 60_000;
-/// How long an answer may take.
+/// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer, in bytes: nothing here is large.
+/// Maximum length of a response, in bytes. The test cluster is small.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
-/// The most memory that the process may have taken in the end.
+/// Maximum resident memory of the process at the end.
 const MEMORY_KB_MAX: u64 = 2 << 20;
-/// How many requests wait to be sent.
+/// Number of generated requests that are queued.
 const QUEUED_MAX: usize = 64;
 
-/// Answers that have no end: what is looked at is how they begin.
+/// Endless responses, of which only the status is checked.
 const ENDLESS: [&str; 2] = ["/v1/event/stream", "/v1/agent/monitor"];
-/// What stands in a path where its route has a name.
+/// Values of `:name` segments.
 const IDS: [&str; 14] = [
     "a",
     "fs",
@@ -127,7 +128,7 @@ const HEADERS: [(&str, &str); 8] = [
     ("traceparent", "00-nonsense"),
 ];
 
-/// A request.
+/// A generated request.
 struct FuzzRequest {
     method: Method,
     path: String,
@@ -144,7 +145,7 @@ fn make(u: &mut Unstructured<'_>) -> Result<FuzzRequest> {
         path.push_str(if part.starts_with(':') { u.choose(&IDS)? } else { part });
     }
     path.push_str(u.choose(&SUFFIXES)?);
-    // What waits for changes waits shortly: of a parameter that is given twice, the first counts.
+    // Blocking queries must end soon: the first value of a repeated parameter counts.
     path.push_str("?wait=1ms&follow=false");
     for _ in 0..u.int_in_range(0..=4)? {
         path.push('&');
@@ -163,13 +164,13 @@ fn make(u: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     Ok(FuzzRequest { method: u.choose(&methods)?.clone(), path, headers, body })
 }
 
-/// Makes requests up, on a thread of its own, for as long as somebody takes them and there is time.
+/// Generates requests on a thread of its own, until the receiver is dropped or the time is over.
 fn generate() -> mpsc::Receiver<FuzzRequest> {
     let budget = std::env::var("DROVER_FUZZ_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(FUZZ_MS);
     let (sender, requests) = mpsc::channel(QUEUED_MAX);
     std::thread::spawn(move || {
         arbtest(|u| {
-            // Fails when nobody takes them any more, because one was not answered.
+            // Fails if the test has stopped receiving, because a request failed.
             let _ = sender.blocking_send(make(u)?);
             Ok(())
         })

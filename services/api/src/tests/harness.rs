@@ -1,4 +1,4 @@
-//! A running API with all that it needs.
+//! Test harness: a running API with a replica, a NATS server and a fake applier.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,13 +27,13 @@ struct ApiArgs {
     args: Args,
 }
 
-/// A running API. Everything ends with it.
+/// A running API. Dropping it stops everything.
 pub(super) struct Harness {
-    /// What it reads from.
+    /// Replica that the API reads from.
     pub(super) replica: Arc<Replica>,
-    /// Its NATS.
+    /// Connection to its NATS.
     pub(super) bus: Bus,
-    /// What its stand-in for an applier does and has done.
+    /// The fake applier.
     pub(super) applier: Arc<FakeApplier>,
     client: reqwest::Client,
     url: String,
@@ -41,40 +41,40 @@ pub(super) struct Harness {
     _nats: Nats,
 }
 
-/// A stand-in for the applier: it writes down commands, and answers as it is told.
+/// A fake applier. It records commands and responds as configured.
 pub(super) struct FakeApplier {
     replica: Arc<Replica>,
-    /// The commands, in order.
+    /// Received commands, in order.
     pub(super) commands: Mutex<Vec<Command>>,
-    /// What it refuses the next command with.
+    /// Refusal of the next command.
     pub(super) refusal: Mutex<Option<Refusal>>,
-    /// The head that it tells, if that is not the replica's.
+    /// Index of the head that it reports, if not the replica's.
     pub(super) head: Mutex<Option<Index>>,
 }
 
 impl Harness {
-    /// With a cluster that has just been made, after these changes.
+    /// With a new cluster after these changes.
     pub(super) async fn with(changes: Vec<Change>) -> Self {
         let harness = Self::without_applier(changes).await;
         Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
         harness
     }
 
-    /// The same in a process that does more than serve the API.
+    /// Like [`Self::with`], in a process that has other roles as well.
     pub(super) async fn colocated(changes: Vec<Change>, colocated: Beside) -> Self {
         let harness = Self::start(changes, colocated, &[]).await;
         Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
         harness
     }
 
-    /// The same in a process with these settings.
+    /// Like [`Self::with`], with these flags and without changes.
     pub(super) async fn with_flags(flags: &[&str]) -> Self {
         let harness = Self::start(Vec::new(), Beside::default(), flags).await;
         Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
         harness
     }
 
-    /// The same with nobody to ask or command.
+    /// Like [`Self::with`], without an applier.
     pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
         Self::start(changes, Beside::default(), &[]).await
     }
@@ -113,30 +113,30 @@ impl Harness {
         Self { replica, bus, applier, client, url, stop, _nats: nats }
     }
 
-    /// Applies one more change set.
+    /// Applies one change set.
     pub(super) fn change(&self, changes: Vec<Change>) {
         self.change_together(vec![changes]);
     }
 
-    /// Moves the state on by change sets that become known together.
+    /// Applies several change sets as one batch.
     pub(super) fn change_together(&self, sets: Vec<Vec<Change>>) {
         let first = self.replica.snapshot().index().next().0;
         let sets = (first..).zip(sets).map(|(index, changes)| Arc::new(scene::set(index, changes)));
         self.replica.apply(sets.collect()).unwrap();
     }
 
-    /// A request that is still to be sent.
+    /// A request that is not sent yet.
     pub(super) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         self.client.request(method, format!("{}{path}", self.url))
     }
 
-    /// What is answered to a GET.
+    /// Response to a GET.
     pub(super) async fn get(&self, path: &str) -> Response {
         Response::new(self.request("GET", path)).await
     }
 
-    /// What is answered to a PUT of some JSON.
+    /// Response to a PUT of a JSON body.
     pub(super) async fn put(&self, path: &str, body: &str) -> Response {
         Response::new(self.request("PUT", path).body(body.to_owned())).await
     }
@@ -188,7 +188,7 @@ impl FakeApplier {
         }
     }
 
-    /// Jobs are registered, all else only gets an index.
+    /// Registers jobs. Any other command only gets an index.
     fn carry_out(&self, command: Command, eval: EvalId) -> Done {
         let index = self.replica.snapshot().index().next();
         let mut changes = Vec::new();
@@ -212,7 +212,7 @@ impl FakeApplier {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) status: StatusCode,
@@ -221,19 +221,19 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// Sends a request and receives the whole answer.
+    /// Sends a request and receives the whole response.
     pub(super) async fn new(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
         Self { status, headers, text: response.text().await.unwrap() }
     }
 
-    /// A header, empty if it is not there.
+    /// Value of a header; empty if it is absent.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The body of a good answer.
+    /// Body of a successful JSON response.
     pub(super) fn json(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text);
         assert_eq!(self.header("content-type"), "application/json");

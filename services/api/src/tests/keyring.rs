@@ -1,4 +1,4 @@
-//! The keys that the cluster signs with, for whoever checks what it signed.
+//! Tests of the public keys that verify the cluster's signatures.
 
 use model::change::Change;
 use model::keyring::RootKey;
@@ -22,7 +22,7 @@ fn key() -> Change {
 
 #[actix_web::test]
 async fn keys_are_told_once_there_are_any() {
-    // http-api §31
+    // The key set is empty until a key exists (http-api §31).
     let harness = Harness::with(Vec::new()).await;
     let none = harness.get("/.well-known/jwks.json").await;
     assert_eq!((none.json(), none.header("x-nomad-knownleader")), (json!({ "keys": [] }), "true"));
@@ -38,7 +38,7 @@ async fn keys_are_told_once_there_are_any() {
 
 #[actix_web::test]
 async fn where_the_keys_are_is_told_by_issuers_only() {
-    // http-api §31
+    // Discovery is disabled unless an issuer is configured (http-api §31).
     let path = "/.well-known/openid-configuration";
     let harness = Harness::with(Vec::new()).await;
     assert_eq!(harness.get(path).await.error(), (404, "OIDC Discovery endpoint disabled"));

@@ -1,4 +1,4 @@
-//! Reads: shapes, headers, pages, and how fresh they are.
+//! Tests of reads: objects, headers, pages and consistency.
 
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ async fn a_default_read_sees_what_was_written_and_a_stale_one_does_not_wait() {
     let stale = harness.get("/v1/job/a?stale").await;
     assert_eq!(stale.error(), (404, "job not found"));
     let written = async {
-        // The read is out by now, or will be; it must see this one either way.
+        // The read may or may not have been sent by now. It must see the change either way.
         harness.change(vec![job("default", "a", 3)]);
     };
     let (late, ()) = tokio::join!(late, written);

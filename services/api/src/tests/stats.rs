@@ -1,4 +1,4 @@
-//! Figures of nodes and tasks, with a stand-in for an agent.
+//! Tests of resource usage of nodes and tasks, with a fake agent.
 
 use bus::Bus;
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::Beside;
 const USAGE: Usage =
     Usage { rss_bytes: 1_000, swap_bytes: 10, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
 
-/// Has one processor, one disk, and a task `t` of one process.
+/// A fake agent with one processor, one disk, and a task `t` with one process.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentStats(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();

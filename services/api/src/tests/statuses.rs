@@ -1,4 +1,4 @@
-//! How jobs fare, as the web interface asks for it.
+//! Tests of the list of job statuses.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn ids(got: &Response) -> Vec<String> {
     list.as_array().unwrap().iter().map(|job| job["ID"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Jobs `a` to `d`, each changed after the one before; the last two at the same index.
+/// Jobs `a` to `d`, each changed after the one before, except `c` and `d` at the same index.
 async fn four() -> Harness {
     let harness = Harness::with(vec![job(2, spec("a"))]).await;
     harness.change(vec![job(3, spec("b"))]);
@@ -173,7 +173,7 @@ async fn who_waits_is_woken_by_what_is_shown() {
 
     let waits = harness.get("/v1/jobs/statuses?filter=ID%20==%20b&index=6&wait=60s");
     let (got, ()) = tokio::join!(waits, async {
-        // What is gone is seen at once, also by those who ask only then.
+        // A query sees a deletion at once, even if it arrives after the deletion.
         tokio::task::yield_now().await;
         harness.change(vec![Change::JobDeleted(model::JobKey::new("default", "b"))]);
     });

@@ -1,4 +1,4 @@
-//! Sources of jobs: sent along with a registration, and read over HTTP.
+//! Tests of job sources: registering with a source, and reading it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Routing and what surrounds bodies.
+//! Tests of routing, redirects, compression and CORS.
 
 use super::harness::{Harness, Response};
 

@@ -1,4 +1,4 @@
-//! Writes: what becomes a command, and what never does.
+//! Tests of writes: which requests become commands, and which are rejected before.
 
 use model::Index;
 use serde_json::json;
@@ -239,7 +239,7 @@ async fn nobody_has_to_be_asked_to_refuse_nonsense() {
     let nonsense = r#"{"Job": {"ID": "a\nb"}}"#;
     let text = "2 errors occurred:\n\t* Job ID contains a control character\n\t* Missing job task groups\n\n";
     assert_eq!(harness.put("/v1/jobs", nonsense).await.error(), (500, text));
-    // Whether a namespace is there only the newest state can tell.
+    // Only the newest state can tell that a namespace does not exist.
     let elsewhere = JOB.replacen("\"ID\"", "\"Namespace\": \"none\", \"ID\"", 1);
     assert_eq!(harness.put("/v1/jobs", &elsewhere).await.error(), (500, "No cluster leader"));
 }

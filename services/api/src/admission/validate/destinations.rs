@@ -1,4 +1,5 @@
-//! Files that are rendered, fetched and handed out for a task: they stay in its allocation's directory (N-19.11, N-19.12).
+//! Validation of templates, artifacts, dispatch payloads and Vault blocks. Destination paths must stay in the allocation's
+//! directory (N-19.11, N-19.12).
 
 use api_types::{DispatchPayloadConfig, Task, TaskArtifact, Template, Vault};
 use model::text::quoted;
@@ -6,7 +7,7 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// All that a task says about files.
+/// Checks the templates, artifacts, dispatch payload and Vault block of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
     for (position, template) in (1..).zip(items(&task.templates)) {
         problems.nest(format_args!("Template {position} validation failed: "), &self::template(template));
@@ -93,8 +94,8 @@ fn vault(vault: &Vault) -> Problems {
     problems
 }
 
-/// Notes a path that leads out of the allocation's directory, in which the task's own is one level down. What begins a
-/// path that is filled in later is for the node to judge.
+/// Adds a problem if a path leaves the allocation's directory. Paths begin in the task's directory, which is one level
+/// below. A variable at the start of a path counts as one level; the node checks the path again once the variable is known.
 fn check_destination(path: &str, problems: &mut Problems) {
     let mut depth = 1_usize;
     for part in path.trim_start_matches('/').split('/') {

@@ -1,4 +1,4 @@
-//! Task groups (N-19.4).
+//! Validation of task groups (N-19.4).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::{policies, services, task, volumes};
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The least disk space that a group may ask for, in MB.
+/// Minimum disk space of a group, in MB.
 const DISK_MB_MIN: i64 = 10;
 
-/// One group of a job of that type, as far as the type is one.
+/// Checks a group. `kind` is the job's type, if it is valid.
 pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     problems.add_if(text(&group.name).is_empty(), || "Missing task group name");
@@ -39,7 +39,7 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems
 }
 
-/// What the group says about restarts, updates, drains, lost nodes and its end.
+/// Checks the policies for restarts, reschedules, updates, migration and disconnected nodes, and the durations of a group.
 fn check_policies(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let not_for = |block: &str| {
         let kind = kind.map_or("", JobType::as_str);

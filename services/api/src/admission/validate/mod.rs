@@ -1,5 +1,5 @@
-//! Whether a job makes sense by itself (N-19): pure, on the API's form with all defaults filled in, and cumulative, so that
-//! one answer names all that is wrong. Whether it fits the cluster is asked elsewhere.
+//! Validation of a job by itself (N-19). Pure, on the API's form with all defaults filled in. All problems are collected,
+//! so that one response lists them all. Checks that depend on the cluster are in the parent module.
 
 mod destinations;
 mod group;
@@ -22,13 +22,14 @@ use super::Rules;
 use super::fields::{items, number, text};
 use super::problems::Problems;
 
-/// The longest description of a job for the web interface, in bytes (N-19.2).
+/// Maximum length of a job's description for the web interface, in bytes (N-19.2).
 const DESCRIPTION_BYTES_MAX: usize = 1_000;
 
-/// The longest id of a job, in bytes. Databases look jobs up by namespace and id, and their indexes have bounds.
+/// Maximum length of a job id, in bytes. PostgreSQL indexes jobs by namespace and id, and its index entries are limited in
+/// size.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// Everything that is wrong with a job.
+/// All problems of a job.
 pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     let mut problems = Problems::default();
     identity(job, &mut problems);
@@ -52,7 +53,7 @@ fn identity(job: &Job, problems: &mut Problems) {
     });
     problems.add_if(id.contains(' '), || "Job ID contains a space");
     problems.add_if(id.contains('\0'), || "Job ID contains a null character");
-    // It stands in paths, headers and logs.
+    // The id occurs in paths, headers and logs.
     let is_control = |c: char| c.is_control() && c != '\0';
     problems.add_if(id.contains(is_control), || "Job ID contains a control character");
     problems.add_if(name.is_empty(), || "Missing job name");
@@ -96,7 +97,7 @@ fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     }
 }
 
-/// What the server allows (N-19.3).
+/// Checks the server's limits (N-19.3).
 fn check_limits(job: &Job, rules: &Rules, problems: &mut Problems) {
     let max = rules.priority_max;
     problems.add_if(!(1..=i64::from(max)).contains(&number(job.priority)), || {

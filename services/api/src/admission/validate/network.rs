@@ -1,4 +1,4 @@
-//! Networks and ports of a group and its tasks (N-19.13).
+//! Validation of the networks and ports of a group and its tasks (N-19.13).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The host network of a port that names none.
+/// Host network of ports that do not name one.
 const DEFAULT_HOST_NETWORK: &str = "default";
-/// The longest label of a host name, and the longest host name.
+/// Maximum length of a label of a host name, and of a host name.
 const DNS_LABEL_BYTES_MAX: usize = 63;
 const DNS_NAME_BYTES_MAX: usize = 253;
 
-/// The networks of a group and of its tasks.
+/// Checks the networks of a group and its tasks.
 pub(crate) fn networks(group: &TaskGroup) -> Problems {
     let mut used = UsedPorts::default();
     let mut problems = Problems::default();
@@ -34,12 +34,12 @@ pub(crate) fn networks(group: &TaskGroup) -> Problems {
     problems
 }
 
-/// What earlier ports of the group have taken.
+/// Labels and static ports that earlier ports of the group use.
 #[derive(Default)]
 struct UsedPorts<'a> {
-    /// Labels, with who has them.
+    /// Owner of each label.
     labels: BTreeMap<&'a str, String>,
-    /// Static ports by host network and number, with their labels.
+    /// Label of each static port, by host network and port number.
     fixed: BTreeMap<(&'a str, i64), &'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Services and their checks, of groups and of tasks (N-19.14, N-19.14a).
+//! Validation of services and their checks, in groups and in tasks (N-19.14, N-19.14a).
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The longest name of a service.
+/// Maximum length of a service name, in bytes.
 const NAME_BYTES_MAX: usize = 63;
-/// The shortest interval and timeout of a check.
+/// Minimum interval and timeout of a check.
 const CHECK_MIN: Nanos = Nanos::from_secs(1);
-/// Who keeps services when they do not say.
+/// Provider of services that do not name one.
 const DEFAULT_PROVIDER: &str = "consul";
 const NATIVE_PROVIDER: &str = "nomad";
 const ADDRESS_MODES: [&str; 6] = ["", "auto", "host", "driver", "alloc", "alloc_ipv6"];
 const CHECK_ADDRESS_MODES: [&str; 5] = ["", "host", "driver", "alloc", "alloc_ipv6"];
 
-/// What all services of a group must have in common, and those of the group itself.
+/// Checks the services of the group itself, and the properties that all services of the group and its tasks share.
 pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
     let of_tasks = items(&group.tasks)
         .iter()
@@ -50,7 +50,7 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
     problems.nest("Task group service validation failed: ", &of_services);
 }
 
-/// The services of a task.
+/// Checks the services of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
     for (position, service) in items(&task.services).iter().enumerate() {
         let name = text(&service.name);
@@ -112,7 +112,7 @@ fn service(service: &Service, tasks: &[Task], owner: Option<&Task>) -> Problems 
     problems
 }
 
-/// A name that is one in the DNS; what is filled in later is taken for one.
+/// Whether a name is a valid DNS label. A variable counts as one valid character.
 fn is_name(name: &str) -> bool {
     let mut plain = String::new();
     let mut rest = name;
@@ -214,7 +214,7 @@ fn check_restart(restart: &CheckRestart) -> Problems {
     problems
 }
 
-/// What checks of services that the cluster keeps by itself may not have.
+/// Checks the settings that are not allowed with the native provider.
 fn native_check(check: &ServiceCheck) -> Problems {
     let mut problems = Problems::default();
     let kind = text(&check.r#type).to_lowercase();

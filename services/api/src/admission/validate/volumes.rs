@@ -1,4 +1,5 @@
-//! Volumes of groups, scaling of their counts, and identities of tasks (N-19.16, N-19.17, N-19.19).
+//! Validation of the volumes and the scaling policy of a group, and of the identities of a task (N-19.16, N-19.17,
+//! N-19.19).
 
 use api_types::{ScalingPolicy, TaskGroup, VolumeRequest, WorkloadIdentity};
 use model::job::JobType;
@@ -7,12 +8,12 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The longest name of an identity.
+/// Maximum length of an identity's name.
 const IDENTITY_NAME_BYTES_MAX: usize = 128;
-/// The identity that every task has.
+/// Name of the identity that every task has.
 const DEFAULT_IDENTITY: &str = "default";
 
-/// The volumes of a group.
+/// Checks the volumes of a group.
 pub(crate) fn volumes(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     for (name, volume) in group.volumes.iter().flatten() {
         problems.nest(
@@ -60,7 +61,7 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
     problems
 }
 
-/// The bounds of a group's count.
+/// Checks the count limits of a scaling policy.
 pub(crate) fn scaling(policy: &ScalingPolicy, count: i64) -> Problems {
     let mut problems = Problems::default();
     let wrong = |what: &str| format!("Scaling policy invalid: {what}");
@@ -81,7 +82,7 @@ pub(crate) fn scaling(policy: &ScalingPolicy, count: i64) -> Problems {
     problems
 }
 
-/// The identities of a task, its default one first.
+/// Checks the identities of a task, the default one first.
 pub(crate) fn identities(
     default: Option<&WorkloadIdentity>,
     others: &Option<Vec<WorkloadIdentity>>,

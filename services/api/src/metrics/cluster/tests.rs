@@ -1,11 +1,11 @@
-//! Tests of merging.
+//! Tests of merging metrics.
 
 use super::*;
 
 const A: ProcessId = ProcessId::from_bytes([1; 16]);
 const B: ProcessId = ProcessId::from_bytes([2; 16]);
 
-/// A cluster's metrics, and the time that passes.
+/// Metrics of a cluster, with a simulated clock.
 struct Scene {
     metrics: ClusterMetrics,
     now: Instant,
@@ -52,7 +52,7 @@ impl Scene {
         self.metrics.advance_to(self.now);
     }
 
-    /// The lines of a metric, as labels and value.
+    /// Lines of a metric, as labels and value.
     fn lines(&self, name: &str) -> Vec<(String, Value)> {
         let lines = self.metrics.lines([].iter(), true);
         let named = lines.into_iter().filter(|line| line.shown.series.meta.name == name);
@@ -96,7 +96,7 @@ fn sums_are_over_all_processes_and_do_not_fall_when_one_ends() {
     scene.pass(HIDDEN_AFTER);
     assert_eq!(scene.metrics.processes(), 0);
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(16)));
-    // B was only silent: what it had counted before is not added again.
+    // B was silent, but it is the same process: its earlier count is not added again.
     scene.publish(B, applied(5));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(17)));
     scene.publish_as(B, "plan-applier", None, true, applied(6));
@@ -131,7 +131,7 @@ fn only_the_active_process_of_a_service_is_shown() {
     let shown = format!("batch,service=eval-broker,process={A}");
     assert_eq!(scene.lines("drover.broker.ready"), [(shown, Value::Gauge(5.0))]);
     assert_eq!(scene.lines("drover.feed.lag.change_sets").len(), 2, "it is of every process");
-    // A was killed, and B has taken over: A's last words are not shown beside B's.
+    // A was killed and B has taken over: A's last metrics are not shown beside B's.
     scene.publish_as(B, "eval-broker", Some(4), false, ready(2.0));
     assert_eq!(scene.lines("nomad.broker.total_ready"), [(String::new(), Value::Gauge(2.0))]);
     assert_eq!(scene.lines("drover.broker.ready").len(), 1);

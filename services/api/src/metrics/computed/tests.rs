@@ -1,4 +1,4 @@
-//! Tests of what is computed from the state.
+//! Tests of metrics computed from the state.
 
 use std::sync::Arc;
 

@@ -88,7 +88,7 @@ impl Server {
         };
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
-        let addr = listener.local_addr().context("cannot tell where it listens")?;
+        let addr = listener.local_addr().context("cannot read the listening address")?;
         Ok(Self { limits: args.limits(), args, listener, addr, colocated: Beside::default() })
     }
 
@@ -150,7 +150,7 @@ impl Server {
             .shutdown_timeout(SHUTDOWN_SECS)
             .disable_signals()
             .listen(listener)
-            .context("cannot serve")?;
+            .context("cannot start the HTTP server")?;
         if let Some(workers) = workers {
             server = server.workers(workers.max(1));
         }
@@ -165,7 +165,7 @@ impl Server {
         head_task.abort();
         recent_task.abort();
         metrics_task.abort();
-        served.context("the HTTP server broke down")
+        served.context("the HTTP server failed")
     }
 }
 
@@ -249,7 +249,7 @@ impl Api {
                 if !is_known {
                     return Error::failed(NO_LEADER);
                 }
-                Error::failed(format!("{error}; it may have been carried out nonetheless"))
+                Error::failed(format!("{error}; the command may have been executed nevertheless"))
             }
             CommandError::Unreadable(_) => Error::failed(telemetry::chain(error)),
             CommandError::TooLarge { .. } => Error::too_large(error.to_string()),

@@ -63,7 +63,7 @@ impl Metrics {
                 Ok(published) => drop(tasks.spawn(Arc::clone(&self).receive_all(published))),
                 Err(error) => {
                     let error = telemetry::chain(&error);
-                    tracing::error!(error, %role, "cannot hear of other processes' metrics");
+                    tracing::error!(error, %role, "cannot subscribe to the metrics of other processes");
                 }
             }
         }
@@ -121,7 +121,7 @@ impl Metrics {
         let (snapshot, published) = (replica.snapshot(), self.published);
         let started = clock::monotonic();
         let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot, published));
-        let series = Arc::new(computing.await.expect("a panic while computing ends the process"));
+        let series = Arc::new(computing.await.expect("a panic in the blocking task aborts the process"));
         API_METRICS_COMPUTE.record(started.elapsed().as_secs_f64());
         *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });
         series
@@ -141,5 +141,5 @@ pub(crate) use self::shape::json;
 
 fn reject(reason: &'static str, subject: &str) {
     API_SNAPSHOTS_REFUSED.add_with(1, &[reason]);
-    tracing::debug!(subject, reason, "a snapshot of metrics cannot be used");
+    tracing::debug!(subject, reason, "metrics of a process rejected");
 }

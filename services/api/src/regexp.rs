@@ -24,7 +24,7 @@ pub(crate) fn compile(pattern: &str, bytes_max: usize) -> Result<Regex, String> 
 fn re2_message(kind: &ErrorKind, pattern: &str, at: Span) -> Option<String> {
     let span_text = &pattern[at.start.offset..at.end.offset];
     let rest = &pattern[at.start.offset..];
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the others say best what they are themselves")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the text of the other errors is clear enough")]
     Some(match kind {
         ErrorKind::ClassUnclosed => format!("missing closing ]: `{rest}`"),
         ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{span_text}`"),

@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(stored("12345", "678901", 10), (false, warning.to_owned()));
         let (is_stored, warning) = stored(&"x".repeat(1_500), "", 1_000);
         assert!(!is_stored && warning.contains("size of 1.5 kB exceeds maximum of 1.0 kB"), "{warning}");
-        assert_eq!(stored("", "a = 1", 1), (false, String::new()), "there is none");
+        assert_eq!(stored("", "a = 1", 1), (false, String::new()), "there is no source");
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn signals_ask_for_nodes_that_know_them() {
     fill_defaults(&mut job, &RULES);
     let once = job.clone();
     fill_defaults(&mut job, &RULES);
-    assert_eq!(job, once, "what a job implies it says the next time");
+    assert_eq!(job, once, "a job with its implied constraints stays as it is");
     let [with, without] = items(&job.task_groups) else { panic!("two groups") };
     let [implied] = items(&with.constraints) else { panic!("{:?}", with.constraints) };
     assert_eq!((text(&implied.l_target), text(&implied.r_target)), ("${attr.os.signals}", "SIGHUP,SIGTERM"));

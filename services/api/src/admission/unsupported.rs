@@ -58,7 +58,7 @@ fn task(task: &Task) -> Problems {
     if let Some(Resources { cores, devices, numa, networks, .. }) = &task.resources {
         add(number(*cores) > 0, "reserved cores are");
         add(!items(devices).is_empty(), "devices are");
-        add(numa.is_some(), "NUMA wishes are");
+        add(numa.is_some(), "NUMA settings are");
         problems.append(self::networks(networks));
     }
     problems

@@ -49,7 +49,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         }
     }
     if group.disconnect.is_some() {
-        warnings.add("disconnect block has no effect until it is built");
+        warnings.add("disconnect block has no effect yet: it is not built");
     }
     if items(&group.networks).iter().any(|network| number(network.mbits) > 0) {
         warnings
@@ -63,7 +63,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
     let services = items(&group.services);
     if !services.is_empty() && group.shutdown_delay.is_none() {
         warnings.add(
-            "the group has services and no shutdown_delay: its tasks end while others may still come to them",
+            "the group has services and no shutdown_delay: its tasks stop while clients may still connect to them",
         );
     }
     for task in items(&group.tasks) {
@@ -73,7 +73,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             || services.iter().any(|service| text(&service.task_name) == name);
         if serves && task.shutdown_delay.is_none() && group.shutdown_delay.is_none() {
             of_task.add(
-                "the task has services and no shutdown_delay: it ends while others may still come to it",
+                "the task has services and no shutdown_delay: it stops while clients may still connect to it",
             );
         }
         warnings.nest(format_args!("Task {}", quoted(name)), &of_task);
@@ -86,18 +86,19 @@ fn identities(task: &Task, warnings: &mut Warnings) {
     for identity in items(&task.identities) {
         let name = quoted(text(&identity.name));
         match items(&identity.audience).len() {
-            0 => warnings
-                .add(format!("identity {name} has no audience: others cannot tell that it is for them")),
+            0 => warnings.add(format!(
+                "identity {name} has no audience: recipients cannot verify that it is meant for them"
+            )),
             1 => {}
             _ => warnings
-                .add(format!("identity {name} has several audiences: each can use it with the others")),
+                .add(format!("identity {name} has several audiences: each of them can use it at the others")),
         }
         if number(identity.ttl) == 0 {
             warnings.add(format!("identity {name} has no ttl: it never expires"));
         }
         if flag(identity.env) && number(identity.ttl) > 0 && text(&identity.change_mode) != "restart" {
             warnings.add(format!(
-                "identity {name} is in the environment, which is renewed only with change_mode restart"
+                "identity {name} is passed in the environment, which is updated only with change_mode restart"
             ));
         }
         if text(&identity.name).starts_with("vault_") && task.vault.is_none() {

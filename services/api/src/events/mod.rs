@@ -102,7 +102,7 @@ fn line(one: &OneSet, topics: &Topics) -> Option<Vec<u8>> {
         return None;
     }
     let events = Events { index: one.set.index, events };
-    let mut line = serde_json::to_vec(&events).expect("plain data in memory always has a JSON form");
+    let mut line = serde_json::to_vec(&events).expect("plain data always serializes to JSON");
     line.push(b'\n');
     Some(line)
 }

@@ -42,7 +42,7 @@ impl Window {
 
 /// Number of objects that a change affects.
 fn objects(change: &Change) -> usize {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "of others there are not thousands")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other changes affect one object")]
     match change {
         Change::AllocsPlaced(placed) => placed.len(),
         Change::AllocsChanged(changed) => changed.ids.len(),
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(window(&[1; 99]), 99);
         assert_eq!(window(&[1; 250]), CHANGE_SETS_MAX);
         assert_eq!(window(&[OBJECTS_MAX / 4; 9]), 4);
-        assert_eq!(window(&[1, 1, OBJECTS_MAX + 1]), 1, "the newest in any case");
+        assert_eq!(window(&[1, 1, OBJECTS_MAX + 1]), 1, "the newest step is always kept");
         assert_eq!(window(&[OBJECTS_MAX + 1, 1, 1]), 2);
     }
 }

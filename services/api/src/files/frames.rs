@@ -48,7 +48,7 @@ impl Framing {
 }
 
 fn encode(frame: &Frame<'_>) -> Bytes {
-    serde_json::to_vec(frame).expect("plain data in memory always has a JSON form").into()
+    serde_json::to_vec(frame).expect("plain data always serializes to JSON").into()
 }
 
 #[cfg(test)]

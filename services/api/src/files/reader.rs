@@ -236,7 +236,7 @@ impl Source {
                 StreamItem::Data { file: path, end, data }
             }
             (Self::File { .. }, Chunk::Log(_)) | (Self::Logs { .. }, Chunk::File(_)) => {
-                unreachable!("each question has its own kind of answer")
+                unreachable!("each request type has its own response type")
             }
         }
     }
@@ -267,7 +267,7 @@ mod tests {
             StreamItem::Event { file: "x".into(), event: "file truncated" }
         );
         let Source::File { from, .. } = &source else { unreachable!() };
-        assert_eq!(*from, Origin::Start(0), "what is there now is read anew");
+        assert_eq!(*from, Origin::Start(0), "the new content is read from the start");
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Checker {
                 };
                 if !fits {
                     let what = if kind == Kind::Bool { "boolean" } else { "number" };
-                    return Err(Problem::Selector(format!("the value {text:?} is no {what}")));
+                    return Err(Problem::Selector(format!("the value {text:?} is not a {what}")));
                 }
                 Test::Equals(literal)
             }

@@ -223,7 +223,7 @@ fn it_is_bounded() {
     assert!(syntax(&vec!["Name matches `a`"; 33].join(" or ")));
     assert!(syntax("Name matches `((((a{100}){100}){100}){100})`"));
     let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
-    assert!(read::<Job>(&long).is_ok(), "the web interface sends such");
+    assert!(read::<Job>(&long).is_ok(), "the web interface sends expressions of this length");
 }
 
 /// Writes an expression with all parentheses.

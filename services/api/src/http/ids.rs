@@ -53,7 +53,7 @@ pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u
                 let code = u32::from(*digit);
                 return failed(&format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X} '{digit}'"));
             };
-            byte = byte << 4 | u8::try_from(value).expect("a digit is below 16");
+            byte = byte << 4 | u8::try_from(value).expect("a hexadecimal digit is less than 16");
         }
         (first[position], last[position]) = (byte, byte);
     }

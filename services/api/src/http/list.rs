@@ -211,7 +211,7 @@ fn write_items<T: Serialize>(text: &mut Vec<u8>, items: &[T]) {
         if position > 0 {
             text.push(b',');
         }
-        serde_json::to_writer(&mut *text, item).expect("plain data in memory always has a JSON form");
+        serde_json::to_writer(&mut *text, item).expect("plain data always serializes to JSON");
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
             | Body::Shared(_)
             | Body::Events(_)
             | Body::Other { .. }
-            | Body::OtherStream { .. } => panic!("a list is JSON of its own"),
+            | Body::OtherStream { .. } => panic!("a list is JSON or a JSON stream"),
         };
         (serde_json::from_slice(&text).unwrap(), next)
     }
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             page,
             (vec![999, 1_999], Some("2999".to_owned())),
-            "the token is of an item of the next page"
+            "the token is that of an item of the next page"
         );
         assert_eq!(collect_items(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
         assert_eq!(collect_items(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));

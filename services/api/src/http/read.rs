@@ -55,7 +55,7 @@ pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + S
         while receiver.recv_many(&mut waiting, WAITING_READS_MAX).await > 0 {
             let response = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_TIMEOUT).await;
             if let Err(error) = &response {
-                tracing::debug!(error = telemetry::chain(error), "cannot ask the applier for its head");
+                tracing::debug!(error = telemetry::chain(error), "cannot request the applier's head");
             }
             let head = response.ok();
             for reply in waiting.drain(..) {

@@ -74,7 +74,7 @@ pub(crate) struct Meta {
 impl Body {
     /// Serializes a value as JSON.
     pub(crate) fn json(value: &impl Serialize) -> Self {
-        Self::Json(serde_json::to_vec(value).expect("plain data in memory always has a JSON form"))
+        Self::Json(serde_json::to_vec(value).expect("plain data always serializes to JSON"))
     }
 
     /// Plain text.
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(header(KNOWN_LEADER), Some("false"));
         assert_eq!(header(NEXT_TOKEN), Some("a.b"));
         assert_eq!(header("content-type"), Some(JSON));
-        assert_eq!(header("content-encoding"), None, "not worth it");
+        assert_eq!(header("content-encoding"), None, "the body is too small");
         let response = Response::ok(Body::Empty).into_http(false, false);
         assert!(response.headers().get("content-type").is_none());
         assert!(response.headers().get(INDEX).is_none());

@@ -208,7 +208,7 @@ mod tests {
             | Body::JsonStream(_)
             | Body::Events(_)
             | Body::Other { .. }
-            | Body::OtherStream { .. } => panic!("it is in memory"),
+            | Body::OtherStream { .. } => panic!("the body is not in memory"),
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
         let cache = Arc::<ResponseCache>::default();
         let content = |text: &str| Content::from(Body::Json(text.as_bytes().to_vec()));
         cache.insert(key(7, "a"), content("new"));
-        assert_eq!(json(&cache.insert(key(6, "a"), content("old"))), b"old", "it is answered all the same");
+        assert_eq!(json(&cache.insert(key(6, "a"), content("old"))), b"old", "it is returned nevertheless");
         assert_eq!(json(&cache.get(&key(7, "a")).unwrap()), b"new");
         cache.insert(key(8, "b"), content("newer"));
         assert!(cache.get(&key(7, "a")).is_none());
@@ -246,13 +246,13 @@ mod tests {
         let names: Vec<String> = (0..8).map(|number| number.to_string()).collect();
         names.iter().for_each(|name| drop(cache.insert(key(1, name), long(BODY_BYTES_MAX))));
         let found = names.iter().filter(|name| cache.get(&key(1, name)).is_some()).count();
-        assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "their names count, too");
+        assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "the keys count, too");
     }
 
     #[actix_web::test]
     async fn a_long_body_is_compressed_beside() {
         let shared = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
-        assert_eq!(shared.gzipped(), None, "it goes out as it is meanwhile");
+        assert_eq!(shared.gzipped(), None, "it is sent uncompressed until then");
         while shared.gzipped().is_none() {
             tokio::task::yield_now().await;
         }
@@ -269,10 +269,10 @@ mod tests {
             Content::from(Body::JsonStream(Box::pin(pieces)))
         };
         let Body::JsonStream(mut sent) = cache.insert(key(1, "a"), pieces(["[1,", "2]"])).body else {
-            panic!("it is still sent in pieces")
+            panic!("it is still a stream")
         };
         assert_eq!(sent.next().await.unwrap().unwrap(), "[1,");
-        assert!(cache.get(&key(1, "a")).is_none(), "not all of it is there");
+        assert!(cache.get(&key(1, "a")).is_none(), "the stream has not ended");
         assert_eq!(sent.next().await.unwrap().unwrap(), "2]");
         assert!(sent.next().await.is_none());
         assert_eq!(json(&cache.get(&key(1, "a")).unwrap()), b"[1,2]");

@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(value(&series, "nomad.client.host.disk.used_percent", "/dev/sda1"), 25.0);
         assert_eq!(value(&series, "nomad.client.uptime", "id"), 7.0);
         let disks = series.iter().filter(|one| one.meta.name == "nomad.client.host.disk.size").count();
-        assert_eq!(disks, 1, "once, wherever it is mounted");
+        assert_eq!(disks, 1, "one series for each device");
         assert!(series.iter().all(|one| one.labels.len() == one.meta.labels.len()));
     }
 

@@ -95,7 +95,7 @@ fn sample(name: String, found: &Distribution, labels: BTreeMap<&'static str, Str
 /// Formats the start of the interval as the reference does: `2006-01-02 15:04:05 +0000 UTC`.
 fn utc(now: Timestamp) -> String {
     let secs = now.as_secs();
-    let interval = i64::try_from(INTERVAL.as_secs()).expect("an interval is short");
+    let interval = i64::try_from(INTERVAL.as_secs()).expect("the interval fits into an i64");
     let rfc3339 =
         Time::from_unix_nanos((secs - secs.rem_euclid(interval)).saturating_mul(1_000_000_000)).to_string();
     format!("{} +0000 UTC", rfc3339.trim_end_matches('Z').replace('T', " "))

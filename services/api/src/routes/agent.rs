@@ -189,8 +189,7 @@ pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
     if request.query.text("address").is_empty() {
         return Err(Error::bad_request("missing address to join"));
     }
-    let error = "servers need not join each other: those that are given the same NATS and the same PostgreSQL are \
-                 one cluster";
+    let error = "servers do not join each other: all servers with the same NATS and the same PostgreSQL are one cluster";
     Ok(Response::json(&Joined { num_joined: 0, error, warning: "" }))
 }
 
@@ -243,9 +242,9 @@ pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Resp
 /// Rejects keyring operations: there are no gossip keys, because NATS secures the connections.
 pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.id() {
-        "list" | "install" | "use" | "remove" => {
-            Err(Error::bad_request("servers talk by NATS, which has its own credentials, and no gossip keys"))
-        }
+        "list" | "install" | "use" | "remove" => Err(Error::bad_request(
+            "there are no gossip keys: servers communicate by NATS, which has its own credentials",
+        )),
         _ => Err(Error::not_found("resource not found")),
     }
 }
@@ -266,7 +265,7 @@ pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     if roles.values().all(|health| health.ok) {
         return Ok(Response::json(&roles));
     }
-    let text = serde_json::to_string(&roles).expect("plain data in memory always has a JSON form");
+    let text = serde_json::to_string(&roles).expect("plain data always serializes to JSON");
     Ok(Response::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
 }
 

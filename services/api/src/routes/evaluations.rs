@@ -91,7 +91,7 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Err
     }
     if ids.len() > EVALS_DELETED_MAX {
         let text =
-            format!("{} evaluation IDs are more than the {EVALS_DELETED_MAX} of one request", ids.len());
+            format!("{} evaluation IDs in one request; at most {EVALS_DELETED_MAX} are allowed", ids.len());
         return Err(Error::bad_request(text));
     }
     let ids = ids.iter().map(|id| parse_id(KIND, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;

@@ -21,7 +21,7 @@ pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> bo
 }
 
 fn json(api: &impl Serialize) -> Value {
-    serde_json::to_value(api).expect("plain data in memory always has a JSON form")
+    serde_json::to_value(api).expect("plain data always serializes to JSON")
 }
 
 fn id(id: impl ToString) -> Cow<'static, str> {

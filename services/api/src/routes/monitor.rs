@@ -72,7 +72,7 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::not_built(
-        "the logs of another node are not built yet; those of a server are told by its own API",
+        "reading the logs of another node is not built yet; request the logs of a server from its own API",
     ))
 }
 
@@ -106,7 +106,7 @@ fn text(logged: &Heard, style: Style) -> String {
                 level: Level::WARN,
                 target: "monitor",
                 location: None,
-                message: "lines were lost: they came faster than they were taken".to_owned(),
+                message: "lines were dropped: the client reads too slowly".to_owned(),
                 fields: vec![("lines", count.to_string())],
             };
             &missed
@@ -187,10 +187,7 @@ mod tests {
     fn who_missed_lines_is_told_how_many() {
         let style = Style { json: false, with_location: false };
         let line_text = text(&Heard::Missed(12), style);
-        assert!(
-            line_text
-                .ends_with("monitor: lines were lost: they came faster than they were taken: lines=12\n")
-        );
+        assert!(line_text.ends_with("monitor: lines were dropped: the client reads too slowly: lines=12\n"));
     }
 
     #[test]

@@ -297,6 +297,6 @@ pub(crate) fn namespace(namespace: &model::cluster::Namespace) -> api_types::Nam
 fn hash(object: &impl Serialize) -> api_types::Base64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(object).expect("plain data in memory always has a JSON form").hash(&mut hasher);
+    serde_json::to_vec(object).expect("plain data always serializes to JSON").hash(&mut hasher);
     api_types::Base64(hasher.finish().to_be_bytes().to_vec())
 }

@@ -72,7 +72,7 @@ const fn enterprise(path: &'static str) -> Route {
 
 impl Route {
     const fn methods(&self) -> Methods {
-        let RouteKind::Methods(methods) = self.kind else { panic!("takes every method") };
+        let RouteKind::Methods(methods) = self.kind else { panic!("the route accepts every method") };
         methods
     }
 

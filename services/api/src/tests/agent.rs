@@ -54,7 +54,7 @@ async fn whose_logs_cannot_be_told_is_said() {
         (
             format!("node_id={NODE}"),
             501,
-            "the logs of another node are not built yet; those of a server are told by its own API",
+            "reading the logs of another node is not built yet; request the logs of a server from its own API",
         ),
     ] {
         assert_eq!(

@@ -53,7 +53,7 @@ async fn evaluations_are_forgotten_by_id_while_they_rest() {
     assert!(forgotten(&harness).is_empty());
 
     let many = json!({ "EvalIDs": vec!["x"; 7_282] });
-    let text = "7282 evaluation IDs are more than the 7281 of one request";
+    let text = "7282 evaluation IDs in one request; at most 7281 are allowed";
     assert_eq!(delete(&harness, "", &many).await.error(), (400, text));
     let text = "eval lookup failed: index error: UUID must be 36 characters";
     assert_eq!(delete(&harness, "", &json!({ "EvalIDs": ["x"] })).await.error(), (500, text));

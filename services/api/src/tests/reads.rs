@@ -72,7 +72,7 @@ async fn lists_come_in_pages_and_orders() {
     assert_eq!(
         (ids(&got), got.header("x-nomad-nexttoken")),
         (vec!["a-2".to_owned()], ""),
-        "there is no more"
+        "there is no further page"
     );
     for (filter, text) in [
         ("Type%20%3E%203", "failed to create result paginator: failed to read filter expression: 1:5 (4): "),
@@ -211,7 +211,7 @@ async fn what_begins_so_is_found() {
     assert_eq!(found["Matches"]["namespaces"][0], "default");
     assert_eq!(found["Matches"]["jobs"], serde_json::Value::Null);
     let found = search(r#"{"Prefix": "zz", "Context": "evals"}"#).await;
-    assert_eq!(found["Matches"], serde_json::json!({}), "no id begins so");
+    assert_eq!(found["Matches"], serde_json::json!({}), "no id begins with it");
     let got = harness.put("/v1/search", r#"{"Prefix": "x", "Context": "nonsense"}"#).await;
     assert!(got.error().0 == 500 && got.text.ends_with("or 'all' for all contexts; got \"nonsense\""));
 }
@@ -234,9 +234,9 @@ async fn events_are_streamed_as_things_happen() {
     }
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0], serde_json::json!({}), "it is there at once");
+    assert_eq!(lines[0], serde_json::json!({}), "the heartbeat is sent at once");
     let event = |line: usize| (lines[line]["Index"].as_u64(), lines[line]["Events"][0]["Key"].as_str());
-    assert_eq!(event(1), (Some(4), Some("b")), "remembered");
+    assert_eq!(event(1), (Some(4), Some("b")), "from the recent changes");
     assert_eq!([event(2), event(3)], [(Some(5), Some("c")), (Some(7), Some("d"))]);
     assert_eq!(harness.get("/v1/event/stream?topic=a:b:c").await.error().0, 400);
     assert_eq!(harness.get("/v1/event/stream?index=x").await.error().0, 400);
@@ -255,7 +255,7 @@ async fn versions_are_compared_if_wanted() {
     let diffs =
         async |query: &str| harness.get(&format!("/v1/job/a/versions{query}")).await.json()["Diffs"].clone();
     assert_eq!(diffs("").await, serde_json::Value::Null);
-    assert_eq!(diffs("?diff_version=0").await, serde_json::Value::Null, "none were asked for");
+    assert_eq!(diffs("?diff_version=0").await, serde_json::Value::Null, "no comparison was requested");
     let pairs = diffs("?diffs=true").await;
     assert_eq!(pairs.as_array().unwrap().len(), 2);
     assert_eq!((&pairs[0]["Fields"][0]["Old"], &pairs[0]["Fields"][0]["New"]), (&"60".into(), &"70".into()));

@@ -105,7 +105,7 @@ async fn tasks_are_added_up_or_looked_at_alone() {
     assert_eq!(all["ResourceUsage"]["CpuStats"]["Percent"], json!(2.0));
     assert_eq!(all["Tasks"]["t"]["Pids"]["7"]["CpuStats"]["TotalTicks"], json!(40.0));
     let one = harness.get(&format!("{path}?task=t")).await.json();
-    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "one is no sum");
+    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "a single task has no total");
     assert_eq!(one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"]["Swap"], json!(10));
     assert_eq!(harness.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
 }

@@ -279,7 +279,7 @@ async fn namespaces_and_node_pools_are_made_by_command() {
     ] {
         assert_eq!(harness.put(path, body).await.error(), (status, text), "{path}");
     }
-    assert_eq!(harness.applier.commands.lock().unwrap().len(), 6, "what is wrong is no command");
+    assert_eq!(harness.applier.commands.lock().unwrap().len(), 6, "an invalid request is no command");
 }
 
 #[actix_web::test]

@@ -149,7 +149,7 @@ fn check(
             let task = [&check.task_name, &service.task_name].into_iter().any(|name| !text(name).is_empty());
             problems.add_if(
                 owner.is_none() && !task,
-                || "a script check of a group's service names the task that it runs in",
+                || "a script check of a group's service must name the task that it runs in",
             );
         }
         _ => problems.add(format!(
@@ -158,7 +158,7 @@ fn check(
         )),
     }
     problems.add_if(matches!(kind.as_str(), "http" | "tcp" | "grpc") && !has_port, || {
-        format!("{kind} check needs a port, of its own or of its service")
+        format!("{kind} check requires a port, on the check or on its service")
     });
     for (what, length) in [("interval", check.interval), ("timeout", check.timeout)] {
         let length = Nanos(number(length));
@@ -199,10 +199,10 @@ fn check(
         let differ = on_update == "ignore_warnings" && !flag(restart.ignore_warnings);
         problems.add_if(
             differ,
-            || "on_update value \"ignore_warnings\" needs check_restart ignore_warnings = true",
+            || "on_update value \"ignore_warnings\" requires check_restart ignore_warnings = true",
         );
         problems
-            .add_if(on_update == "ignore", || "on_update value \"ignore\" does not go with check_restart");
+            .add_if(on_update == "ignore", || "on_update value \"ignore\" cannot be used with check_restart");
     }
     problems
 }

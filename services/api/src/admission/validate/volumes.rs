@@ -49,7 +49,7 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
                 "single-node-reader-only" | "single-node-writer" | "multi-node-single-writer"
             );
             problems.add_if(is_exclusive && number(group.count) > 1 && !per_alloc, || {
-                format!("volume with access mode {} and count > 1 needs per_alloc", quoted(access))
+                format!("volume with access mode {} and count > 1 requires per_alloc", quoted(access))
             });
         }
         other => problems.add(format!("volume has unrecognized type {}", quoted(other))),

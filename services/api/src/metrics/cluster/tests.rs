@@ -87,7 +87,7 @@ fn applied(count: u64) -> Vec<Series> {
 #[test]
 fn sums_are_over_all_processes_and_do_not_fall_when_one_ends() {
     let mut scene = Scene::new();
-    assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(0)), "it is there from the beginning");
+    assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(0)), "it exists from the start");
     scene.publish(A, applied(10));
     scene.publish(B, applied(4));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(14)));
@@ -130,7 +130,7 @@ fn only_the_active_process_of_a_service_is_shown() {
     assert_eq!(scene.lines("nomad.broker.total_ready"), [(String::new(), Value::Gauge(5.0))]);
     let shown = format!("batch,service=eval-broker,process={A}");
     assert_eq!(scene.lines("drover.broker.ready"), [(shown, Value::Gauge(5.0))]);
-    assert_eq!(scene.lines("drover.feed.lag.change_sets").len(), 2, "it is of every process");
+    assert_eq!(scene.lines("drover.feed.lag.change_sets").len(), 2, "every process has its own");
     // A was killed and B has taken over: A's last metrics are not shown beside B's.
     scene.publish_as(B, "eval-broker", Some(4), false, ready(2.0));
     assert_eq!(scene.lines("nomad.broker.total_ready"), [(String::new(), Value::Gauge(2.0))]);
@@ -149,7 +149,7 @@ fn an_interval_has_what_came_within_it() {
     };
     let mut scene = Scene::new();
     scene.publish(A, took(&[0, 1], 2.0, 2.0));
-    assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0, "none has ended");
+    assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0, "no interval has ended");
     scene.pass(INTERVAL);
     assert_eq!(scene.interval("nomad.plan.evaluate").count(), 1);
     assert_eq!(scene.interval("nomad.raft.apply").count(), 2);
@@ -161,7 +161,9 @@ fn an_interval_has_what_came_within_it() {
     assert_eq!(scene.interval("nomad.raft.apply").count(), 7);
     scene.pass(INTERVAL);
     assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0);
-    let Some(Value::Distribution(all)) = scene.value("nomad.plan.evaluate") else { panic!("a distribution") };
+    let Some(Value::Distribution(all)) = scene.value("nomad.plan.evaluate") else {
+        panic!("it is a distribution")
+    };
     assert_eq!((all.count(), all.sum), (4, 9.0));
 }
 

@@ -34,7 +34,7 @@ fn auto_promotion(groups: &[TaskGroup], warnings: &mut Warnings) {
 
 fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
-    let superseded = [
+    let deprecated = [
         (group.max_client_disconnect.is_some(), "max_client_disconnect", "disconnect.lost_after"),
         (
             group.stop_after_client_disconnect.is_some(),
@@ -43,7 +43,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         ),
         (flag(group.prevent_reschedule_on_lost), "prevent_reschedule_on_lost", "disconnect.replace"),
     ];
-    for (given, old, new) in superseded {
+    for (given, old, new) in deprecated {
         if given {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }

@@ -72,7 +72,7 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Respon
         Err(bus::CommandError::Refused(Refusal { kind: RefusalKind::Conflict, .. })) => {
             (false, api.replica.snapshot().index())
         }
-        Err(error) => return Err(api.failed(&error)),
+        Err(error) => return Err(api.command_error(&error)),
     };
     Ok(Response::written(&Updated { updated, index }, index))
 }

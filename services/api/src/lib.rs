@@ -232,7 +232,7 @@ impl Api {
     /// Sends a command to the applier.
     ///
     /// # Errors
-    /// An error with the status and text of http-api §9. The same if the outcome of the command is unknown.
+    /// With the status and text of http-api §9. This includes commands whose outcome is unknown.
     async fn command(&self, command: &Command) -> Result<Done, Error> {
         self.bus
             .command(command, self.limits.leader_timeout)

@@ -50,7 +50,7 @@ impl<T> Piece<T> {
     }
 }
 
-/// The first `limit` included items of a sorted sequence.
+/// The first `limit` included items of a sorted sequence, or fewer if [`SCANNED_MAX`] items were scanned.
 pub(crate) fn piece<I, T>(
     sorted: impl Iterator<Item = I>,
     limit: usize,

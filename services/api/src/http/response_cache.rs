@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::response::BodyStream;
 use super::{Body, Content, gzip};
 
-/// Maximum total size of the cached bodies, in bytes.
+/// Maximum total size of the cached bodies and their keys, in bytes.
 const BYTES_MAX: usize = 128 << 20;
 /// Maximum size of a cached body, in bytes. A list of 20,000 allocations takes about 48 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
@@ -75,7 +75,7 @@ struct StateVersion {
     index: Index,
 }
 
-/// State and requested content of a response.
+/// Key of a body: the state and the requested content.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheKey {
     version: StateVersion,

@@ -164,7 +164,7 @@ fn make(u: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     Ok(FuzzRequest { method: u.choose(&methods)?.clone(), path, headers, body })
 }
 
-/// Generates requests on a thread of its own, until the receiver is dropped or the time is over.
+/// Generates requests on a separate thread, until the receiver is dropped or the time is over.
 fn generate() -> mpsc::Receiver<FuzzRequest> {
     let budget = std::env::var("DROVER_FUZZ_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(FUZZ_MS);
     let (sender, requests) = mpsc::channel(QUEUED_MAX);

@@ -61,7 +61,7 @@ pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Erro
         return Err(Error::bad_request("no jobs in request"));
     }
     let mut criteria = Criteria::read(query)?;
-    // The namespace of a request is `default` if it names none. In that case the jobs may be named in any namespace.
+    // With the namespace `default`, which a request has if it names none, jobs may be named in any namespace.
     if criteria.namespace.holds(DEFAULT_NAMESPACE) {
         criteria.namespace = Namespace::Any;
     }
@@ -172,7 +172,7 @@ struct PageSelection {
     next_token: Option<String>,
 }
 
-/// A job of a page, and identifies what is shown with it.
+/// A job of a page, with what identifies the other objects that are shown with it.
 struct ListedJob {
     job: Arc<Job>,
     deployment: Option<DeploymentId>,

@@ -1,15 +1,17 @@
-//! The HTTP API: what Nomad's clients speak (`spec/http-api.md`), over this process's replica and the applier's commands.
+//! The HTTP API: implements Nomad's HTTP interface (`spec/http-api.md`) with this process's replica and the applier's
+//! commands.
 //!
-//! `routes` holds the table of all routes and their handlers of a few lines each, `frame` what they share, `admission` what
-//! happens to a job before it is registered, `files` the files and logs that agents have, `filter` which objects of a list
-//! are wanted, `events` what followers of the event stream get. Nothing is decided here that
-//! outlives a request: reads come from the replica, writes are commands.
+//! `routes` holds the table of all routes and their handlers. `http` holds what the handlers share: parameters,
+//! consistency, blocking queries, pages, errors. `admission` checks a job before it is registered. `files` reads the files
+//! and logs of allocations through agents. `filter` evaluates the filter expressions of lists. `events` produces the event
+//! stream. `metrics` merges the metrics of all processes. The API keeps no authoritative state of its own: reads come from
+//! the replica, writes are commands.
 
 mod admission;
 mod events;
 mod files;
 mod filter;
-mod frame;
+mod http;
 mod metrics;
 mod regexp;
 mod routes;
@@ -36,47 +38,47 @@ use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 use wire::command::{Command, Done};
 
-use self::events::Recent;
-use self::frame::{Error, Heads, Kept, NO_LEADER, Spans, heads};
+use self::events::RecentChanges;
+use self::http::{Error, HeadClient, NO_LEADER, ResponseCache, Spans, head_client};
 use self::metrics::Metrics;
 pub use self::settings::Args;
 use self::settings::Limits;
 
-/// Connections that wait to be taken.
+/// Maximum number of connections in the accept queue of the listening socket.
 const BACKLOG: u32 = 4_096;
-/// How long an idle connection stays.
+/// Time after which an idle connection is closed.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
-/// How long requests have to come to their end when the process stops.
+/// Time that requests in progress have to finish when the process stops.
 const SHUTDOWN_SECS: u64 = 3;
 
-/// The API, listening but not serving yet.
+/// The HTTP server, listening but not serving yet.
 #[derive(Debug)]
 pub struct Server {
     limits: Limits,
     args: Args,
     listener: std::net::TcpListener,
     addr: SocketAddr,
-    beside: Beside,
+    colocated: Beside,
 }
 
-/// What runs in the same process, which its API shows.
+/// The other roles of the process that runs the API, which some routes report.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
-    /// The node that the process is, if it runs tasks as well.
+    /// Id of the node if the process also runs an agent.
     pub node: Option<NodeId>,
-    /// How many threads schedule.
+    /// Number of scheduler worker threads.
     pub workers: usize,
-    /// For which types of jobs they do.
+    /// Job types that the workers schedule.
     pub schedulers: Vec<JobType>,
-    /// Whether it is a whole cluster for one person.
+    /// Whether the process is a development cluster (`drover dev`).
     pub dev: bool,
 }
 
 impl Server {
-    /// Begins to listen.
+    /// Binds the address and starts to listen.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// If the address cannot be bound or listened on.
     pub fn bind(args: Args) -> anyhow::Result<Self> {
         let listen = |addr: SocketAddr| {
             let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -86,25 +88,25 @@ impl Server {
         };
         let listener =
             listen(args.http_addr).with_context(|| format!("cannot listen on {}", args.http_addr))?;
-        let addr = listener.local_addr().context("cannot tell where it listens")?;
-        Ok(Self { limits: args.limits(), args, listener, addr, beside: Beside::default() })
+        let addr = listener.local_addr().context("cannot read the listening address")?;
+        Ok(Self { limits: args.limits(), args, listener, addr, colocated: Beside::default() })
     }
 
-    /// The same in a process that does more than that.
+    /// Sets the other roles of the process.
     #[must_use]
-    pub fn beside(self, beside: Beside) -> Self {
-        Self { beside, ..self }
+    pub fn beside(self, colocated: Beside) -> Self {
+        Self { colocated, ..self }
     }
 
-    /// Where it listens.
+    /// Address that the server listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves until `stop` is cancelled.
+    /// Serves requests until `stop` is cancelled.
     ///
     /// # Errors
-    /// If the server breaks down.
+    /// If the HTTP server fails.
     pub async fn run(
         self,
         bus: Bus,
@@ -113,20 +115,20 @@ impl Server {
         process: ProcessId,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { limits, args, listener, addr, beside } = self;
-        let (heads, answer_heads) = heads(bus.clone());
-        let asking = tokio::spawn(answer_heads);
-        let recent = Arc::<Recent>::default();
-        let keeping_up = tokio::spawn(Arc::clone(&recent).keep_up(Arc::clone(&replica)));
-        let metrics = Arc::new(Metrics::new(args.published()));
-        let gathering = tokio::spawn(Arc::clone(&metrics).gather(bus.clone(), Arc::clone(&replica)));
+        let Self { limits, args, listener, addr, colocated } = self;
+        let (head_client, head_requests) = head_client(bus.clone());
+        let head_task = tokio::spawn(head_requests);
+        let recent_changes = Arc::<RecentChanges>::default();
+        let recent_task = tokio::spawn(Arc::clone(&recent_changes).follow(Arc::clone(&replica)));
+        let metrics = Arc::new(Metrics::new(args.published_metrics()));
+        let metrics_task = tokio::spawn(Arc::clone(&metrics).collect(bus.clone(), Arc::clone(&replica)));
         let workers = args.http_workers;
         let api = Data::new(Api {
             limits,
             rules: args.rules(),
-            heads,
-            kept: Arc::default(),
-            recent,
+            head_client,
+            response_cache: Arc::default(),
+            recent_changes,
             metrics,
             spans: Spans::default(),
             bus,
@@ -134,7 +136,7 @@ impl Server {
             contact,
             process,
             addr,
-            beside,
+            colocated,
             args,
             stop: stop.clone(),
         });
@@ -142,12 +144,13 @@ impl Server {
         let mut server = HttpServer::new(app)
             .keep_alive(KEEP_ALIVE)
             .on_connect(|_, extensions| drop(extensions.insert(Connection::opened())))
-            // A client that has gone is noticed while its query waits, or its log is followed.
+            // Without half-closed connections, the server notices a client that disconnects during a blocking query or a
+            // log stream.
             .h1_allow_half_closed(false)
             .shutdown_timeout(SHUTDOWN_SECS)
             .disable_signals()
             .listen(listener)
-            .context("cannot serve")?;
+            .context("cannot start the HTTP server")?;
         if let Some(workers) = workers {
             server = server.workers(workers.max(1));
         }
@@ -159,17 +162,17 @@ impl Server {
             handle.stop(true).await;
         };
         let (served, ()) = tokio::join!(server, stopping);
-        asking.abort();
-        keeping_up.abort();
-        gathering.abort();
-        served.context("the HTTP server broke down")
+        head_task.abort();
+        recent_task.abort();
+        metrics_task.abort();
+        served.context("the HTTP server failed")
     }
 }
 
 /// Listens and serves until `stop` is cancelled.
 ///
 /// # Errors
-/// If it cannot listen, or the server breaks down.
+/// If the address cannot be listened on, or the HTTP server fails.
 pub async fn run(
     args: Args,
     bus: Bus,
@@ -181,31 +184,31 @@ pub async fn run(
     Server::bind(args)?.run(bus, replica, contact, process, stop).await
 }
 
-/// Connections that are open, of all APIs in this process.
+/// Number of open connections of all API servers in this process.
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// An open connection, which is counted while this lives.
+/// Guard that counts one open connection until it is dropped.
 struct Connection;
 
 impl Connection {
     fn opened() -> Self {
-        show(CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1);
+        record_connections(CONNECTIONS.fetch_add(1, Ordering::Relaxed) + 1);
         Self
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        show(CONNECTIONS.fetch_sub(1, Ordering::Relaxed) - 1);
+        record_connections(CONNECTIONS.fetch_sub(1, Ordering::Relaxed) - 1);
     }
 }
 
-fn show(connections: usize) {
+fn record_connections(connections: usize) {
     API_CONNECTIONS.set(connections as f64);
     AGENT_HTTP_CONNECTIONS.set(connections as f64);
 }
 
-/// What every request is served with; shared by all threads that serve.
+/// Context of every request, shared by all worker threads.
 #[derive(Debug)]
 struct Api {
     args: Args,
@@ -214,28 +217,31 @@ struct Api {
     bus: Bus,
     replica: Arc<Replica>,
     contact: Contact,
-    heads: Heads,
-    kept: Arc<Kept>,
-    recent: Arc<Recent>,
+    head_client: HeadClient,
+    response_cache: Arc<ResponseCache>,
+    recent_changes: Arc<RecentChanges>,
     metrics: Arc<Metrics>,
     spans: Spans,
     process: ProcessId,
     addr: SocketAddr,
-    beside: Beside,
+    colocated: Beside,
     stop: CancellationToken,
 }
 
 impl Api {
-    /// Sends a command.
+    /// Sends a command to the applier.
     ///
     /// # Errors
-    /// With the status and text of http-api §9; also when it is not known whether it was carried out.
+    /// With the status and text of http-api §9. This includes commands whose outcome is unknown.
     async fn command(&self, command: &Command) -> Result<Done, Error> {
-        self.bus.command(command, self.limits.leader_within).await.map_err(|error| self.failed(&error))
+        self.bus
+            .command(command, self.limits.leader_timeout)
+            .await
+            .map_err(|error| self.command_error(&error))
     }
 
-    /// What a command's failure is to the client.
-    fn failed(&self, error: &CommandError) -> Error {
+    /// Converts the failure of a command into the error for the client.
+    fn command_error(&self, error: &CommandError) -> Error {
         match error {
             CommandError::Refused(refusal) => Error::failed(&*refusal.message),
             CommandError::Unavailable { .. } => {
@@ -243,7 +249,7 @@ impl Api {
                 if !is_known {
                     return Error::failed(NO_LEADER);
                 }
-                Error::failed(format!("{error}; it may have been carried out nonetheless"))
+                Error::failed(format!("{error}; the command may have been executed nevertheless"))
             }
             CommandError::Unreadable(_) => Error::failed(telemetry::chain(error)),
             CommandError::TooLarge { .. } => Error::too_large(error.to_string()),

@@ -1,9 +1,10 @@
-//! Metrics of the whole cluster (http-api §30): what all processes publish, merged, and what the state says.
+//! Metrics of the whole cluster (http-api §30): the metrics of all processes, merged, and metrics computed from the state.
 //!
-//! Every process publishes what it has recorded; each API process keeps the last of each and so can answer for all. What follows
-//! from the state alone is computed from the replica, at most every few seconds.
+//! Every process publishes its metrics. Each API process keeps the last snapshot of every process, so any of them can
+//! report the whole cluster. Metrics that follow from the state alone are computed from the replica, at most every few
+//! seconds.
 
-mod agents;
+mod agent_poller;
 mod cluster;
 mod computed;
 mod shape;
@@ -21,25 +22,25 @@ use tokio::task::JoinSet;
 use wire::metrics::ProcessMetrics;
 use wire::{Role, Subject};
 
-use self::agents::Agents;
-pub(crate) use self::agents::Published;
+use self::agent_poller::AgentPoller;
+pub(crate) use self::agent_poller::PublishedMetrics;
 use self::cluster::{ClusterMetrics, Line};
 
-/// How long what was computed from the state is shown before it is computed anew.
-const COMPUTED_FOR: Duration = Duration::from_secs(5);
-/// How often processes that are silent are looked for.
-const LOOK: Duration = Duration::from_secs(1);
+/// Time for which metrics computed from the state are reused.
+const COMPUTED_TTL: Duration = Duration::from_secs(5);
+/// Interval of the check for silent processes.
+const SILENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The metrics that an API process knows of.
+/// Metrics that an API process reports.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     cluster: Mutex<ClusterMetrics>,
     computed: AsyncMutex<Option<Computed>>,
-    agents: Agents,
-    published: Published,
+    agent_poller: AgentPoller,
+    published: PublishedMetrics,
 }
 
-/// What was computed from the state, and when.
+/// Metrics computed from the state, and when.
 #[derive(Debug, Clone)]
 struct Computed {
     at: Instant,
@@ -47,81 +48,81 @@ struct Computed {
 }
 
 impl Metrics {
-    /// Nothing is known yet.
-    pub(crate) fn new(published: Published) -> Self {
+    /// Without any metrics yet. `published` selects the metrics that are requested from agents.
+    pub(crate) fn new(published: PublishedMetrics) -> Self {
         let cluster = Mutex::new(ClusterMetrics::new(clock::monotonic()));
-        Self { cluster, computed: AsyncMutex::new(None), agents: Agents::default(), published }
+        Self { cluster, computed: AsyncMutex::new(None), agent_poller: AgentPoller::default(), published }
     }
 
-    /// Takes in what processes publish, for as long as it is awaited.
-    pub(crate) async fn gather(self: Arc<Self>, bus: Bus, replica: Arc<Replica>) {
-        // Dropping the set ends them all.
-        let mut listening = JoinSet::new();
+    /// Receives the metrics that processes publish, for as long as the future is polled.
+    pub(crate) async fn collect(self: Arc<Self>, bus: Bus, replica: Arc<Replica>) {
+        // Dropping the set aborts its tasks.
+        let mut tasks = JoinSet::new();
         for role in Role::SERVICES.into_iter().chain([Role::Servers]) {
             match bus.serve(Subject::every_metrics_of(role)).await {
-                Ok(published) => drop(listening.spawn(Arc::clone(&self).listen(published))),
+                Ok(published) => drop(tasks.spawn(Arc::clone(&self).receive_all(published))),
                 Err(error) => {
                     let error = telemetry::chain(&error);
-                    tracing::error!(error, %role, "cannot hear of other processes' metrics");
+                    tracing::error!(error, %role, "cannot subscribe to the metrics of other processes");
                 }
             }
         }
-        let asking = Arc::clone(&self);
-        listening.spawn(async move { asking.agents.ask(&bus, &replica, asking.published).await });
-        let mut look = tokio::time::interval(LOOK);
+        let polling = Arc::clone(&self);
+        tasks.spawn(async move { polling.agent_poller.poll(&bus, &replica, polling.published).await });
+        let mut ticks = tokio::time::interval(SILENCE_CHECK_INTERVAL);
         loop {
-            look.tick().await;
+            ticks.tick().await;
             let mut cluster = self.cluster();
-            cluster.pass(clock::monotonic());
+            cluster.advance_to(clock::monotonic());
             API_PROCESSES_SEEN.set(cluster.processes() as f64);
         }
     }
 
-    /// Takes in what is published, until the connection is closed for good.
-    async fn listen(self: Arc<Self>, mut published: Requests) {
+    /// Receives published metrics until the subscription ends.
+    async fn receive_all(self: Arc<Self>, mut published: Requests) {
         while let Some(request) = published.next().await {
-            self.take(request).await;
+            self.receive(request).await;
         }
     }
 
-    async fn take(&self, request: Request) {
+    async fn receive(&self, request: Request) {
         let subject = request.subject().to_owned();
         let Some((_, message)) = request.read::<ProcessMetrics>().await else { return };
         let publisher = Subject::publisher_of(&subject);
         if publisher.is_none_or(|(role, id)| role.as_str() != &*message.service || id != message.process) {
-            return refuse("another process's subject", &subject);
+            return reject("another process's subject", &subject);
         }
         match bus::metrics::series(&message) {
             Ok(series) => {
-                let taken = self.cluster().take(&message, series, clock::monotonic());
-                if taken.is_err() {
-                    refuse("too many", &subject);
+                let recorded = self.cluster().record(&message, series, clock::monotonic());
+                if recorded.is_err() {
+                    reject("too many", &subject);
                 }
             }
-            Err(_) => refuse("garbled", &subject),
+            Err(_) => reject("garbled", &subject),
         }
     }
 
     /// All series of the cluster, by name and labels.
     pub(crate) async fn lines(&self, replica: &Replica, has_leader: bool) -> Vec<Line> {
         let computed = self.computed(replica).await;
-        let of_agents = self.agents.series();
-        self.cluster().lines(computed.iter().chain(of_agents.iter()), has_leader)
+        let agent_series = self.agent_poller.series();
+        self.cluster().lines(computed.iter().chain(agent_series.iter()), has_leader)
     }
 
     async fn computed(&self, replica: &Replica) -> Arc<Vec<Series>> {
-        // Those who come while it is computed wait, and get the same.
+        // A caller that arrives during the computation waits for the lock and gets the same result.
         let mut computed = self.computed.lock().await;
         if let Some(computed) = &*computed
-            && computed.at.elapsed() < COMPUTED_FOR
+            && computed.at.elapsed() < COMPUTED_TTL
         {
             return Arc::clone(&computed.series);
         }
         let (snapshot, published) = (replica.snapshot(), self.published);
-        let begun = clock::monotonic();
+        let started = clock::monotonic();
         let computing = tokio::task::spawn_blocking(move || computed::series(&snapshot, published));
-        let series = Arc::new(computing.await.expect("a panic while computing ends the process"));
-        API_METRICS_COMPUTE.record(begun.elapsed().as_secs_f64());
+        let series = Arc::new(computing.await.expect("a panic in the blocking task aborts the process"));
+        API_METRICS_COMPUTE.record(started.elapsed().as_secs_f64());
         *computed = Some(Computed { at: clock::monotonic(), series: Arc::clone(&series) });
         series
     }
@@ -131,14 +132,14 @@ impl Metrics {
     }
 }
 
-/// Metrics in the text format of Prometheus.
+/// Formats metrics as Prometheus text.
 pub(crate) fn text(lines: Vec<Line>) -> String {
     prometheus::text(&lines.into_iter().map(|line| line.shown).collect::<Vec<_>>())
 }
 
 pub(crate) use self::shape::json;
 
-fn refuse(reason: &'static str, subject: &str) {
+fn reject(reason: &'static str, subject: &str) {
     API_SNAPSHOTS_REFUSED.add_with(1, &[reason]);
-    tracing::debug!(subject, reason, "a snapshot of metrics cannot be used");
+    tracing::debug!(subject, reason, "metrics of a process rejected");
 }

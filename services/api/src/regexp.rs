@@ -1,44 +1,44 @@
-//! Regular expressions that clients send, and what is wrong with them in the words that they know from RE2.
+//! Compilation of regular expressions from clients, with error messages in the wording of Go's RE2.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{ErrorKind, Span};
 
-/// Compiles an expression that may take so much memory, in bytes.
+/// Compiles a regular expression. `bytes_max` limits the memory of the compiled program.
 ///
 /// # Errors
-/// What is wrong with it, such as ``error parsing regexp: missing closing ]: `[` ``.
+/// An error message in RE2's wording, such as ``error parsing regexp: missing closing ]: `[` ``.
 pub(crate) fn compile(pattern: &str, bytes_max: usize) -> Result<Regex, String> {
     let built = RegexBuilder::new(pattern).size_limit(bytes_max).dfa_size_limit(bytes_max).build();
     built.map_err(|error| {
-        let what = match regex_syntax::Parser::new().parse(pattern) {
-            Err(regex_syntax::Error::Parse(error)) => known(error.kind(), pattern, *error.span()),
+        let message = match regex_syntax::Parser::new().parse(pattern) {
+            Err(regex_syntax::Error::Parse(error)) => re2_message(error.kind(), pattern, *error.span()),
             _ => None,
         };
-        // Their own text draws the place on lines of its own; the last one says what it is.
-        let other =
+        // The message of the `regex` crate draws the expression on several lines. Its last line states the problem.
+        let fallback =
             || error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("error parsing regexp: {}", what.unwrap_or_else(other))
+        format!("error parsing regexp: {}", message.unwrap_or_else(fallback))
     })
 }
 
-fn known(kind: &ErrorKind, pattern: &str, at: Span) -> Option<String> {
-    let there = &pattern[at.start.offset..at.end.offset];
-    let from_there = &pattern[at.start.offset..];
-    #[allow(clippy::wildcard_enum_match_arm, reason = "the others say best what they are themselves")]
+fn re2_message(kind: &ErrorKind, pattern: &str, at: Span) -> Option<String> {
+    let span_text = &pattern[at.start.offset..at.end.offset];
+    let rest = &pattern[at.start.offset..];
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the text of the other errors is clear enough")]
     Some(match kind {
-        ErrorKind::ClassUnclosed => format!("missing closing ]: `{from_there}`"),
-        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{there}`"),
+        ErrorKind::ClassUnclosed => format!("missing closing ]: `{rest}`"),
+        ErrorKind::ClassRangeInvalid => format!("invalid character class range: `{span_text}`"),
         ErrorKind::GroupUnclosed => format!("missing closing ): `{pattern}`"),
         ErrorKind::GroupUnopened => format!("unexpected ): `{pattern}`"),
         ErrorKind::RepetitionMissing => {
-            let operator = from_there.chars().next().map(String::from).unwrap_or_default();
+            let operator = rest.chars().next().map(String::from).unwrap_or_default();
             format!("missing argument to repetition operator: `{operator}`")
         }
-        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{there}`"),
+        ErrorKind::RepetitionCountInvalid => format!("invalid repeat count: `{span_text}`"),
         ErrorKind::EscapeUnexpectedEof => "trailing backslash at end of expression: ``".to_owned(),
-        ErrorKind::EscapeUnrecognized => format!("invalid escape sequence: `{there}`"),
+        ErrorKind::EscapeUnrecognized => format!("invalid escape sequence: `{span_text}`"),
         ErrorKind::UnsupportedLookAround | ErrorKind::FlagUnrecognized => {
-            format!("invalid or unsupported Perl syntax: `{from_there}`")
+            format!("invalid or unsupported Perl syntax: `{rest}`")
         }
         _ => return None,
     })
@@ -50,17 +50,17 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_as_clients_know_them() {
-        let said = |pattern| compile(pattern, 1 << 20).unwrap_err();
-        assert_eq!(said("["), "error parsing regexp: missing closing ]: `[`");
-        assert_eq!(said("a[b-a]"), "error parsing regexp: invalid character class range: `b-a`");
-        assert_eq!(said("(a"), "error parsing regexp: missing closing ): `(a`");
-        assert_eq!(said("a)"), "error parsing regexp: unexpected ): `a)`");
-        assert_eq!(said("*"), "error parsing regexp: missing argument to repetition operator: `*`");
-        assert_eq!(said("\\"), "error parsing regexp: trailing backslash at end of expression: ``");
-        assert_eq!(said("\\y"), "error parsing regexp: invalid escape sequence: `\\y`");
-        assert!(said("a{2,1}").starts_with("error parsing regexp: invalid repeat count: `"));
-        assert!(said("(?<a>x)(?<a>y)").contains("duplicate"));
-        assert!(said("(a{1000}){1000}").contains("size limit"));
+        let message = |pattern| compile(pattern, 1 << 20).unwrap_err();
+        assert_eq!(message("["), "error parsing regexp: missing closing ]: `[`");
+        assert_eq!(message("a[b-a]"), "error parsing regexp: invalid character class range: `b-a`");
+        assert_eq!(message("(a"), "error parsing regexp: missing closing ): `(a`");
+        assert_eq!(message("a)"), "error parsing regexp: unexpected ): `a)`");
+        assert_eq!(message("*"), "error parsing regexp: missing argument to repetition operator: `*`");
+        assert_eq!(message("\\"), "error parsing regexp: trailing backslash at end of expression: ``");
+        assert_eq!(message("\\y"), "error parsing regexp: invalid escape sequence: `\\y`");
+        assert!(message("a{2,1}").starts_with("error parsing regexp: invalid repeat count: `"));
+        assert!(message("(?<a>x)(?<a>y)").contains("duplicate"));
+        assert!(message("(a{1000}){1000}").contains("size limit"));
         assert!(compile("^a.*$", 1 << 20).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! States for tests.
+//! States and change sets for tests.
 
 use model::change::{Cause, Change, ChangeSet};
 use model::cluster::{Namespace, NodePool};
@@ -18,7 +18,7 @@ pub(crate) fn set(index: u64, changes: Vec<Change>) -> ChangeSet {
     }
 }
 
-/// A cluster that has just been made, after these changes.
+/// The state of a new cluster after these changes.
 pub(crate) fn state_of(changes: Vec<Change>) -> State {
     let namespace = Namespace {
         name: "default".into(),

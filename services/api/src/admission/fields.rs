@@ -1,21 +1,21 @@
-//! Reading the API's optional members, where absent and empty mean the same.
+//! Accessors for optional members of the API's objects. An absent member equals an empty one.
 
-/// A text that may be absent.
+/// The text; empty if it is absent.
 pub(crate) fn text(member: &Option<String>) -> &str {
     member.as_deref().unwrap_or_default()
 }
 
-/// A number that may be absent.
+/// The number; 0 if it is absent.
 pub(crate) fn number(member: Option<i64>) -> i64 {
     member.unwrap_or_default()
 }
 
-/// A flag that may be absent.
+/// The flag; false if it is absent.
 pub(crate) fn flag(member: Option<bool>) -> bool {
     member.unwrap_or_default()
 }
 
-/// A list that may be absent.
+/// The list; empty if it is absent.
 pub(crate) fn items<T>(member: &Option<Vec<T>>) -> &[T] {
     member.as_deref().unwrap_or_default()
 }

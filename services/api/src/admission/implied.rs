@@ -1,4 +1,5 @@
-//! What a job's blocks ask of nodes without saying so (N-17.6). Of the blocks that are built, only signals do.
+//! Implied constraints: what the blocks of a job require of a node (N-17.6). Of the blocks that are built, only signals
+//! imply a constraint.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +8,10 @@ use model::job::Operand;
 
 use super::fields::{items, text};
 
-/// The signals that a node knows, with commas between them.
+/// Node attribute with the supported signals, separated by commas.
 const SIGNALS: &str = "${attr.os.signals}";
 
-/// Adds the constraints that follow, each once.
+/// Adds the implied constraints that the job does not have yet.
 pub(super) fn constrain(job: &mut Job) {
     for group in job.task_groups.iter_mut().flatten() {
         let signals = items(&group.tasks).iter().map(|task| text(&task.kill_signal));

@@ -1,16 +1,18 @@
-//! Admission: what happens to a job between its arrival and the command that registers it (N-17.1 to N-17.8, N-18).
+//! Admission: defaults, validation and warnings of a job before the command that registers it (N-17.1 to N-17.8, N-18).
 //!
-//! Pure: a job, a snapshot and the server's rules in; a specification or the reasons against it out. What depends on the
-//! state is judged again by the applier, at the command's own index; here it is asked early, for the reasons people get.
-//! Not here yet: Connect, Consul and Vault, and what comes of identities.
+//! Pure: takes a job, a snapshot and the server's rules, and returns a specification or the reasons for a rejection. The
+//! applier repeats the checks that depend on the state, at the command's own index. They are made here as well, so that the
+//! error texts list all problems of the job.
+//!
+//! Not built yet: Connect, Consul, Vault, and the consequences of workload identities.
 
-mod built;
 mod fields;
 mod implied;
 mod problems;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod validate;
 mod warnings;
 mod weights;
@@ -29,66 +31,67 @@ pub(crate) use self::problems::{Problems, Warnings};
 pub(crate) use self::source::source;
 pub(crate) use self::weights::fit as weights_fit;
 
-/// The node pool of jobs that name none (N-17.3).
+/// Node pool of jobs that do not name one (N-17.3).
 const DEFAULT_NODE_POOL: &str = "default";
-/// The region of jobs that name none.
+/// Region of jobs that do not name one.
 pub(crate) const DEFAULT_REGION: &str = "global";
-/// The namespace of requests that name none.
+/// Namespace of requests that do not name one.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
-/// What the server allows of jobs (http-api C.4).
+/// The server's limits on jobs (http-api C.4).
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// The priority of jobs that name none.
+    /// Priority of jobs that do not set one.
     pub(crate) priority_default: u16,
-    /// The highest priority.
+    /// Maximum priority.
     pub(crate) priority_max: u16,
-    /// The most allocations that a job's groups may ask for together.
+    /// Maximum total count of a job's groups.
     pub(crate) count_max: u32,
-    /// The largest source that is kept with a version of a job, in bytes.
+    /// Maximum size of the source that is stored with a version of a job, in bytes.
     pub(crate) source_bytes_max: usize,
 }
 
-/// Why a job may not be registered.
+/// Why a job cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// It makes no sense, or does not fit the cluster.
+    /// The job is invalid, or does not fit the cluster.
     Invalid(Invalid),
-    /// It asks for what is not built.
+    /// The job uses features that are not built.
     NotBuilt(Problems),
-    /// It is not what may replace the stored job (N-17.12).
+    /// The job may not replace the stored one (N-17.12).
     Update(String),
 }
 
 impl Rejection {
-    /// Whether the answer would be the same in every state of the cluster.
+    /// Whether the rejection is the same in every state of the cluster.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Update(_) => false,
-            Self::Invalid(invalid) => !invalid.in_cluster,
+            Self::Invalid(invalid) => !invalid.depends_on_cluster,
             Self::NotBuilt(_) => true,
         }
     }
 }
 
-/// Everything that is wrong with a job.
+/// All problems of an invalid job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid {
-    /// What.
+    /// Problems.
     pub(crate) problems: Problems,
-    /// Whether some of it is that the job does not fit the cluster.
-    in_cluster: bool,
+    /// Whether some of them depend on the state of the cluster.
+    depends_on_cluster: bool,
 }
 
-/// Fills in what a job leaves out, and what that implies (N-17.3, N-17.6, N-18). Region and namespace are the request's, settled before.
-pub(crate) fn settle(job: &mut Job, rules: &Rules) {
-    // A job that was read and is sent back carries what only the servers say.
+/// Fills in the defaults of a job, and adds its implied constraints (N-17.3, N-17.6, N-18). The caller has set region and
+/// namespace before.
+pub(crate) fn fill_defaults(job: &mut Job, rules: &Rules) {
+    // A client may send back a job that it has read. Fields that only servers set are cleared.
     job.parent_id = None;
     job.dispatched = None;
     job.dispatch_idempotency_token = None;
     job.nomad_token_id = None;
     job.status = None;
-    // A priority of 0 is none (http-api §11.1).
+    // A priority of 0 is the default one (http-api §11.1).
     job.priority = job.priority.filter(|priority| *priority != 0);
     let defaults =
         RegistrationDefaults { priority: i64::from(rules.priority_default), node_pool: DEFAULT_NODE_POOL };
@@ -96,7 +99,7 @@ pub(crate) fn settle(job: &mut Job, rules: &Rules) {
     implied::constrain(job);
 }
 
-/// The warnings about a job as it was sent.
+/// Warnings about a job as it was sent.
 pub(crate) fn warnings(job: &Job, state: &State) -> Warnings {
     let pool = state.node_pool(pool_of(job)).and_then(|pool| pool.scheduler);
     let cluster = state.scheduler_config().is_some_and(|config| config.memory_oversubscription);
@@ -107,44 +110,45 @@ fn pool_of(job: &Job) -> &str {
     Some(text(&job.node_pool)).filter(|pool| !pool.is_empty()).unwrap_or(DEFAULT_NODE_POOL)
 }
 
-/// What a settled job specifies, if it makes sense in itself and in this cluster.
+/// Validates a job with defaults, by itself and in the cluster, and converts it into a specification.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All problems of the job.
 pub(crate) fn check(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Invalid> {
-    let mut problems = in_cluster(job, state);
-    let in_cluster = !problems.is_empty();
+    let mut problems = cluster_problems(job, state);
+    let depends_on_cluster = !problems.is_empty();
     problems.append(validate::job(job, rules));
     if !problems.is_empty() {
-        return Err(Invalid { problems, in_cluster });
+        return Err(Invalid { problems, depends_on_cluster });
     }
     model::job::Job::from_api(job.clone()).map(|job| job.spec).map_err(|invalid| {
         problems.add(invalid.to_string());
-        Invalid { problems, in_cluster }
+        Invalid { problems, depends_on_cluster }
     })
 }
 
-/// Decides whether a settled job may be registered in the cluster as `state` has it.
+/// Decides whether a job with defaults may be registered in a state of the cluster.
 ///
 /// # Errors
-/// If not; once the state has moved on, the answer may be another.
+/// Why it may not. Unless the rejection is final, a later state may give another result.
 pub(crate) fn admit(job: &Job, state: &State, rules: &Rules) -> Result<Arc<JobSpec>, Rejection> {
     let spec = check(job, state, rules).map_err(Rejection::Invalid)?;
-    let missing = built::missing(job);
-    if !missing.is_empty() {
-        return Err(Rejection::NotBuilt(missing));
+    let unsupported = unsupported::features(job);
+    if !unsupported.is_empty() {
+        return Err(Rejection::NotBuilt(unsupported));
     }
-    may_replace(&spec, state)?;
+    check_replacement(&spec, state)?;
     Ok(spec)
 }
 
-/// What of a job is not built, as the validation route tells it.
+/// Features of a job that are not built, for the validation route.
 pub(crate) fn not_built(job: &Job) -> Problems {
-    built::missing(job)
+    unsupported::features(job)
 }
 
-/// Namespace and node pool are there, and the namespace allows what the job uses (N-17.7, N-17.17).
-fn in_cluster(job: &Job, state: &State) -> Problems {
+/// Checks that namespace and node pool exist, and that the namespace allows the job's drivers and network modes (N-17.7,
+/// N-17.17).
+fn cluster_problems(job: &Job, state: &State) -> Problems {
     let mut problems = Problems::default();
     let (id, namespace, pool) = (text(&job.id), text(&job.namespace), text(&job.node_pool));
     match state.namespace(namespace) {
@@ -190,14 +194,15 @@ fn allowed(job: &Job, capabilities: &NamespaceCapabilities) -> Problems {
     problems
 }
 
-/// An empty list of what is enabled is all; what is disabled wins.
+/// An empty list of enabled names allows all of them. A disabled name is never allowed.
 fn is_allowed(name: &str, enabled: &[String], disabled: &[String]) -> bool {
     let listed = |list: &[String]| list.iter().any(|one| one == name);
     !listed(disabled) && (enabled.is_empty() || listed(enabled))
 }
 
-/// What a job may become (N-17.12); a stopped one is no exception.
-fn may_replace(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
+/// Checks that a job may replace the stored one: its type may not change, nor whether it is periodic or parameterized
+/// (N-17.12). This also holds if the stored job is stopped.
+fn check_replacement(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
     let key = JobKey::new(spec.namespace.clone(), spec.id.clone());
     let Some(stored) = state.job(&key) else { return Ok(()) };
     let stored = &stored.spec;
@@ -223,7 +228,7 @@ fn may_replace(spec: &JobSpec, state: &State) -> Result<(), Rejection> {
     }
 }
 
-/// Whether some group of a system job has a scaling block, which is refused before all else (N-18.2).
+/// Whether a group of a system job has a scaling block, which is rejected before all other checks (N-18.2).
 pub(crate) fn scales_a_system_job(job: &Job) -> bool {
     text(&job.r#type) == "system" && items(&job.task_groups).iter().any(|group| group.scaling.is_some())
 }

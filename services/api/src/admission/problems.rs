@@ -1,43 +1,42 @@
-//! What is wrong with a job, gathered and told in the form that clients know (http-api §9.5), and the warnings that
-//! come with an accepted one (N-17.5).
+//! Lists of problems and warnings, with the text forms that clients know (http-api §9.5, N-17.5).
 
 use std::fmt::{self, Display};
 
-/// Problems of one thing, those of its parts among them.
+/// Problems of an object and its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Problems(Vec<String>);
 
 impl Problems {
-    /// Adds one.
+    /// Adds a problem.
     pub(crate) fn add(&mut self, problem: impl Into<String>) {
         self.0.push(problem.into());
     }
 
-    /// Adds one if `wrong`; the sentence is made only then.
+    /// Adds a problem if `wrong`. The text is made only then.
     pub(crate) fn add_if<S: Into<String>>(&mut self, wrong: bool, problem: impl FnOnce() -> S) {
         if wrong {
             self.add(problem());
         }
     }
 
-    /// Adds the problems of a part as one, behind an introduction that names the part.
+    /// Adds the problems of a part as one problem, after an introduction that names the part.
     pub(crate) fn nest(&mut self, introduction: impl Display, part: &Self) {
         if !part.is_empty() {
             self.add(format!("{introduction}{part}"));
         }
     }
 
-    /// Adds the problems of a part side by side with the others.
+    /// Adds the problems of a part, each by itself.
     pub(crate) fn append(&mut self, part: Self) {
         self.0.extend(part.0);
     }
 
-    /// Whether there is none.
+    /// Whether there are no problems.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each on its own.
+    /// The problems, each by itself.
     pub(crate) fn into_vec(self) -> Vec<String> {
         self.0
     }
@@ -56,17 +55,17 @@ impl Display for Problems {
     }
 }
 
-/// What an accepted job should be told. Never blocks it (N-19.21).
+/// Warnings about an accepted job. A warning never prevents the registration (N-19.21).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Warnings(Vec<String>);
 
 impl Warnings {
-    /// Adds one.
+    /// Adds a warning.
     pub(crate) fn add(&mut self, warning: impl Into<String>) {
         self.0.push(warning.into());
     }
 
-    /// Adds those of a part as one, naming the part.
+    /// Adds the warnings of a part as one warning that names the part.
     pub(crate) fn nest(&mut self, part: impl Display, warnings: &Self) {
         if !warnings.0.is_empty() {
             self.add(format!("{part} has warnings: {warnings}"));
@@ -74,7 +73,7 @@ impl Warnings {
     }
 }
 
-/// Nothing where there are none.
+/// Empty if there are no warnings.
 impl Display for Warnings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {

@@ -1,4 +1,4 @@
-//! Registrations that the reference has judged, and what only we have to say about a job.
+//! Tests against recorded responses of the reference, and of the checks that only Drover has.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use state::State;
 
 use super::*;
-use crate::frame::Error;
+use crate::http::Error;
 use crate::scene::state_of;
 
 pub(super) const RULES: Rules =
@@ -32,14 +32,14 @@ fn recorded() -> Vec<Recorded> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What becomes of a job, as status and text.
-fn judged(mut job: Job, state: &State) -> (u16, Option<String>) {
+/// Status and error text of a registration.
+fn outcome(mut job: Job, state: &State) -> (u16, Option<String>) {
     job.region.get_or_insert_with(|| DEFAULT_REGION.to_owned());
     job.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned());
     if let Err(error) = weights_fit(&job) {
         return (400, Some(error));
     }
-    settle(&mut job, &RULES);
+    fill_defaults(&mut job, &RULES);
     match admit(&job, state, &RULES) {
         Ok(_) => (200, None),
         Err(rejection) => {
@@ -49,8 +49,8 @@ fn judged(mut job: Job, state: &State) -> (u16, Option<String>) {
     }
 }
 
-/// What the pure part does not see, says in words of its own, or refuses because it is not built.
-fn is_elsewhere(recorded: &Recorded) -> bool {
+/// Whether the case depends on the HTTP handler, has an error text of our own, or uses a feature that is not built.
+fn is_out_of_scope(recorded: &Recorded) -> bool {
     let job = recorded.body.job.as_ref();
     let by_handler = job.is_none_or(|job| job.id.is_none() || job.region.as_deref() == Some("nowhere"))
         || recorded.request != "PUT /v1/jobs"
@@ -67,11 +67,11 @@ fn registrations_are_judged_as_the_reference_judges_them() {
     let state = state_of(Vec::new());
     let mut compared = 0;
     for recorded in recorded() {
-        if is_elsewhere(&recorded) {
+        if is_out_of_scope(&recorded) {
             continue;
         }
         let job = recorded.body.job.unwrap();
-        let (status, text) = judged(job.clone(), &state);
+        let (status, text) = outcome(job.clone(), &state);
         assert_eq!((status, text), (recorded.status, recorded.text), "{job:?}");
         compared += 1;
     }
@@ -85,13 +85,13 @@ fn job(text: &str) -> Job {
 }
 
 fn status(text: &str) -> u16 {
-    judged(job(text), &state_of(Vec::new())).0
+    outcome(job(text), &state_of(Vec::new())).0
 }
 
 #[test]
 fn what_is_not_built_is_refused_by_name() {
     let state = state_of(Vec::new());
-    let text = |text: &str| judged(job(text), &state).1.unwrap_or_default();
+    let text = |text: &str| outcome(job(text), &state).1.unwrap_or_default();
     let periodic = r#"{"ID": "a", "Type": "batch", "Periodic": {"Spec": "@daily"}, "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#;
     assert!(text(periodic).contains("periodic jobs are not built yet"));
     let nested = text(
@@ -110,10 +110,10 @@ fn signals_ask_for_nodes_that_know_them() {
     let tasks = [task("a", "SIGTERM"), task("b", "SIGHUP"), task("c", "SIGTERM"), task("d", "")];
     let groups = json!([{ "Name": "g", "Tasks": tasks }, { "Name": "h", "Tasks": [task("t", "")] }]);
     let mut job = job(&json!({ "ID": "a", "TaskGroups": groups }).to_string());
-    settle(&mut job, &RULES);
+    fill_defaults(&mut job, &RULES);
     let once = job.clone();
-    settle(&mut job, &RULES);
-    assert_eq!(job, once, "what a job implies it says the next time");
+    fill_defaults(&mut job, &RULES);
+    assert_eq!(job, once, "a job with its implied constraints stays as it is");
     let [with, without] = items(&job.task_groups) else { panic!("two groups") };
     let [implied] = items(&with.constraints) else { panic!("{:?}", with.constraints) };
     assert_eq!((text(&implied.l_target), text(&implied.r_target)), ("${attr.os.signals}", "SIGHUP,SIGTERM"));
@@ -165,7 +165,7 @@ fn a_good_job_is_admitted_with_its_defaults() {
     let mut job = job(r#"{"ID": "web/a", "Priority": 0, "ParentID": "x", "Dispatched": true,
         "TaskGroups": [{"Name": "g", "Count": 3, "Tasks": [TASK]}]}"#);
     (job.region, job.namespace) = (Some("global".to_owned()), Some("default".to_owned()));
-    settle(&mut job, &RULES);
+    fill_defaults(&mut job, &RULES);
     let spec = admit(&job, &state_of(Vec::new()), &RULES).unwrap();
     assert_eq!((&*spec.id, &*spec.name, &*spec.node_pool), ("web/a", "web/a", "default"));
     assert_eq!((spec.priority, spec.task_groups[0].count), (50, 3));
@@ -180,18 +180,19 @@ fn a_job_may_not_become_what_it_is_not() {
     let stored = model::job::Job { create_index: Index(1), ..stored };
     let state = state_of(vec![Change::Job(Arc::new(stored))]);
     let service = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
-    let (status, text) = judged(service, &state);
+    let (status, text) = outcome(service, &state);
     assert_eq!(status, 500);
     assert_eq!(text.unwrap(), r#"cannot update job from type "batch" to "service""#);
 }
 
-/// Only management tokens pass then, and while there are no tokens, everybody is management (R-11.10).
+/// The setting `reject_job_registration` rejects jobs of non-management tokens only (R-11.10). Without access control every
+/// caller counts as management.
 #[test]
 fn switched_off_registrations_leave_management_alone() {
     let config = SchedulerConfig { reject_job_registration: true, ..SchedulerConfig::default() };
     let state = state_of(vec![Change::SchedulerConfig(config)]);
     let good = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Tasks": [TASK]}]}"#);
-    assert_eq!(judged(good, &state).0, 200);
+    assert_eq!(outcome(good, &state).0, 200);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_namespace_may_forbid_drivers_and_networks() {
         Namespace { name: "default".into(), capabilities: Some(capabilities), ..Namespace::default() };
     let state = state_of(vec![Change::Namespace(Box::new(namespace))]);
     let job = job(r#"{"ID": "a", "TaskGroups": [{"Name": "g", "Networks": [{}], "Tasks": [TASK]}]}"#);
-    let (status, text) = judged(job, &state);
+    let (status, text) = outcome(job, &state);
     let text = text.unwrap();
     assert_eq!(status, 500);
     assert!(text.contains("used task driver \"raw_exec\" is not allowed in namespace \"default\""), "{text}");

@@ -1,4 +1,4 @@
-//! What the sender of a job should know although it is accepted (N-19.21), and what is stored but has no effect yet.
+//! Warnings about accepted jobs (N-19.21), and about settings that are stored but have no effect yet.
 
 use api_types::{Job, Task, TaskGroup};
 use model::text::quoted;
@@ -6,7 +6,7 @@ use model::text::quoted;
 use super::fields::{flag, items, number, text};
 use super::problems::Warnings;
 
-/// The warnings about a job as it was sent, before defaults are filled in.
+/// Warnings about a job as it was sent, before defaults are filled in.
 pub(crate) fn of(job: &Job, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
     let groups = items(&job.task_groups);
@@ -34,7 +34,7 @@ fn auto_promotion(groups: &[TaskGroup], warnings: &mut Warnings) {
 
 fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
     let mut warnings = Warnings::default();
-    let superseded = [
+    let deprecated = [
         (group.max_client_disconnect.is_some(), "max_client_disconnect", "disconnect.lost_after"),
         (
             group.stop_after_client_disconnect.is_some(),
@@ -43,27 +43,27 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
         ),
         (flag(group.prevent_reschedule_on_lost), "prevent_reschedule_on_lost", "disconnect.replace"),
     ];
-    for (given, old, new) in superseded {
+    for (given, old, new) in deprecated {
         if given {
             warnings.add(format!("{old} is deprecated and ignored; use {new}"));
         }
     }
     if group.disconnect.is_some() {
-        warnings.add("disconnect block has no effect until it is built");
+        warnings.add("disconnect block has no effect yet: it is not built");
     }
     if items(&group.networks).iter().any(|network| number(network.mbits) > 0) {
         warnings
             .add("mbits has been deprecated as of Nomad 0.12.0. Please remove mbits from the network block");
     }
     let parallel = group.update.as_ref().map_or(0, |update| number(update.max_parallel));
-    // Where there is only one, every update replaces all there are.
+    // With a count of 1, every update replaces all allocations anyway.
     if group.count.is_some_and(|count| count > 1 && parallel > count) {
         warnings.add("Update max parallel count is greater than task group count. A destructive change would result in the simultaneous replacement of all allocations.");
     }
     let services = items(&group.services);
     if !services.is_empty() && group.shutdown_delay.is_none() {
         warnings.add(
-            "the group has services and no shutdown_delay: its tasks end while others may still come to them",
+            "the group has services and no shutdown_delay: its tasks stop while clients may still connect to them",
         );
     }
     for task in items(&group.tasks) {
@@ -73,7 +73,7 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
             || services.iter().any(|service| text(&service.task_name) == name);
         if serves && task.shutdown_delay.is_none() && group.shutdown_delay.is_none() {
             of_task.add(
-                "the task has services and no shutdown_delay: it ends while others may still come to it",
+                "the task has services and no shutdown_delay: it stops while clients may still connect to it",
             );
         }
         warnings.nest(format_args!("Task {}", quoted(name)), &of_task);
@@ -81,23 +81,24 @@ fn group(group: &TaskGroup, may_oversubscribe: bool) -> Warnings {
     warnings
 }
 
-/// Identities that are less use, or more of a risk, than their authors may think.
+/// Warns of identities that are less useful or less safe than their author may expect.
 fn identities(task: &Task, warnings: &mut Warnings) {
     for identity in items(&task.identities) {
         let name = quoted(text(&identity.name));
         match items(&identity.audience).len() {
-            0 => warnings
-                .add(format!("identity {name} has no audience: others cannot tell that it is for them")),
+            0 => warnings.add(format!(
+                "identity {name} has no audience: recipients cannot verify that it is meant for them"
+            )),
             1 => {}
             _ => warnings
-                .add(format!("identity {name} has several audiences: each can use it with the others")),
+                .add(format!("identity {name} has several audiences: each of them can use it at the others")),
         }
         if number(identity.ttl) == 0 {
             warnings.add(format!("identity {name} has no ttl: it never expires"));
         }
         if flag(identity.env) && number(identity.ttl) > 0 && text(&identity.change_mode) != "restart" {
             warnings.add(format!(
-                "identity {name} is in the environment, which is renewed only with change_mode restart"
+                "identity {name} is passed in the environment, which is updated only with change_mode restart"
             ));
         }
         if text(&identity.name).starts_with("vault_") && task.vault.is_none() {

@@ -1,14 +1,14 @@
-//! Weights of affinities and spreads, which the reference keeps in a byte: what does not fit is refused as part of reading
-//! the body, before any validation and in the words of its decoder (http-api §11.1).
+//! Range check of the weights of affinities and spreads. The reference decodes them as `int8`, so a weight that does not
+//! fit is a decoding error there: it comes before any validation and has the decoder's text (http-api §11.1).
 
 use api_types::{Affinity, Job, Spread};
 
 use super::fields::items;
 
-/// Checks that every weight fits.
+/// Checks that every weight fits into an `i8`.
 ///
 /// # Errors
-/// Names the first that does not.
+/// The decoder's text for the first weight that does not fit.
 pub(crate) fn fit(job: &Job) -> Result<(), String> {
     blocks("Job", &job.affinities, &job.spreads)?;
     for group in items(&job.task_groups) {

@@ -1,8 +1,8 @@
-//! The event stream (http-api §26): what changed, as objects under topics, to whoever follows.
+//! The event stream (http-api §26): changed objects, by topic.
 //!
-//! `topics` says who wants what, `shape` makes events of a change set, only those that somebody wants; `recent` keeps the
-//! newest change sets for those who begin a little earlier. Each stream follows the replica by itself: one that is too
-//! slow, or whose replica was loaded anew, ends, and its client begins again.
+//! `topics` parses and matches the topics of a request. `shape` makes events of a change set, but only those that match.
+//! `recent` keeps the newest change sets for streams that begin at an earlier index. Each stream follows the replica
+//! independently. A stream ends if it is too slow or if its replica was reloaded; the client then connects again.
 
 mod recent;
 mod shape;
@@ -23,16 +23,16 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
-use crate::frame::Pieces;
+use crate::http::BodyStream;
 
-pub(crate) use self::recent::Recent;
+pub(crate) use self::recent::RecentChanges;
 use self::shape::Event;
 pub(crate) use self::topics::Topics;
 
-/// How often a stream says that it is still there.
+/// Interval of heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// The events of one index.
+/// Events of one index.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Events {
@@ -40,49 +40,50 @@ struct Events {
     events: Vec<Event>,
 }
 
-/// Events as they happen; from an index on, as far as it is remembered, or from now on.
-pub(crate) async fn stream(api: &Api, wanted: Topics, from: Index) -> Pieces {
+/// A stream of events: from an index on if it is set, as far back as [`RecentChanges`] reaches, otherwise from now on.
+pub(crate) async fn stream(api: &Api, topics: Topics, from: Index) -> BodyStream {
     let mut follower = api.replica.follow();
     let mut begin = b"{}\n".to_vec();
     if let Followed::Reset(now) = follower.next().await
         && from.is_set()
     {
-        for one in api.recent.between(from, now.index()).await {
-            begin.extend(line(&one, &wanted).unwrap_or_default());
+        for one in api.recent_changes.between(from, now.index()).await {
+            begin.extend(line(&one, &topics).unwrap_or_default());
         }
     }
     let next_heartbeat = Instant::now() + HEARTBEAT;
-    let follow = Follow { follower, rest: VecDeque::new(), wanted, next_heartbeat, stop: api.stop.clone() };
+    let event_stream =
+        EventStream { follower, pending: VecDeque::new(), topics, next_heartbeat, stop: api.stop.clone() };
     let begin = stream::iter([Ok(Bytes::from(begin))]);
-    let more = stream::unfold(follow, |mut follow| async move {
-        let piece = follow.next().await?;
-        Some((Ok(Bytes::from(piece)), follow))
+    let more = stream::unfold(event_stream, |mut event_stream| async move {
+        let piece = event_stream.next().await?;
+        Some((Ok(Bytes::from(piece)), event_stream))
     });
     Box::pin(futures::StreamExt::chain(begin, more))
 }
 
-struct Follow {
+struct EventStream {
     follower: Follower,
-    /// What a step brought and was not looked at yet.
-    rest: VecDeque<OneSet>,
-    wanted: Topics,
+    /// Received change sets whose events are not sent yet.
+    pending: VecDeque<OneSet>,
+    topics: Topics,
     next_heartbeat: Instant,
     stop: CancellationToken,
 }
 
-impl Follow {
-    /// The next line; `None` at the end.
+impl EventStream {
+    /// The next line; `None` at the end of the stream.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
-            while let Some(one) = self.rest.pop_front() {
-                if let Some(line) = line(&one, &self.wanted) {
+            while let Some(one) = self.pending.pop_front() {
+                if let Some(line) = line(&one, &self.topics) {
                     return Some(line);
                 }
             }
             tokio::select! {
                 followed = self.follower.next() => match followed {
                     Followed::Reset(_) => return None,
-                    Followed::Step(step) => self.rest.extend(step.one_by_one().iter().cloned()),
+                    Followed::Step(step) => self.pending.extend(step.one_by_one().iter().cloned()),
                 },
                 () = sleep_until(self.next_heartbeat) => {
                     self.next_heartbeat += HEARTBEAT;
@@ -94,14 +95,14 @@ impl Follow {
     }
 }
 
-/// What is wanted of a change set, as a line; `None` if nothing is.
-fn line(one: &OneSet, wanted: &Topics) -> Option<Vec<u8>> {
-    let events = shape::events(one, wanted);
+/// The matching events of a change set as a line of JSON; `None` if there are none.
+fn line(one: &OneSet, topics: &Topics) -> Option<Vec<u8>> {
+    let events = shape::events(one, topics);
     if events.is_empty() {
         return None;
     }
     let events = Events { index: one.set.index, events };
-    let mut line = serde_json::to_vec(&events).expect("plain data in memory always has a JSON form");
+    let mut line = serde_json::to_vec(&events).expect("plain data always serializes to JSON");
     line.push(b'\n');
     Some(line)
 }

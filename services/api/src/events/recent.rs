@@ -1,4 +1,4 @@
-//! The newest change sets with the states around them, for streams that begin a little earlier.
+//! The newest change sets with the states around them, for streams that begin at an earlier index.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,39 +8,41 @@ use model::change::Change;
 use state::{Followed, OneSet, Replica, Step};
 use tokio::sync::watch;
 
-/// How many change sets are kept, as the reference keeps by default; those of one step stay together.
-const KEPT: usize = 100;
-/// How many objects they may have changed together; beyond that, only the newest are kept. The states around a change set
-/// hold what it changed twice, with the rows that lie beside it: some kilobytes for each allocation, and there may be ten
-/// thousand in one.
+/// Number of change sets that are kept, the reference's default. The change sets of one step stay together.
+const CHANGE_SETS_MAX: usize = 100;
+/// Maximum number of objects that the kept change sets changed together. Beyond it, only the newest ones are kept. The
+/// states before and after a change set each hold the changed rows and their neighbours: some kilobytes for each
+/// allocation, and one change set may change ten thousand.
 const OBJECTS_MAX: usize = 10_000;
 
-/// Steps, the oldest first, each with how many objects it changed.
+/// Steps, the oldest first, each with the number of objects that it changed.
 #[derive(Debug, Default)]
-struct Kept {
+struct Window {
     steps: VecDeque<(usize, Step)>,
     objects: usize,
 }
 
-impl Kept {
+impl Window {
     fn push(&mut self, step: Step) {
         let (last, objects) = (step.after.index(), step.changes().map(objects).sum());
         self.objects += objects;
         self.steps.push_back((objects, step));
-        while self.steps.len() > 1 && (self.objects > OBJECTS_MAX || self.is_first_old(last)) {
+        while self.steps.len() > 1 && (self.objects > OBJECTS_MAX || self.is_oldest_expired(last)) {
             let gone = self.steps.pop_front();
             self.objects -= gone.map_or(0, |(objects, _)| objects);
         }
     }
 
-    fn is_first_old(&self, last: Index) -> bool {
-        self.steps.front().is_some_and(|(_, oldest)| oldest.after.index().0 + KEPT as u64 <= last.0)
+    fn is_oldest_expired(&self, last: Index) -> bool {
+        self.steps
+            .front()
+            .is_some_and(|(_, oldest)| oldest.after.index().0 + CHANGE_SETS_MAX as u64 <= last.0)
     }
 }
 
-/// How many objects a change is about.
+/// Number of objects that a change affects.
 fn objects(change: &Change) -> usize {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "of others there are not thousands")]
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other changes affect one object")]
     match change {
         Change::AllocsPlaced(placed) => placed.len(),
         Change::AllocsChanged(changed) => changed.ids.len(),
@@ -54,30 +56,30 @@ fn objects(change: &Change) -> usize {
 
 /// The newest change sets of a replica.
 #[derive(Debug)]
-pub(crate) struct Recent {
-    kept: Mutex<Kept>,
+pub(crate) struct RecentChanges {
+    window: Mutex<Window>,
     reached: watch::Sender<Index>,
 }
 
-impl Default for Recent {
+impl Default for RecentChanges {
     fn default() -> Self {
-        Self { kept: Mutex::default(), reached: watch::Sender::new(Index::ZERO) }
+        Self { window: Mutex::default(), reached: watch::Sender::new(Index::ZERO) }
     }
 }
 
-impl Recent {
-    /// Keeps up with a replica for as long as it is polled.
-    pub(crate) async fn keep_up(self: Arc<Self>, replica: Arc<Replica>) {
+impl RecentChanges {
+    /// Follows a replica for as long as the future is polled.
+    pub(crate) async fn follow(self: Arc<Self>, replica: Arc<Replica>) {
         let mut follower = replica.follow();
         loop {
             let index = match follower.next().await {
                 Followed::Reset(state) => {
-                    *self.kept() = Kept::default();
+                    *self.window() = Window::default();
                     state.index()
                 }
                 Followed::Step(step) => {
                     let index = step.after.index();
-                    self.kept().push(step);
+                    self.window().push(step);
                     index
                 }
             };
@@ -85,19 +87,19 @@ impl Recent {
         }
     }
 
-    /// What is kept of the change sets from one index to another, once the last of them is.
+    /// The kept change sets from `first` to `last`. Waits until `last` has been received.
     pub(super) async fn between(&self, first: Index, last: Index) -> Vec<OneSet> {
-        // Fails if nobody keeps up any more, when the process ends.
+        // Fails if nothing follows the replica any more, when the process ends.
         let _ = self.reached.subscribe().wait_for(|reached| *reached >= last).await;
-        let steps: Vec<Step> = self.kept().steps.iter().map(|(_, step)| step.clone()).collect();
+        let steps: Vec<Step> = self.window().steps.iter().map(|(_, step)| step.clone()).collect();
         let steps = steps.iter().filter(|step| step.after.index() >= first && step.before.index() < last);
         let ones = steps.flat_map(Step::one_by_one);
         ones.filter(|one| (first..=last).contains(&one.set.index)).cloned().collect()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing is half done in there when somebody panics.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn window(&self) -> MutexGuard<'_, Window> {
+        // A panic while the lock is held leaves no partial update behind.
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
     use crate::scene;
 
-    /// One that is about so many objects.
+    /// A step that changes `objects` objects.
     fn step(before: &Arc<State>, objects: usize) -> Step {
         let ids = (0..objects).map(|n| EvalId::derived(RequestId::from_bytes([1; 16]), n as u32)).collect();
         let changes = vec![Change::EvalsChanged(EvalsChanged { ids, ..EvalsChanged::default() })];
@@ -120,23 +122,23 @@ mod tests {
         Step::new(Arc::clone(before), vec![set.into()], after.into())
     }
 
-    fn kept(steps: &[usize]) -> usize {
-        let (mut kept, mut state) = (Kept::default(), Arc::new(scene::state_of(Vec::new())));
+    fn window(steps: &[usize]) -> usize {
+        let (mut window, mut state) = (Window::default(), Arc::new(scene::state_of(Vec::new())));
         for objects in steps {
             let step = step(&state, *objects);
             state = Arc::clone(&step.after);
-            kept.push(step);
+            window.push(step);
         }
-        assert_eq!(kept.objects, kept.steps.iter().map(|(objects, _)| objects).sum::<usize>());
-        kept.steps.len()
+        assert_eq!(window.objects, window.steps.iter().map(|(objects, _)| objects).sum::<usize>());
+        window.steps.len()
     }
 
     #[test]
     fn a_hundred_are_kept_unless_they_are_large() {
-        assert_eq!(kept(&[1; 99]), 99);
-        assert_eq!(kept(&[1; 250]), KEPT);
-        assert_eq!(kept(&[OBJECTS_MAX / 4; 9]), 4);
-        assert_eq!(kept(&[1, 1, OBJECTS_MAX + 1]), 1, "the newest in any case");
-        assert_eq!(kept(&[OBJECTS_MAX + 1, 1, 1]), 2);
+        assert_eq!(window(&[1; 99]), 99);
+        assert_eq!(window(&[1; 250]), CHANGE_SETS_MAX);
+        assert_eq!(window(&[OBJECTS_MAX / 4; 9]), 4);
+        assert_eq!(window(&[1, 1, OBJECTS_MAX + 1]), 1, "the newest step is always kept");
+        assert_eq!(window(&[OBJECTS_MAX + 1, 1, 1]), 2);
     }
 }

@@ -1,5 +1,5 @@
-//! From a change set to its events (http-api §26.3). Each object that changed is one event, whole and as it was at that
-//! index; what it is called says which kind of write it was.
+//! Events of a change set (http-api §26.3). Each changed object is one event, with the whole object as of that index. The
+//! event type names the kind of write.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ const JOB: &str = "Job";
 const NODE: &str = "Node";
 const NODE_POOL: &str = "NodePool";
 
-/// The type of the events of what a scheduler made of an evaluation.
+/// Event type of an evaluation's outcome.
 const EVALUATION_UPDATED: &str = "EvaluationUpdated";
 
-/// Something that changed.
+/// One event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Event {
@@ -36,30 +36,30 @@ pub(super) struct Event {
     pub(super) payload: Value,
 }
 
-/// The events of a change set that are wanted, in the order of its changes; each object once.
-pub(super) fn events(step: &OneSet, wanted: &Topics) -> Vec<Event> {
+/// The events of a change set that match `topics`, in the order of the changes, one for each object.
+pub(super) fn events(step: &OneSet, topics: &Topics) -> Vec<Event> {
     let kind = kind(step.set.cause);
-    let mut events = Maker { step, wanted, events: Vec::new(), done: BTreeSet::new() };
+    let mut builder = EventBuilder { step, topics, events: Vec::new(), added: BTreeSet::new() };
     for change in &step.set.changes {
         match change {
-            Change::Job(job) => events.job(kind, &job.key()),
-            Change::JobFields(fields) => events.job(kind, &fields.key.job),
-            Change::JobDeleted(key) => events.job(kind, key),
-            Change::Eval(eval) => events.evals(kind, [eval.id]),
-            Change::EvalOutcome(eval) => events.evals(EVALUATION_UPDATED, [eval.id]),
-            Change::EvalsChanged(changed) => events.evals(kind, changed.ids.iter().copied()),
-            Change::Deployment(deployment) => events.deployments(kind, [deployment.id]),
-            Change::DeploymentFields(fields) => events.deployments(kind, [fields.id]),
-            Change::Node(node) => events.nodes(kind, [node.id]),
-            Change::NodeServerSide { id, .. } => events.nodes(kind, [*id]),
-            Change::NodesChanged(changed) => events.nodes(kind, changed.ids.iter().copied()),
-            Change::NodesDeleted(ids) => events.nodes(kind, ids.iter().copied()),
-            Change::AllocsPlaced(placed) => events.allocs(kind, placed.ids.0.iter().copied()),
-            Change::AllocsChanged(changed) => events.allocs(kind, changed.ids.0.iter().copied()),
-            Change::Alloc(alloc) => events.allocs(kind, [alloc.id]),
-            Change::NodePool(pool) => events.node_pool(kind, &pool.name),
-            Change::NodePoolDeleted(name) => events.node_pool(kind, name),
-            // Nobody is told of sources, of what is collected, nor of what services keep for themselves.
+            Change::Job(job) => builder.job(kind, &job.key()),
+            Change::JobFields(fields) => builder.job(kind, &fields.key.job),
+            Change::JobDeleted(key) => builder.job(kind, key),
+            Change::Eval(eval) => builder.evals(kind, [eval.id]),
+            Change::EvalOutcome(eval) => builder.evals(EVALUATION_UPDATED, [eval.id]),
+            Change::EvalsChanged(changed) => builder.evals(kind, changed.ids.iter().copied()),
+            Change::Deployment(deployment) => builder.deployments(kind, [deployment.id]),
+            Change::DeploymentFields(fields) => builder.deployments(kind, [fields.id]),
+            Change::Node(node) => builder.nodes(kind, [node.id]),
+            Change::NodeServerSide { id, .. } => builder.nodes(kind, [*id]),
+            Change::NodesChanged(changed) => builder.nodes(kind, changed.ids.iter().copied()),
+            Change::NodesDeleted(ids) => builder.nodes(kind, ids.iter().copied()),
+            Change::AllocsPlaced(placed) => builder.allocs(kind, placed.ids.0.iter().copied()),
+            Change::AllocsChanged(changed) => builder.allocs(kind, changed.ids.0.iter().copied()),
+            Change::Alloc(alloc) => builder.allocs(kind, [alloc.id]),
+            Change::NodePool(pool) => builder.node_pool(kind, &pool.name),
+            Change::NodePoolDeleted(name) => builder.node_pool(kind, name),
+            // There are no events for job sources, for deleted garbage, and for internal objects.
             Change::JobVersionsDeleted(_)
             | Change::JobSubmission(_)
             | Change::JobSubmissionCopied { .. }
@@ -84,10 +84,10 @@ pub(super) fn events(step: &OneSet, wanted: &Topics) -> Vec<Event> {
             | Change::UnblockedForgotten(_) => {}
         }
     }
-    events.events
+    builder.events
 }
 
-/// What events of a kind of write are called.
+/// Event type of a kind of write.
 fn kind(cause: Cause) -> &'static str {
     match cause {
         Cause::JobEvaluated => EVALUATION_UPDATED,
@@ -110,15 +110,15 @@ fn kind(cause: Cause) -> &'static str {
     }
 }
 
-struct Maker<'a> {
+struct EventBuilder<'a> {
     step: &'a OneSet,
-    wanted: &'a Topics,
+    topics: &'a Topics,
     events: Vec<Event>,
-    done: BTreeSet<(&'static str, String)>,
+    added: BTreeSet<(&'static str, String)>,
 }
 
-impl Maker<'_> {
-    /// Adds an event that is wanted, with what `payload` makes, if this object has none yet.
+impl EventBuilder<'_> {
+    /// Adds an event with the result of `payload`, if the event matches and the object has none yet.
     fn add(
         &mut self,
         (topic, kind): (&'static str, &'static str),
@@ -127,8 +127,8 @@ impl Maker<'_> {
         filter_keys: Option<Vec<String>>,
         payload: impl FnOnce() -> Value,
     ) {
-        let is_wanted = self.wanted.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
-        if !is_wanted || !self.done.insert((topic, key.clone())) {
+        let is_wanted = self.topics.wants(topic, &key, filter_keys.as_deref().unwrap_or_default(), namespace);
+        if !is_wanted || !self.added.insert((topic, key.clone())) {
             return;
         }
         let (namespace, index) = (namespace.to_owned(), self.step.set.index);
@@ -149,12 +149,12 @@ impl Maker<'_> {
     }
 
     fn evals(&mut self, kind: &'static str, ids: impl IntoIterator<Item = EvalId>) {
-        if !self.wanted.has(EVALUATION) {
+        if !self.topics.has(EVALUATION) {
             return;
         }
         for id in ids {
             let Some(eval) = self.step.after.eval(id).cloned() else { continue };
-            let filter_keys = keys_of(&eval.job, eval.deployment_id);
+            let filter_keys = filter_keys_of(&eval.job, eval.deployment_id);
             self.add(
                 (EVALUATION, kind),
                 id.to_string(),
@@ -181,14 +181,14 @@ impl Maker<'_> {
     }
 
     fn allocs(&mut self, kind: &'static str, ids: impl IntoIterator<Item = AllocId>) {
-        if !self.wanted.has(ALLOCATION) {
+        if !self.topics.has(ALLOCATION) {
             return;
         }
         let after = std::sync::Arc::clone(&self.step.after);
         for id in ids {
             let Some(alloc) = after.alloc(id) else { continue };
             let job = alloc.job_key();
-            let filter_keys = Some(keys_of(job, alloc.deployment_id()));
+            let filter_keys = Some(filter_keys_of(job, alloc.deployment_id()));
             self.add((ALLOCATION, kind), id.to_string(), &job.namespace, filter_keys, || {
                 let alloc = api_types::Allocation { job: None, ..shapes::alloc(alloc) };
                 json!({ "Allocation": alloc, "Timeout": false, "TimeoutReason": "" })
@@ -197,7 +197,7 @@ impl Maker<'_> {
     }
 
     fn nodes(&mut self, kind: &'static str, ids: impl IntoIterator<Item = NodeId>) {
-        if !self.wanted.has(NODE) {
+        if !self.topics.has(NODE) {
             return;
         }
         let step = self.step;
@@ -214,7 +214,7 @@ impl Maker<'_> {
     }
 }
 
-/// By what else events of an evaluation or allocation are found.
-fn keys_of(job: &JobKey, deployment: Option<DeploymentId>) -> Vec<String> {
+/// Additional keys by which a topic finds events of an evaluation or allocation: the job id and the deployment id.
+fn filter_keys_of(job: &JobKey, deployment: Option<DeploymentId>) -> Vec<String> {
     vec![job.id.to_string(), deployment.map(|id| id.to_string()).unwrap_or_default()]
 }

@@ -1,4 +1,4 @@
-//! Which events come of a change set, and who gets them.
+//! Tests of the events of a change set, and of topic matching.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use state::OneSet;
 
 use super::shape::events;
 use super::topics::Topics;
-use crate::frame::Query;
+use crate::http::Query;
 use crate::scene;
 
 fn topics(query: &str) -> Topics {
     Topics::read(&Query::parse("", query)).unwrap()
 }
 
-/// A job is registered with its evaluation, or forgotten.
+/// A step with these changes to a state that contains the job `web`.
 fn step(cause: Cause, changes: impl FnOnce(&JobKey) -> Vec<Change>) -> OneSet {
     let key = JobKey::new("default", "web");
     let spec = JobSpec { namespace: "default".into(), id: "web".into(), ..JobSpec::default() };
@@ -39,7 +39,7 @@ fn registered() -> OneSet {
     })
 }
 
-fn told(step: &OneSet, query: &str) -> Vec<String> {
+fn described(step: &OneSet, query: &str) -> Vec<String> {
     let events = events(step, &topics(query));
     events.iter().map(|event| format!("{} {} {}", event.topic, event.kind, event.key)).collect()
 }
@@ -52,14 +52,14 @@ fn a_write_names_all_its_events() {
     for query in
         ["", "topic=*", "topic=*:*", "topic=Job&topic=Evaluation", "topic=Job:web&topic=Evaluation:web"]
     {
-        assert_eq!(told(&step, query), all, "{query}");
+        assert_eq!(described(&step, query), all, "{query}");
     }
-    assert_eq!(told(&step, "topic=Job"), all[..1]);
-    assert_eq!(told(&step, &format!("topic=Evaluation:{eval}")), all[1..]);
+    assert_eq!(described(&step, "topic=Job"), all[..1]);
+    assert_eq!(described(&step, &format!("topic=Evaluation:{eval}")), all[1..]);
     for query in ["topic=Nonsense", "topic=Job:other", "namespace=other", "topic=Node"] {
-        assert_eq!(told(&step, query), [""; 0], "{query}");
+        assert_eq!(described(&step, query), [""; 0], "{query}");
     }
-    assert_eq!(told(&step, "namespace=*"), all);
+    assert_eq!(described(&step, "namespace=*"), all);
     let found = events(&step, &topics("topic=Evaluation"));
     assert_eq!(found[0].filter_keys.as_deref(), Some(&["web".to_owned(), String::new()][..]));
     assert_eq!(found[0].payload["Evaluation"]["JobID"], "web");

@@ -1,11 +1,11 @@
-//! Which events a stream wants (http-api §26.1).
+//! The topics of an event stream (http-api §26.1).
 
-use crate::frame::{Error, Namespace, Query};
+use crate::http::{Error, Namespace, Query};
 
-/// Whatever there is.
+/// Matches any topic or key.
 const ANY: &str = "*";
 
-/// Topics with the keys that are wanted of each; all of them where none is named.
+/// Topics and keys of a stream. A request without topics gets all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Topics {
     wanted: Vec<(String, String)>,
@@ -13,10 +13,10 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    /// Those that a request names.
+    /// Parses the topics of a request.
     ///
     /// # Errors
-    /// If one has more than a topic and a key.
+    /// If a topic has more than one key.
     pub(crate) fn read(query: &Query) -> Result<Self, Error> {
         let mut wanted = Vec::new();
         for text in query.all("topic") {
@@ -34,12 +34,12 @@ impl Topics {
         Ok(Self { wanted, namespace: query.namespace() })
     }
 
-    /// Whether any event of a topic may be wanted.
+    /// Whether events of a topic can match.
     pub(super) fn has(&self, topic: &str) -> bool {
         self.wanted.iter().any(|(wanted, _)| wanted == ANY || wanted == topic)
     }
 
-    /// Whether an event is wanted. One without a namespace is in every one.
+    /// Whether an event matches. An event without a namespace matches in every namespace.
     pub(super) fn wants(&self, topic: &str, key: &str, filter_keys: &[String], namespace: &str) -> bool {
         if !namespace.is_empty() && !self.namespace.holds(namespace) {
             return false;

@@ -1,21 +1,21 @@
-//! How pieces of files are sent: as they are, or as frames that say where they belong (http-api §13.1).
+//! Encoding of streamed files and logs: plain bytes, or JSON frames with file and offset (http-api §13.1).
 
 use actix_web::web::Bytes;
 use api_types::Base64;
 use serde::Serialize;
 
-use super::Pulled;
+use super::StreamItem;
 
-/// How pieces are sent.
+/// Encoding of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Nothing but the bytes.
+    /// Only the bytes.
     Plain,
-    /// JSON objects, one after the other.
+    /// Concatenated JSON objects.
     Frames,
 }
 
-/// One frame; empty members are left out, so that one without any is `{}`, a sign of life.
+/// One frame. Empty members are omitted, so that a heartbeat is `{}`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Frame<'a> {
@@ -30,25 +30,25 @@ struct Frame<'a> {
 }
 
 impl Framing {
-    /// What is sent of a piece; `None` if nothing is.
-    pub(crate) fn frame(self, pulled: &Pulled) -> Option<Bytes> {
-        match (self, pulled) {
-            (Self::Plain, Pulled::Data { data, .. }) => Some(data.clone()),
-            (Self::Plain, Pulled::Event { .. } | Pulled::Nothing) => None,
-            (Self::Frames, Pulled::Data { file, end, data }) => {
+    /// Encodes an item; `None` if the encoding has nothing for it.
+    pub(crate) fn frame(self, item: &StreamItem) -> Option<Bytes> {
+        match (self, item) {
+            (Self::Plain, StreamItem::Data { data, .. }) => Some(data.clone()),
+            (Self::Plain, StreamItem::Event { .. } | StreamItem::Nothing) => None,
+            (Self::Frames, StreamItem::Data { file, end, data }) => {
                 let data = Some(Base64(data.to_vec()));
                 Some(encode(&Frame { offset: Some(*end).filter(|end| *end > 0), data, file, file_event: "" }))
             }
-            (Self::Frames, Pulled::Event { file, event }) => {
+            (Self::Frames, StreamItem::Event { file, event }) => {
                 Some(encode(&Frame { file, file_event: event, ..Frame::default() }))
             }
-            (Self::Frames, Pulled::Nothing) => Some(encode(&Frame::default())),
+            (Self::Frames, StreamItem::Nothing) => Some(encode(&Frame::default())),
         }
     }
 }
 
 fn encode(frame: &Frame<'_>) -> Bytes {
-    serde_json::to_vec(frame).expect("plain data in memory always has a JSON form").into()
+    serde_json::to_vec(frame).expect("plain data always serializes to JSON").into()
 }
 
 #[cfg(test)]
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn frames_leave_out_what_is_empty() {
         let text =
-            |pulled: &Pulled| String::from_utf8(Framing::Frames.frame(pulled).unwrap().to_vec()).unwrap();
-        assert_eq!(text(&Pulled::Nothing), "{}");
-        let data = Pulled::Data { file: "t/x".into(), end: 5, data: Bytes::from_static(b"hello") };
+            |item: &StreamItem| String::from_utf8(Framing::Frames.frame(item).unwrap().to_vec()).unwrap();
+        assert_eq!(text(&StreamItem::Nothing), "{}");
+        let data = StreamItem::Data { file: "t/x".into(), end: 5, data: Bytes::from_static(b"hello") };
         assert_eq!(text(&data), r#"{"Offset":5,"Data":"aGVsbG8=","File":"t/x"}"#);
-        let event = Pulled::Event { file: "t/x".into(), event: "file deleted" };
+        let event = StreamItem::Event { file: "t/x".into(), event: "file deleted" };
         assert_eq!(text(&event), r#"{"File":"t/x","FileEvent":"file deleted"}"#);
         assert_eq!(Framing::Plain.frame(&data), Some(Bytes::from_static(b"hello")));
         assert_eq!(Framing::Plain.frame(&event), None);

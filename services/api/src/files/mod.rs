@@ -1,11 +1,10 @@
-//! Files and logs of allocations: asked of the agent that has them, piece by piece (design §6). What people want of their
-//! tasks takes the same way.
+//! Files, logs, stats and task commands of allocations, requested from the agent of their node (design §6).
 //!
-//! The next piece is asked for when the one before has been taken by the client, so nothing piles up anywhere. What the
-//! agent refuses becomes HTTP here; where it is allowed to look is its own business.
+//! The next piece of a file is requested only after the client has taken the previous one, so nothing accumulates. Refusals
+//! of the agent become HTTP errors here. The agent decides which files may be read.
 
 mod frames;
-mod pull;
+mod reader;
 
 use std::time::Duration;
 
@@ -17,108 +16,121 @@ use wire::tasks::TasksDone;
 use wire::{Refusal, RefusalKind, Subject, Wire};
 
 use crate::Api;
-use crate::frame::{Error, parse_id};
+use crate::http::{Error, parse_id};
 
 pub(crate) use self::frames::Framing;
-pub(crate) use self::pull::{Pull, Pulled, Source};
+pub(crate) use self::reader::{Source, StreamItem, StreamReader};
 
-/// How long an agent may take to answer, beyond what it was asked to wait.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long an agent may take to do something with tasks; they have their own time to end.
-const ORDER_WITHIN: Duration = Duration::from_secs(60);
-/// What is said of a path that leads out of the allocation's directory.
+/// Timeout of a request to an agent, beyond the time that it is asked to wait.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a task command. It is long because tasks get their own time to stop.
+const TASK_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Error text for a path that leaves the allocation's directory.
 const ESCAPES: &str = "Path escapes the alloc directory";
 
-/// The agent that has the files of an allocation.
+/// The agent that runs an allocation.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
+pub(crate) struct AllocAgent {
     bus: Bus,
     node: NodeId,
     alloc: AllocId,
 }
 
-impl Files {
-    /// Finds the agent.
+impl AllocAgent {
+    /// Finds the agent of an allocation.
     ///
     /// # Errors
-    /// If there is no such allocation.
+    /// If the id is malformed or the allocation does not exist.
     pub(crate) async fn find(api: &Api, alloc: &str) -> Result<Self, Error> {
         if alloc.is_empty() {
             return Err(Error::bad_request("must provide a valid alloc id"));
         }
         let id: AllocId = parse_id("alloc", alloc)?;
         let node_of = |state: &state::State| state.alloc(id).map(|alloc| alloc.node_id());
-        // An allocation stays on its node, so what this process knows is right; what it does not know may be new.
+        // An allocation never changes its node, so a known node is right. An allocation that the replica does not know may
+        // be new.
         let node = match node_of(&api.replica.snapshot()) {
             Some(node) => node,
-            None => node_of(&*api.fresh(false).await?)
+            None => node_of(&*api.fresh_snapshot(false).await?)
                 .ok_or_else(|| Error::not_found(format!("Unknown allocation {}", quoted(alloc))))?,
         };
         Ok(Self { bus: api.bus.clone(), node, alloc: id })
     }
 
-    /// The allocation.
+    /// Id of the allocation.
     pub(crate) fn alloc(&self) -> AllocId {
         self.alloc
     }
 
-    /// Asks the agent.
-    pub(crate) async fn ask<Q: Wire, A: Wire>(&self, question: &Q) -> Result<A, Error> {
-        self.ask_waiting(question, Duration::ZERO).await.map_err(|error| self.failed(&error))
-    }
-
-    /// Asks the agent, which may wait a while for something to answer.
-    pub(crate) async fn ask_waiting<Q: Wire, A: Wire>(
-        &self,
-        question: &Q,
-        wait: Duration,
-    ) -> Result<A, RequestError> {
-        self.bus.request(Subject::AgentFiles(self.node), question, wait + ANSWER_WITHIN).await
-    }
-
-    /// Has the agent do something with tasks. Whatever it refuses is a failure (http-api §18).
+    /// Sends a request to the agent.
     ///
     /// # Errors
-    /// If it does not.
-    pub(crate) async fn order(&self, order: &impl Wire) -> Result<(), Error> {
-        let answer =
-            self.bus.request::<_, TasksDone>(Subject::AgentTasks(self.node), order, ORDER_WITHIN).await;
-        match answer {
+    /// If the agent refuses or does not answer.
+    pub(crate) async fn request<Q: Wire, A: Wire>(&self, message: &Q) -> Result<A, Error> {
+        self.request_waiting(message, Duration::ZERO).await.map_err(|error| self.agent_error(&error))
+    }
+
+    /// Sends a request to which the agent may wait up to `wait` before it answers.
+    ///
+    /// # Errors
+    /// If the agent refuses or does not answer.
+    pub(crate) async fn request_waiting<Q: Wire, A: Wire>(
+        &self,
+        message: &Q,
+        wait: Duration,
+    ) -> Result<A, RequestError> {
+        self.bus.request(Subject::AgentFiles(self.node), message, wait + RESPONSE_TIMEOUT).await
+    }
+
+    /// Sends a command for tasks to the agent. A refusal becomes a 500 (http-api §18).
+    ///
+    /// # Errors
+    /// If the agent refuses or does not answer.
+    pub(crate) async fn send_task_command(&self, command: &impl Wire) -> Result<(), Error> {
+        let response = self
+            .bus
+            .request::<_, TasksDone>(Subject::AgentTasks(self.node), command, TASK_COMMAND_TIMEOUT)
+            .await;
+        match response {
             Ok(TasksDone {}) => Ok(()),
             Err(RequestError::Refused(refusal)) if refusal.kind != RefusalKind::NotFound => {
                 Err(Error::failed(&*refusal.message))
             }
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.agent_error(&error)),
         }
     }
 
-    /// Asks the agent for figures.
+    /// Requests resource usage from the agent.
     ///
     /// # Errors
-    /// If it has none, or there is no agent.
-    pub(crate) async fn figures<Q: Wire, A: Wire>(&self, question: &Q) -> Result<A, Error> {
-        figures(&self.bus, self.node, question).await
+    /// If the agent refuses or does not answer.
+    pub(crate) async fn request_stats<Q: Wire, A: Wire>(&self, message: &Q) -> Result<A, Error> {
+        request_stats(&self.bus, self.node, message).await
     }
 
-    /// What the agent's failure is to the client.
-    pub(crate) fn failed(&self, error: &RequestError) -> Error {
-        failed(self.node, error)
+    /// Converts the agent's failure into the error for the client.
+    pub(crate) fn agent_error(&self, error: &RequestError) -> Error {
+        agent_error(self.node, error)
     }
 }
 
-/// Asks an agent for figures.
+/// Requests resource usage from the agent of a node.
 ///
 /// # Errors
-/// If it has none, or there is no agent.
-pub(crate) async fn figures<Q: Wire, A: Wire>(bus: &Bus, node: NodeId, question: &Q) -> Result<A, Error> {
-    let answer = bus.request(Subject::AgentStats(node), question, ANSWER_WITHIN).await;
-    answer.map_err(|error| failed(node, &error))
+/// If the agent refuses or does not answer.
+pub(crate) async fn request_stats<Q: Wire, A: Wire>(
+    bus: &Bus,
+    node: NodeId,
+    message: &Q,
+) -> Result<A, Error> {
+    let response = bus.request(Subject::AgentStats(node), message, RESPONSE_TIMEOUT).await;
+    response.map_err(|error| agent_error(node, &error))
 }
 
-/// What an agent's failure is to the client (http-api §13).
-fn failed(node: NodeId, error: &RequestError) -> Error {
+/// Converts an agent's failure into the error for the client (http-api §13).
+fn agent_error(node: NodeId, error: &RequestError) -> Error {
     match error {
-        RequestError::Refused(refusal) => refused(refusal),
+        RequestError::Refused(refusal) => refusal_error(refusal),
         RequestError::NoResponders | RequestError::TimedOut | RequestError::Disconnected => {
             Error::not_found(format!("No path to node {}", quoted(&node.to_string())))
         }
@@ -126,7 +138,7 @@ fn failed(node: NodeId, error: &RequestError) -> Error {
     }
 }
 
-fn refused(refusal: &Refusal) -> Error {
+fn refusal_error(refusal: &Refusal) -> Error {
     let text = &*refusal.message;
     match refusal.kind {
         RefusalKind::NotFound => Error::not_found(text),
@@ -141,17 +153,17 @@ fn refused(refusal: &Refusal) -> Error {
     }
 }
 
-/// Refuses a path that leads out of the allocation's directory by itself; links the agent looks after.
+/// Checks that a path does not leave the allocation's directory by `..`. The agent checks symbolic links.
 ///
 /// # Errors
-/// If it does, or is no text that a path can be.
+/// If the path leaves the directory or contains a null character.
 pub(crate) fn check_path(path: &str) -> Result<(), Error> {
     if path.contains('\0') {
         return Err(Error::bad_request("the path holds a null character"));
     }
     let mut depth = 0_usize;
-    for step in path.split('/') {
-        match step {
+    for segment in path.split('/') {
+        match segment {
             "" | "." => {}
             ".." => depth = depth.checked_sub(1).ok_or_else(|| Error::failed(ESCAPES))?,
             _ => depth += 1,
@@ -179,7 +191,7 @@ mod tests {
     #[test]
     fn refusals_keep_their_words_and_get_their_status() {
         let status = |kind, message: &str| {
-            let error = refused(&Refusal { kind, message: message.into() });
+            let error = refusal_error(&Refusal { kind, message: message.into() });
             assert_eq!(error.text, message);
             error.status.as_u16()
         };

@@ -1,47 +1,47 @@
-//! From what was written to what can be asked: selectors get what they lead to, values the type that they are compared
-//! with, regular expressions are made. Whatever is wrong with an expression is found here or earlier.
+//! Type-checks a parsed filter expression: resolves selectors and bound names, checks that values fit the type of their
+//! selector, and compiles regular expressions. Evaluation cannot fail after that.
 
 use regex::Regex;
 use serde::de::DeserializeOwned;
 
 use super::eval::{Filter, Literal, Node, Root, Selector, Test};
 use super::parse::{Bind, Expr, Operator};
-use super::shape::{Kind, Step, follow};
+use super::shape::{Kind, Step, kind_of};
 use super::{Problem, REGEX_BYTES_MAX, REGEXES_MAX};
 use crate::regexp;
 
 /// Makes a filter for objects that the API shows as `T`.
 ///
 /// # Errors
-/// If it asks for what they do not have, or compares what cannot be compared.
+/// If a selector does not exist in `T`, or an operator or value does not fit the selector's type.
 pub(super) fn check<T: DeserializeOwned>(expr: &Expr) -> Result<Filter, Problem> {
-    let mut checker = Checker { follow: follow::<T>, scope: Vec::new(), regexes: 0 };
+    let mut checker = Checker { kind_of: kind_of::<T>, scope: Vec::new(), regexes: 0 };
     checker.node(expr).map(Filter)
 }
 
-type Follow = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::Astray>;
+type KindOf = fn(&[Step]) -> Result<(Kind, Vec<bool>), super::shape::InvalidStep>;
 
 struct Checker {
-    follow: Follow,
-    /// What names are bound to, the innermost last.
+    kind_of: KindOf,
+    /// Names bound by quantifiers, the innermost last.
     scope: Vec<(Option<String>, Bound)>,
     regexes: usize,
 }
 
 #[derive(Clone)]
 enum Bound {
-    /// A key of a map.
+    /// A map key.
     Key,
-    /// The number of an element.
+    /// The index of a list element.
     Number,
-    /// What these steps lead to from the object on.
+    /// The value at this path of the object.
     Value(Vec<Step>),
 }
 
 impl Checker {
     fn node(&mut self, expr: &Expr) -> Result<Node, Problem> {
         Ok(match expr {
-            Expr::Or(ways) => Node::Or(self.nodes(ways)?),
+            Expr::Or(alternatives) => Node::Or(self.nodes(alternatives)?),
             Expr::And(parts) => Node::And(self.nodes(parts)?),
             Expr::Not(inner) => Node::Not(Box::new(self.node(inner)?)),
             Expr::Match { selector, operator, is_negated } => {
@@ -49,31 +49,31 @@ impl Checker {
                 let test = self.test(operator, &selector)?;
                 Node::Match { selector, test, is_negated: *is_negated }
             }
-            Expr::Each { all, selector: steps, bind, holds } => {
-                let (selector, mut way) = self.selector(steps)?;
-                way.push(Step::Each);
+            Expr::Each { all, selector: steps, bind, body } => {
+                let (selector, mut path) = self.selector(steps)?;
+                path.push(Step::Each);
                 let key = match selector.kind {
                     Kind::List => Bound::Number,
                     Kind::Map => Bound::Key,
                     Kind::Text | Kind::Number | Kind::Bool | Kind::Struct | Kind::Any => {
                         return Err(Problem::Selector(format!(
                             "{} is neither a list nor a map",
-                            path(steps)
+                            pointer(steps)
                         )));
                     }
                 };
                 let is_map = selector.kind == Kind::Map;
-                let value = Bound::Value(way);
+                let value = Bound::Value(path);
                 let (first, second) = match bind {
-                    // The one name is a map's key, but a list's element.
+                    // A single name binds the key of a map entry, but the element of a list.
                     Bind::One(name) if is_map => (Some(name.clone()), None),
                     Bind::One(name) => (None, Some(name.clone())),
                     Bind::Two(first, second) => (first.clone(), second.clone()),
                 };
                 self.scope.extend([(first, key), (second, value)]);
-                let holds = self.node(holds);
+                let body = self.node(body);
                 self.scope.truncate(self.scope.len() - 2);
-                Node::Each { all: *all, selector, holds: Box::new(holds?) }
+                Node::Each { all: *all, selector, body: Box::new(body?) }
             }
         })
     }
@@ -82,27 +82,27 @@ impl Checker {
         exprs.iter().map(|expr| self.node(expr)).collect()
     }
 
-    /// What steps mean here, and the way there from the object on.
+    /// Resolves a selector in the current scope. Also returns its path from the object on.
     fn selector(&self, steps: &[String]) -> Result<(Selector, Vec<Step>), Problem> {
         let names = |steps: &[String]| steps.iter().cloned().map(Step::Name).collect::<Vec<_>>();
         let bound = self.scope.iter().rposition(|(name, _)| name.as_ref() == steps.first());
-        let (root, before, rest) = match bound.map(|place| (place, &self.scope[place].1)) {
+        let (root, before, rest) = match bound.map(|position| (position, &self.scope[position].1)) {
             None => (Root::Object, Vec::new(), steps),
-            Some((place, Bound::Value(way))) => (Root::Scope(place), way.clone(), &steps[1..]),
-            Some((place, bound @ (Bound::Key | Bound::Number))) => {
+            Some((position, Bound::Value(path))) => (Root::Scope(position), path.clone(), &steps[1..]),
+            Some((position, bound @ (Bound::Key | Bound::Number))) => {
                 if steps.len() > 1 {
-                    return Err(astray(steps, 1));
+                    return Err(invalid_selector(steps, 1));
                 }
                 let kind = if matches!(bound, Bound::Key) { Kind::Text } else { Kind::Number };
-                return Ok((Selector { root: Root::Scope(place), steps: Vec::new(), kind }, Vec::new()));
+                return Ok((Selector { root: Root::Scope(position), steps: Vec::new(), kind }, Vec::new()));
             }
         };
-        let way = [before.clone(), names(rest)].concat();
-        let (kind, keys) = (self.follow)(&way).map_err(|wrong| {
-            astray(steps, wrong.at.saturating_sub(before.len()) + steps.len() - rest.len())
+        let path = [before.clone(), names(rest)].concat();
+        let (kind, keys) = (self.kind_of)(&path).map_err(|wrong| {
+            invalid_selector(steps, wrong.at.saturating_sub(before.len()) + steps.len() - rest.len())
         })?;
         let steps = rest.iter().cloned().zip(keys.into_iter().skip(before.len())).collect();
-        Ok((Selector { root, steps, kind }, way))
+        Ok((Selector { root, steps, kind }, path))
     }
 
     fn test(&mut self, operator: &Operator, selector: &Selector) -> Result<Test, Problem> {
@@ -120,7 +120,7 @@ impl Checker {
                 };
                 if !fits {
                     let what = if kind == Kind::Bool { "boolean" } else { "number" };
-                    return Err(Problem::Selector(format!("the value {text:?} is no {what}")));
+                    return Err(Problem::Selector(format!("the value {text:?} is not a {what}")));
                 }
                 Test::Equals(literal)
             }
@@ -145,14 +145,14 @@ impl Checker {
     }
 }
 
-fn path(steps: &[String]) -> String {
+fn pointer(steps: &[String]) -> String {
     steps.iter().map(|step| format!("/{step}")).collect()
 }
 
-fn astray(steps: &[String], at: usize) -> Problem {
+fn invalid_selector(steps: &[String], at: usize) -> Problem {
     let name = steps.get(at).map_or("", String::as_str);
     Problem::Selector(format!(
         "error finding value in datum: {} at part {at}: couldn't find key: struct field with name {name:?}",
-        path(steps)
+        pointer(steps)
     ))
 }

@@ -1,4 +1,4 @@
-//! Whether an object is wanted.
+//! Evaluation of a checked filter on an object.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -19,23 +19,23 @@ pub(super) enum Node {
     And(Vec<Node>),
     Not(Box<Node>),
     Match { selector: Selector, test: Test, is_negated: bool },
-    Each { all: bool, selector: Selector, holds: Box<Node> },
+    Each { all: bool, selector: Selector, body: Box<Node> },
 }
 
-/// Where a value is.
+/// Location of a value.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     pub(super) root: Root,
-    /// Names; and of each whether it is a key of a map or the number of an element, which need not be there.
+    /// Names on the path. The flag tells whether a name is a map key or list index, which may be absent in a valid object.
     pub(super) steps: Vec<(String, bool)>,
     pub(super) kind: Kind,
 }
 
-/// Where steps begin.
+/// Where a path begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root {
     Object,
-    /// What a quantifier has bound, by its place.
+    /// A value bound by a quantifier, by its position in the scope.
     Scope(usize),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Test {
     IsNil,
 }
 
-/// A value as it was written, and as what it can be read.
+/// A literal as text, and as a number if it parses as one.
 #[derive(Debug, Clone)]
 pub(super) struct Literal {
     text: String,
@@ -84,7 +84,7 @@ impl Literal {
         }
     }
 
-    /// Whether it is what a value is that was left out for being nothing.
+    /// Whether the literal equals the zero value of a kind. The JSON form omits zero values.
     fn is_zero(&self, kind: Kind) -> bool {
         match kind {
             Kind::Text => self.text.is_empty(),
@@ -95,51 +95,51 @@ impl Literal {
     }
 }
 
-/// An object that is written out only when somebody has to look inside.
-struct Lazy<'a> {
+/// An object that is serialized only when a field is needed that [`Object::stored_field`] does not provide.
+struct LazyObject<'a> {
     object: &'a dyn Object,
     whole: OnceCell<Value>,
 }
 
-/// What a selector has led to.
-enum Seen<'a> {
+/// Result of resolving a selector.
+enum Resolved<'a> {
     Text(Cow<'a, str>),
     Json(&'a Value),
-    /// The number of an element.
+    /// Index of a list element.
     Number(usize),
-    /// It was left out, or is null: nothing of its kind.
+    /// The field is absent or null: the zero value of its kind.
     Zero,
-    /// A map has no such key, a list no such element.
-    NotThere,
-    /// Something on the way there is null.
-    Nowhere,
+    /// A map key or list index that does not exist.
+    MissingKey,
+    /// A field on the path is absent or null.
+    Unreachable,
 }
 
-impl Seen<'_> {
+impl Resolved<'_> {
     fn json(&self) -> Option<&Value> {
         if let Self::Json(value) = self { Some(value) } else { None }
     }
 
-    /// It as text; nothing is the empty one.
+    /// The value as text; the zero value is empty.
     fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Json(value) => value.as_str(),
             Self::Zero => Some(""),
-            Self::Number(_) | Self::NotThere | Self::Nowhere => None,
+            Self::Number(_) | Self::MissingKey | Self::Unreachable => None,
         }
     }
 }
 
 impl Filter {
-    /// Whether an object is wanted.
-    pub(crate) fn wants(&self, object: &dyn Object) -> bool {
-        let lazy = Lazy { object, whole: OnceCell::new() };
-        holds(&self.0, &lazy, &mut Vec::new())
+    /// Whether an object matches the filter.
+    pub(crate) fn matches(&self, object: &dyn Object) -> bool {
+        let lazy = LazyObject { object, whole: OnceCell::new() };
+        evaluate(&self.0, &lazy, &mut Vec::new())
     }
 }
 
-/// What a quantifier has bound.
+/// A value bound by a quantifier.
 #[derive(Clone, Copy)]
 enum Scoped<'a> {
     Key(&'a str),
@@ -147,26 +147,26 @@ enum Scoped<'a> {
     Value(&'a Value),
 }
 
-fn holds<'a>(node: &Node, lazy: &'a Lazy<'a>, scope: &mut Vec<Scoped<'a>>) -> bool {
+fn evaluate<'a>(node: &Node, lazy: &'a LazyObject<'a>, scope: &mut Vec<Scoped<'a>>) -> bool {
     match node {
-        Node::Or(ways) => ways.iter().any(|way| holds(way, lazy, scope)),
-        Node::And(parts) => parts.iter().all(|part| holds(part, lazy, scope)),
-        Node::Not(inner) => !holds(inner, lazy, scope),
-        Node::Match { selector, test, is_negated } => match see(selector, lazy, scope) {
-            Seen::Nowhere => matches!((test, is_negated), (Test::IsNil, false)),
-            // What is not there is empty, and unlike whatever it is compared with.
-            Seen::NotThere => matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated,
-            seen @ (Seen::Text(_) | Seen::Json(_) | Seen::Number(_) | Seen::Zero) => {
-                test.holds(&seen, selector.kind) != *is_negated
+        Node::Or(alternatives) => alternatives.iter().any(|alternative| evaluate(alternative, lazy, scope)),
+        Node::And(parts) => parts.iter().all(|part| evaluate(part, lazy, scope)),
+        Node::Not(inner) => !evaluate(inner, lazy, scope),
+        Node::Match { selector, test, is_negated } => match resolve(selector, lazy, scope) {
+            Resolved::Unreachable => matches!((test, is_negated), (Test::IsNil, false)),
+            // A missing value is empty, and not equal to anything.
+            Resolved::MissingKey => matches!(test, Test::IsEmpty | Test::IsNil) != *is_negated,
+            resolved @ (Resolved::Text(_) | Resolved::Json(_) | Resolved::Number(_) | Resolved::Zero) => {
+                test.matches(&resolved, selector.kind) != *is_negated
             }
         },
-        Node::Each { all, selector, holds: inner } => {
-            let Seen::Json(value) = see(selector, lazy, scope) else { return *all };
+        Node::Each { all, selector, body } => {
+            let Resolved::Json(value) = resolve(selector, lazy, scope) else { return *all };
             let mut check = |key: Scoped<'a>, value: &'a Value| {
                 scope.extend([key, Scoped::Value(value)]);
-                let is_so = holds(inner, lazy, scope);
+                let is_true = evaluate(body, lazy, scope);
                 scope.truncate(scope.len() - 2);
-                is_so != *all
+                is_true != *all
             };
             let is_decided = match value {
                 Value::Array(items) => {
@@ -180,63 +180,63 @@ fn holds<'a>(node: &Node, lazy: &'a Lazy<'a>, scope: &mut Vec<Scoped<'a>>) -> bo
     }
 }
 
-fn see<'a>(selector: &Selector, lazy: &'a Lazy<'a>, scope: &[Scoped<'a>]) -> Seen<'a> {
+fn resolve<'a>(selector: &Selector, lazy: &'a LazyObject<'a>, scope: &[Scoped<'a>]) -> Resolved<'a> {
     let mut value = match selector.root {
         Root::Object => {
             if let [(field, _)] = &selector.steps[..]
-                && let Some(text) = lazy.object.at_hand(field)
+                && let Some(text) = lazy.object.stored_field(field)
             {
-                return Seen::Text(text);
+                return Resolved::Text(text);
             }
-            lazy.whole.get_or_init(|| lazy.object.whole())
+            lazy.whole.get_or_init(|| lazy.object.to_json())
         }
-        Root::Scope(place) => match scope[place] {
-            Scoped::Key(key) => return Seen::Text(Cow::Borrowed(key)),
-            Scoped::Number(number) => return Seen::Number(number),
+        Root::Scope(position) => match scope[position] {
+            Scoped::Key(key) => return Resolved::Text(Cow::Borrowed(key)),
+            Scoped::Number(number) => return Resolved::Number(number),
             Scoped::Value(value) => value,
         },
     };
-    for (place, (name, is_key)) in selector.steps.iter().enumerate() {
+    for (position, (name, is_key)) in selector.steps.iter().enumerate() {
         let next = match value {
             Value::Array(items) => name.parse::<usize>().ok().and_then(|at| items.get(at)),
             Value::Object(entries) => entries.get(name),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         };
-        let is_last = place + 1 == selector.steps.len();
+        let is_last = position + 1 == selector.steps.len();
         value = match next {
-            Some(Value::Null) | None if !is_last && !is_key => return Seen::Nowhere,
-            Some(Value::Null) if is_last => return Seen::Zero,
-            None if is_last && !is_key => return Seen::Zero,
-            Some(Value::Null) | None => return Seen::NotThere,
+            Some(Value::Null) | None if !is_last && !is_key => return Resolved::Unreachable,
+            Some(Value::Null) if is_last => return Resolved::Zero,
+            None if is_last && !is_key => return Resolved::Zero,
+            Some(Value::Null) | None => return Resolved::MissingKey,
             Some(next) => next,
         };
     }
-    Seen::Json(value)
+    Resolved::Json(value)
 }
 
 impl Test {
-    fn holds(&self, seen: &Seen<'_>, kind: Kind) -> bool {
+    fn matches(&self, resolved: &Resolved<'_>, kind: Kind) -> bool {
         match self {
-            Self::Equals(literal) => match seen {
-                Seen::Text(text) => literal.text == *text,
-                Seen::Json(value) => literal.is(value),
-                Seen::Number(number) => literal.integer == i128::try_from(*number).ok(),
-                Seen::Zero => literal.is_zero(kind),
-                // Decided already.
-                Seen::NotThere | Seen::Nowhere => false,
+            Self::Equals(literal) => match resolved {
+                Resolved::Text(text) => literal.text == *text,
+                Resolved::Json(value) => literal.is(value),
+                Resolved::Number(number) => literal.integer == i128::try_from(*number).ok(),
+                Resolved::Zero => literal.is_zero(kind),
+                // `evaluate` has handled these.
+                Resolved::MissingKey | Resolved::Unreachable => false,
             },
-            Self::Contains(literal) => match seen.json() {
+            Self::Contains(literal) => match resolved.json() {
                 Some(Value::Array(items)) => items.iter().any(|item| literal.is(item)),
                 Some(Value::Object(entries)) => entries.contains_key(&literal.text),
-                _ => seen.text().is_some_and(|text| text.contains(&literal.text)),
+                _ => resolved.text().is_some_and(|text| text.contains(&literal.text)),
             },
-            Self::Matches(regex) => seen.text().is_some_and(|text| regex.is_match(text)),
-            Self::IsEmpty => match seen.json() {
+            Self::Matches(regex) => resolved.text().is_some_and(|text| regex.is_match(text)),
+            Self::IsEmpty => match resolved.json() {
                 Some(Value::Array(items)) => items.is_empty(),
                 Some(Value::Object(entries)) => entries.is_empty(),
-                _ => seen.text().is_some_and(str::is_empty),
+                _ => resolved.text().is_some_and(str::is_empty),
             },
-            Self::IsNil => matches!(seen, Seen::Zero),
+            Self::IsNil => matches!(resolved, Resolved::Zero),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Filter expressions (http-api §7): which objects of a list are wanted. Pure: text in, an answer for each object out.
+//! Filter expressions for lists (http-api §7). Pure: an expression is text, and the result is a decision for each object.
 //!
-//! `parse` reads the text, `shape` says what a selector leads to in an object of a type, which finds wrong ones before any
-//! object is looked at, and `check` puts the two together. An object is asked for a field that it has at hand first; only
-//! for the others is it written out as the API shows it.
+//! `parse` reads the text into a tree. `shape` finds the type of a selector, so that a wrong selector is reported before
+//! any object is evaluated. `check` combines the two into a filter, and `eval` evaluates it. A filter first requests a
+//! field from the object directly. Only if the object does not provide the field is it serialized as JSON.
 
 mod check;
 mod eval;
@@ -16,38 +16,38 @@ use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
-use crate::frame::Error;
+use crate::http::Error;
 
 pub(crate) use eval::Filter;
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression, in bytes.
 const BYTES_MAX: usize = 16 << 10;
-/// How deep parentheses, `not` and quantifiers may nest.
+/// Maximum nesting of parentheses, `not` and quantifiers.
 const DEPTH_MAX: usize = 32;
-/// The most regular expressions in one expression, and how much memory one may take.
+/// Maximum number of regular expressions in an expression, and the maximum memory of one, in bytes.
 const REGEXES_MAX: usize = 32;
 const REGEX_BYTES_MAX: usize = 256 << 10;
 
-/// Why an expression cannot be used.
+/// Error of an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
-    /// It is none.
+    /// The text is not a valid expression.
     #[error("1:{column} ({offset}): {what}", column = offset + 1)]
     Syntax {
-        /// Where, in bytes.
+        /// Byte offset of the error.
         offset: usize,
-        /// What is wrong there.
+        /// Description of the error.
         what: String,
     },
-    /// It asks for something that objects do not have, or compares what cannot be compared.
+    /// A selector does not exist, or an operator or value does not fit its type.
     #[error("{0}")]
     Selector(String),
 }
 
-/// Reads an expression about objects that the API shows as `T`; an empty one wants them all.
+/// Parses and checks an expression for objects that the API shows as `T`; `None` if it is empty.
 ///
 /// # Errors
-/// If it is none for them.
+/// If the expression is malformed or does not fit `T`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<Option<Filter>, Problem> {
     if text.is_empty() {
         return Ok(None);
@@ -65,11 +65,11 @@ impl From<Problem> for Error {
     }
 }
 
-/// An object that filters look at.
+/// An object that can be filtered.
 pub(crate) trait Object {
-    /// A field at the top that is at hand; `None` if the object has to be written out for it.
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>>;
+    /// A top-level field that is available without serializing the object; `None` for all other fields.
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>>;
 
-    /// The object as the API shows it.
-    fn whole(&self) -> serde_json::Value;
+    /// The object's JSON form in the API.
+    fn to_json(&self) -> serde_json::Value;
 }

@@ -1,4 +1,4 @@
-//! The language: from text to a tree. What the names in it lead to is not known here.
+//! Parser of filter expressions: from text to a tree. Names are not resolved here.
 
 use super::{BYTES_MAX, DEPTH_MAX, Problem};
 
@@ -11,49 +11,49 @@ pub(super) enum Expr {
     And(Vec<Expr>),
     /// It does not hold.
     Not(Box<Expr>),
-    /// Something about a value.
+    /// Applies an operator to a value.
     Match { selector: Vec<String>, operator: Operator, is_negated: bool },
-    /// Something about the elements of a list or the entries of a map.
+    /// A quantifier over the elements of a list or the entries of a map.
     Each {
-        /// Of all of them, or of any.
+        /// Whether the body must hold for all of them; otherwise for any.
         all: bool,
         selector: Vec<String>,
         bind: Bind,
-        holds: Box<Expr>,
+        body: Box<Expr>,
     },
 }
 
-/// What is asked of a value.
+/// An operator with its operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operator {
     Equals(String),
-    /// A text has it as a part, a list as an element, a map as a key. `in` is the same the other way round.
+    /// A string contains the substring, a list the element, a map the key. `in` is the same with its operands swapped.
     Contains(String),
     Matches(String),
     IsEmpty,
     IsNil,
 }
 
-/// How a quantifier's body names what it is about.
+/// The names that a quantifier binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bind {
-    /// An element of a list, or a key of a map.
+    /// A list element or a map key.
     One(String),
-    /// An index or key, and the value; `None` is `_`.
+    /// The list index or map key, and the value; `None` is `_`.
     Two(Option<String>, Option<String>),
 }
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not a valid expression.
 pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     if text.len() > BYTES_MAX {
         return Err(parser.error(format!("the expression is longer than {BYTES_MAX} bytes")));
     }
     let expr = parser.or()?;
-    parser.space();
+    parser.skip_space();
     if parser.at < text.len() {
         return Err(parser.error("no match found, expected \"and\", \"or\" or the end"));
     }
@@ -75,25 +75,25 @@ impl<'a> Parser<'a> {
         Problem::Syntax { offset: self.at, what: what.into() }
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
     }
 
-    /// Takes a sign, with space before it.
-    fn sign(&mut self, sign: &str) -> bool {
+    /// Consumes a symbol, with optional space before it.
+    fn symbol(&mut self, symbol: &str) -> bool {
         let before = self.at;
-        self.space();
-        let is_there = self.rest().starts_with(sign);
-        self.at = if is_there { self.at + sign.len() } else { before };
-        is_there
+        self.skip_space();
+        let is_match = self.rest().starts_with(symbol);
+        self.at = if is_match { self.at + symbol.len() } else { before };
+        is_match
     }
 
-    /// Takes words, one after the other, with space before each; all or none.
+    /// Consumes a sequence of words, with optional space before each. Consumes nothing if one does not match.
     fn words(&mut self, words: &[&str]) -> bool {
         let before = self.at;
         for word in words {
-            self.space();
+            self.skip_space();
             let rest = self.rest();
             let ends = |rest: &str| !rest.starts_with(|next: char| is_in_ident(next) || next == '.');
             match rest.strip_prefix(word) {
@@ -108,11 +108,11 @@ impl<'a> Parser<'a> {
     }
 
     fn or(&mut self) -> Result<Expr, Problem> {
-        let mut ways = vec![self.and()?];
+        let mut alternatives = vec![self.and()?];
         while self.words(&["or"]) {
-            ways.push(self.and()?);
+            alternatives.push(self.and()?);
         }
-        Ok(if ways.len() == 1 { ways.remove(0) } else { Expr::Or(ways) })
+        Ok(if alternatives.len() == 1 { alternatives.remove(0) } else { Expr::Or(alternatives) })
     }
 
     fn and(&mut self) -> Result<Expr, Problem> {
@@ -134,9 +134,9 @@ impl<'a> Parser<'a> {
     }
 
     fn primary(&mut self) -> Result<Expr, Problem> {
-        if self.sign("(") {
+        if self.symbol("(") {
             let inner = self.or()?;
-            return if self.sign(")") {
+            return if self.symbol(")") {
                 Ok(inner)
             } else {
                 Err(self.error("no match found, expected \")\""))
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         for (word, all) in [("any", false), ("all", true)] {
             let before = self.at;
             if self.words(&[word]) {
-                // A field may have that name.
+                // A field may have the same name as a quantifier.
                 match self.each(all)? {
                     Some(expr) => return Ok(expr),
                     None => self.at = before,
@@ -156,30 +156,30 @@ impl<'a> Parser<'a> {
     }
 
     fn each(&mut self, all: bool) -> Result<Option<Expr>, Problem> {
-        self.space();
+        self.skip_space();
         let Ok((Some(selector), _)) = self.operand() else { return Ok(None) };
         if !self.words(&["as"]) {
             return Ok(None);
         }
         let first = self.binding()?;
-        let bind = if self.sign(",") {
+        let bind = if self.symbol(",") {
             Bind::Two(first, self.binding()?)
         } else {
             Bind::One(first.ok_or_else(|| self.error("no match found, expected a name"))?)
         };
-        if !self.sign("{") {
+        if !self.symbol("{") {
             return Err(self.error("no match found, expected \"{\""));
         }
-        let holds = Box::new(self.or()?);
-        if !self.sign("}") {
+        let body = Box::new(self.or()?);
+        if !self.symbol("}") {
             return Err(self.error("no match found, expected \"}\""));
         }
-        Ok(Some(Expr::Each { all, selector, bind, holds }))
+        Ok(Some(Expr::Each { all, selector, bind, body }))
     }
 
     /// A name to bind; `None` for `_`.
     fn binding(&mut self) -> Result<Option<String>, Problem> {
-        self.space();
+        self.skip_space();
         if self.rest().starts_with('_') {
             self.at += 1;
             return Ok(None);
@@ -191,11 +191,11 @@ impl<'a> Parser<'a> {
     }
 
     fn comparison(&mut self) -> Result<Expr, Problem> {
-        self.space();
+        self.skip_space();
         let (selector, value) = self.operand()?;
         for (words, is_negated) in [(&["in"][..], false), (&["not", "in"][..], true)] {
             if self.words(words) {
-                self.space();
+                self.skip_space();
                 let (Some(selector), _) = self.operand()? else {
                     return Err(self.error("no match found, expected a selector"));
                 };
@@ -210,10 +210,10 @@ impl<'a> Parser<'a> {
     }
 
     fn operator(&mut self) -> Result<(Operator, bool), Problem> {
-        if self.sign("==") {
+        if self.symbol("==") {
             return Ok((Operator::Equals(self.value()?), false));
         }
-        if self.sign("!=") {
+        if self.symbol("!=") {
             return Ok((Operator::Equals(self.value()?), true));
         }
         for (words, is_negated) in [(&["contains"][..], false), (&["not", "contains"], true)] {
@@ -242,11 +242,12 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self) -> Result<String, Problem> {
-        self.space();
+        self.skip_space();
         self.operand().map(|(_, value)| value)
     }
 
-    /// A selector or a value: which of the two, what follows says. Every selector can be a value, not the other way.
+    /// Parses an operand, which may be a selector or a value. The context decides which of them it is: every selector is
+    /// also a valid value, but not every value is a selector.
     fn operand(&mut self) -> Result<(Option<Vec<String>>, String), Problem> {
         let begin = self.at;
         if let Some(text) = self.quoted()? {
@@ -322,7 +323,7 @@ impl<'a> Parser<'a> {
                         't' => text.push('\t'),
                         'r' => text.push('\r'),
                         '"' | '\\' => text.push(char),
-                        // Left as it is for regular expressions.
+                        // Regular expressions contain other escapes, so these stay as they are.
                         other => text.extend(['\\', other]),
                     }
                 }

@@ -1,5 +1,5 @@
-//! What a selector leads to in an object of a type, found out from how the type is read: a reader that follows the
-//! selector's steps and notes what it is asked for at the end. So names of fields stand in one place, the type.
+//! Types of selectors. A special deserializer follows the selector's steps through a type's `Deserialize` implementation,
+//! and notes which kind of value is requested at the end. So the field names are defined by the type only.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor, value,
 };
 
-/// What kind of value it is.
+/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -17,70 +17,71 @@ pub(super) enum Kind {
     List,
     Map,
     Struct,
-    /// Only the value itself says.
+    /// The type does not determine the kind.
     Any,
 }
 
 /// A step of a selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A field, a key, or the number of an element.
+    /// A field name, map key or list index.
     Name(String),
     /// Any element or entry.
     Each,
 }
 
-/// Where a selector leads to nothing.
+/// A step that does not exist in the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Astray {
-    /// The number of the step.
+pub(super) struct InvalidStep {
+    /// Position of the step.
     pub(super) at: usize,
 }
 
-/// What steps lead to in a `T`, and which of them are keys of maps, or elements, which need not be there.
+/// Kind of the value at a path in `T`. The flags tell which steps are map keys or list indexes, which may be absent in an
+/// object.
 ///
 /// # Errors
-/// If there cannot be such a thing.
-pub(super) fn follow<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), Astray> {
-    let trace = Trace { keys: Cell::default(), outcome: Cell::new(Err(Astray { at: 0 })) };
-    // Always fails: what there is to know is in the trace by then.
-    let _ = T::deserialize(Probe { steps, at: 0, trace: &trace });
-    let mut keys = trace.keys.take();
-    trace.outcome.get().map(|kind| {
+/// If the path cannot exist in a `T`.
+pub(super) fn kind_of<T: DeserializeOwned>(steps: &[Step]) -> Result<(Kind, Vec<bool>), InvalidStep> {
+    let findings = Findings { keys: Cell::default(), outcome: Cell::new(Err(InvalidStep { at: 0 })) };
+    // Deserializing always fails: the result is in `findings` by then.
+    let _ = T::deserialize(Probe { steps, at: 0, findings: &findings });
+    let mut keys = findings.keys.take();
+    findings.outcome.get().map(|kind| {
         keys.resize(steps.len(), true);
         (kind, keys)
     })
 }
 
-struct Trace {
+struct Findings {
     keys: Cell<Vec<bool>>,
-    outcome: Cell<Result<Kind, Astray>>,
+    outcome: Cell<Result<Kind, InvalidStep>>,
 }
 
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     steps: &'a [Step],
     at: usize,
-    trace: &'a Trace,
+    findings: &'a Findings,
 }
 
 impl Probe<'_> {
-    fn end<T>(self, outcome: Result<Kind, Astray>) -> Result<T, value::Error> {
-        self.trace.outcome.set(outcome);
+    fn end<T>(self, outcome: Result<Kind, InvalidStep>) -> Result<T, value::Error> {
+        self.findings.outcome.set(outcome);
         Err(value::Error::custom("found"))
     }
 
-    /// The end of the way, or not the right way on.
+    /// Ends at a scalar. This is an error if there are steps left, unless the type accepts any value.
     fn leaf<T>(self, kind: Kind) -> Result<T, value::Error> {
         let is_end = self.at == self.steps.len() || kind == Kind::Any;
-        self.end(if is_end { Ok(kind) } else { Err(Astray { at: self.at }) })
+        self.end(if is_end { Ok(kind) } else { Err(InvalidStep { at: self.at }) })
     }
 
-    /// One step on.
+    /// Advances by one step.
     fn next(self, is_key: bool) -> Self {
-        let mut keys = self.trace.keys.take();
+        let mut keys = self.findings.keys.take();
         keys.push(is_key);
-        self.trace.keys.set(keys);
+        self.findings.keys.set(keys);
         Self { at: self.at + 1, ..self }
     }
 }
@@ -145,7 +146,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
             Some(Step::Name(name)) if fields.contains(&name.as_str()) => {
                 visitor.visit_map(Entry { key: Some(name), value: self.next(false) })
             }
-            Some(Step::Name(_) | Step::Each) => self.end(Err(Astray { at: self.at })),
+            Some(Step::Name(_) | Step::Each) => self.end(Err(InvalidStep { at: self.at })),
         }
     }
 
@@ -160,7 +161,9 @@ impl<'de> Deserializer<'de> for Probe<'_> {
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         match self.steps.get(self.at) {
             None => self.end(Ok(Kind::List)),
-            Some(Step::Name(name)) if name.parse::<usize>().is_err() => self.end(Err(Astray { at: self.at })),
+            Some(Step::Name(name)) if name.parse::<usize>().is_err() => {
+                self.end(Err(InvalidStep { at: self.at }))
+            }
             Some(Step::Name(_) | Step::Each) => visitor.visit_seq(Element(self.next(true))),
         }
     }

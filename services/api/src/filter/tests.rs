@@ -1,4 +1,4 @@
-//! Filters about jobs and nodes as the API shows them, and properties of the language.
+//! Tests of filters on jobs and nodes, and property tests of the language.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use super::parse::{Bind, Expr, Operator, parse};
 use super::{Object, Problem, read};
 
-struct Shown {
+struct TestObject {
     json: Value,
-    looked_inside: Cell<bool>,
+    is_serialized: Cell<bool>,
 }
 
-impl Object for Shown {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+impl Object for TestObject {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         (field == "ID").then(|| self.json["ID"].as_str().unwrap_or_default().into())
     }
 
-    fn whole(&self) -> Value {
-        self.looked_inside.set(true);
+    fn to_json(&self) -> Value {
+        self.is_serialized.set(true);
         self.json.clone()
     }
 }
 
-fn job() -> Shown {
+fn job() -> TestObject {
     let json = json!({
         "ID": "web/a", "Name": "web", "Type": "service", "Priority": 70, "Stop": false,
         "Datacenters": ["dc1", "dc2"], "Meta": {"team": "x", "odd.key": "v"},
@@ -35,12 +35,12 @@ fn job() -> Shown {
             {"Name": "h", "Count": 0, "Meta": {"k": "v"}, "Tasks": []},
         ],
     });
-    Shown { json, looked_inside: Cell::new(false) }
+    TestObject { json, is_serialized: Cell::new(false) }
 }
 
 fn wants(text: &str) -> bool {
     let filter = read::<Job>(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
-    filter.unwrap().wants(&job())
+    filter.unwrap().matches(&job())
 }
 
 fn problem(text: &str) -> Problem {
@@ -143,16 +143,16 @@ fn quantifiers() {
 fn an_object_is_written_out_only_if_need_be() {
     let filter = read::<Job>(r#"ID == "web/a" or Priority == 70"#).unwrap().unwrap();
     let object = job();
-    assert!(filter.wants(&object));
-    assert!(!object.looked_inside.get());
+    assert!(filter.matches(&object));
+    assert!(!object.is_serialized.get());
     let filter = read::<Job>("ID == other or Priority == 70").unwrap().unwrap();
-    assert!(filter.wants(&object) && object.looked_inside.get());
+    assert!(filter.matches(&object) && object.is_serialized.get());
 }
 
 #[test]
 fn fields_of_objects_that_leave_out_what_is_empty() {
-    let eval = Shown { json: json!({"ID": "x"}), looked_inside: Cell::new(false) };
-    let wants = |text: &str| read::<Evaluation>(text).unwrap().unwrap().wants(&eval);
+    let eval = TestObject { json: json!({"ID": "x"}), is_serialized: Cell::new(false) };
+    let wants = |text: &str| read::<Evaluation>(text).unwrap().unwrap().matches(&eval);
     assert!(wants(r#"DeploymentID == """#) && wants("Priority == 0") && wants("NodeID is empty"));
     assert!(
         read::<Node>(r#"Attributes["kernel.name"] == linux and Drivers.raw_exec.Healthy == true"#).is_ok()
@@ -223,10 +223,10 @@ fn it_is_bounded() {
     assert!(syntax(&vec!["Name matches `a`"; 33].join(" or ")));
     assert!(syntax("Name matches `((((a{100}){100}){100}){100})`"));
     let long = vec!["Name contains \"abcdefghij\""; 500].join(" or ");
-    assert!(read::<Job>(&long).is_ok(), "the web interface sends such");
+    assert!(read::<Job>(&long).is_ok(), "the web interface sends expressions of this length");
 }
 
-/// Writes an expression in full parentheses.
+/// Writes an expression with all parentheses.
 fn write(expr: &Expr) -> String {
     let join = |exprs: &[Expr], word: &str| {
         format!("({})", exprs.iter().map(write).collect::<Vec<_>>().join(&format!(" {word} ")))
@@ -236,7 +236,7 @@ fn write(expr: &Expr) -> String {
         format!("{}{rest}", steps[0])
     };
     match expr {
-        Expr::Or(ways) => join(ways, "or"),
+        Expr::Or(alternatives) => join(alternatives, "or"),
         Expr::And(parts) => join(parts, "and"),
         Expr::Not(inner) => format!("not {}", write(inner)),
         Expr::Match { selector, operator, is_negated } => {
@@ -252,25 +252,25 @@ fn write(expr: &Expr) -> String {
                 Operator::IsNil => format!("{selector} is {not}nil"),
             }
         }
-        Expr::Each { all, selector, bind, holds } => {
+        Expr::Each { all, selector, bind, body } => {
             let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "_".to_owned());
             let bind = match bind {
                 Bind::One(one) => one.clone(),
                 Bind::Two(first, second) => format!("{}, {}", name(first), name(second)),
             };
             let word = if *all { "all" } else { "any" };
-            format!("{word} {} as {bind} {{ {} }}", path(selector), write(holds))
+            format!("{word} {} as {bind} {{ {} }}", path(selector), write(body))
         }
     }
 }
 
-/// A text as it is written; only what has an escape of its own.
+/// Quotes a text, escaping only the characters that have an escape.
 fn quoted(text: &str) -> String {
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 
-/// An expression out of raw choices.
+/// An arbitrary expression.
 fn any_expr(u: &mut arbtest::arbitrary::Unstructured<'_>, depth: usize) -> arbtest::arbitrary::Result<Expr> {
     const NAMES: [&str; 6] = ["Name", "Meta", "x", "not_in", "order", "anyone"];
     const TEXTS: [&str; 8] = ["", "a", "a\"b\\", "dc1", "and", "7", "\u{e4}\n", "}"];
@@ -305,8 +305,8 @@ fn any_expr(u: &mut arbtest::arbitrary::Unstructured<'_>, depth: usize) -> arbte
             };
             let bind =
                 if u.arbitrary()? { Bind::One("bound".to_owned()) } else { Bind::Two(name(u)?, name(u)?) };
-            let holds = Box::new(any_expr(u, depth - 1)?);
-            Expr::Each { all: u.arbitrary()?, selector: steps(u)?, bind, holds }
+            let body = Box::new(any_expr(u, depth - 1)?);
+            Expr::Each { all: u.arbitrary()?, selector: steps(u)?, bind, body }
         }
     })
 }
@@ -367,7 +367,7 @@ fn nothing_makes_it_panic() {
             text.push_str(u.choose(&PARTS)?);
         }
         if let Ok(Some(filter)) = read::<Job>(&text) {
-            filter.wants(&object);
+            filter.matches(&object);
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! [`ClusterMetrics`]: what the processes of the cluster publish, made into series of the cluster. Pure.
+//! [`ClusterMetrics`]: merges the metrics of all processes into series of the cluster. Pure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,55 +8,55 @@ use telemetry::metrics::prometheus::Shown;
 use telemetry::metrics::{Distribution, Kind, Merge, Meta, Metric, Series, Value, catalogue};
 use wire::metrics::ProcessMetrics;
 
-/// How long an interval of the JSON form lasts.
+/// Length of an interval of the JSON form.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
-/// How long a process may be silent until it is not shown any more. It publishes every five seconds.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(20);
-/// How long a silent process's sums are remembered. If it comes back, what was added up already is not added again.
-const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
-/// The most processes that are kept.
+/// Time after which a silent process is no longer reported. A process publishes every five seconds.
+const HIDDEN_AFTER: Duration = Duration::from_secs(20);
+/// Time for which the counters of a silent process are remembered, so that nothing is counted twice if it comes back.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+/// Maximum number of processes that are remembered.
 const PROCESSES_MAX: usize = 1_024;
-/// The most series of all processes together that are added up.
+/// Maximum number of summed series of all processes.
 const TOTALS_MAX: usize = 65_536;
 
-/// There are too many processes.
+/// The limit on processes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMany;
+pub(super) struct TooManyProcesses;
 
-/// A series as it is shown, with what was observed in the last interval.
+/// A series for output, with its observations in the last interval.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// The series.
+    /// Series.
     pub(crate) shown: Shown,
-    /// What was observed of it in the last interval. Of a counter: how much it grew, by ones.
+    /// Observations in the last interval. For a counter, its growth, as that many observations of 1.
     pub(crate) interval: Distribution,
 }
 
-/// What is known of the processes' metrics.
+/// Metrics of all processes.
 #[derive(Debug)]
 pub(super) struct ClusterMetrics {
     processes: BTreeMap<ProcessId, Process>,
-    /// Counters and distributions of all processes added up, those that have gone included: so that sums do not fall when a
-    /// process ends.
+    /// Sums of the counters and distributions of all processes. They include processes that have ended, so that a sum never
+    /// falls.
     totals: BTreeMap<Key, Total>,
     interval_ends: Instant,
 }
 
-/// Tells series apart.
+/// Metric name and label values of a series.
 type Key = (&'static str, Vec<String>);
 
 #[derive(Debug)]
 struct Process {
     service: Text,
     sequence: u64,
-    seen: Instant,
-    /// Whether it has been silent for too long.
+    last_received: Instant,
+    /// Whether it has been silent for [`HIDDEN_AFTER`].
     is_silent: bool,
     active: Vec<(Text, Epoch)>,
     series: BTreeMap<Key, Total>,
 }
 
-/// A series, with what was observed in the interval that goes on and in the one before it.
+/// A series, with its observations in the current interval and in the last one.
 #[derive(Debug, Clone)]
 struct Total {
     meta: &'static Meta,
@@ -78,27 +78,27 @@ impl Total {
         Self { meta, value, current: Distribution::default(), last: Distribution::default() }
     }
 
-    /// Sets the value, and returns what came since the one before.
-    fn move_to(&mut self, value: Value) -> Distribution {
-        let came = match (&self.value, &value) {
-            (Value::Counter(before), Value::Counter(now)) => ones(now.saturating_sub(*before)),
-            (Value::Distribution(before), Value::Distribution(now)) => now.since(before),
-            // A gauge has no past, and the kind of a metric does not change.
+    /// Sets the value, and returns what was observed since the previous value.
+    fn set(&mut self, value: Value) -> Distribution {
+        let delta = match (&self.value, &value) {
+            (Value::Counter(previous), Value::Counter(now)) => ones(now.saturating_sub(*previous)),
+            (Value::Distribution(previous), Value::Distribution(now)) => now.since(previous),
+            // A gauge has no history, and the kind of a metric does not change.
             (Value::Counter(_) | Value::Gauge(_) | Value::Distribution(_), _) => Distribution::default(),
         };
         self.value = value;
-        self.current.merge(&came);
-        came
+        self.current.merge(&delta);
+        delta
     }
 
-    /// Adds what came.
-    fn add(&mut self, came: &Distribution) {
+    /// Adds new observations.
+    fn add(&mut self, delta: &Distribution) {
         match &mut self.value {
-            Value::Counter(sum) => *sum += came.count(),
-            Value::Distribution(all) => all.merge(came),
+            Value::Counter(sum) => *sum += delta.count(),
+            Value::Distribution(all) => all.merge(delta),
             Value::Gauge(_) => {}
         }
-        self.current.merge(came);
+        self.current.merge(delta);
     }
 
     fn end_interval(&mut self) {
@@ -111,7 +111,7 @@ impl Total {
     }
 }
 
-/// So many observations of 1 each, as the reference sees what is counted.
+/// `count` observations of 1 each: the reference reports counters that way.
 fn ones(count: u64) -> Distribution {
     if count == 0 {
         return Distribution::default();
@@ -129,7 +129,7 @@ impl ClusterMetrics {
         Self { processes: BTreeMap::new(), totals: BTreeMap::new(), interval_ends: now + INTERVAL }
     }
 
-    /// How many processes are shown.
+    /// Number of processes that are reported.
     pub(super) fn processes(&self) -> usize {
         self.shown().count()
     }
@@ -139,47 +139,47 @@ impl ClusterMetrics {
         shown.map(|(id, process)| (*id, process))
     }
 
-    /// Takes in what a process published.
+    /// Records what a process published.
     ///
     /// # Errors
-    /// If too many processes are known already.
-    pub(super) fn take(
+    /// If the maximum number of processes is known already.
+    pub(super) fn record(
         &mut self,
         message: &ProcessMetrics,
         series: Vec<Series>,
         now: Instant,
-    ) -> Result<(), TooMany> {
-        self.pass(now);
+    ) -> Result<(), TooManyProcesses> {
+        self.advance_to(now);
         if self.processes.len() >= PROCESSES_MAX && !self.processes.contains_key(&message.process) {
-            // Those that are silent are remembered only as long as there is room.
+            // Silent processes are dropped when the limit is reached.
             self.processes.retain(|_, process| !process.is_silent);
             if self.processes.len() >= PROCESSES_MAX {
-                return Err(TooMany);
+                return Err(TooManyProcesses);
             }
         }
         let process = self.processes.entry(message.process).or_insert_with(|| Process {
             service: message.service.clone(),
             sequence: 0,
-            seen: now,
+            last_received: now,
             is_silent: false,
             active: Vec::new(),
             series: BTreeMap::new(),
         });
         if message.sequence <= process.sequence {
-            // It was overtaken, or came twice.
+            // The message was overtaken by a newer one, or is a duplicate.
             return Ok(());
         }
-        (process.sequence, process.seen, process.is_silent) = (message.sequence, now, false);
+        (process.sequence, process.last_received, process.is_silent) = (message.sequence, now, false);
         process.active.clone_from(&message.active);
-        let mut before = std::mem::take(&mut process.series);
+        let mut previous = std::mem::take(&mut process.series);
         for Series { meta, labels, value } in series {
             let key = (meta.name, labels);
-            let mut own = before.remove(&key).unwrap_or_else(|| Total::new(meta));
-            let came = own.move_to(value);
+            let mut own = previous.remove(&key).unwrap_or_else(|| Total::new(meta));
+            let delta = own.set(value);
             process.series.insert(key.clone(), own);
-            let is_added = meta.merge == Merge::Sum && meta.kind != Kind::Gauge;
-            if is_added && (self.totals.len() < TOTALS_MAX || self.totals.contains_key(&key)) {
-                self.totals.entry(key).or_insert_with(|| Total::new(meta)).add(&came);
+            let is_summed = meta.merge == Merge::Sum && meta.kind != Kind::Gauge;
+            if is_summed && (self.totals.len() < TOTALS_MAX || self.totals.contains_key(&key)) {
+                self.totals.entry(key).or_insert_with(|| Total::new(meta)).add(&delta);
             }
         }
         if message.is_last {
@@ -188,22 +188,22 @@ impl ClusterMetrics {
         Ok(())
     }
 
-    /// Forgets processes that are silent, and ends the interval when it is time.
-    pub(super) fn pass(&mut self, now: Instant) {
+    /// Hides and forgets silent processes, and ends the interval when it is over.
+    pub(super) fn advance_to(&mut self, now: Instant) {
         self.processes.retain(|_, process| {
-            let silent_for = now.duration_since(process.seen);
-            process.is_silent = silent_for >= FORGOTTEN_AFTER;
-            silent_for < REMEMBERED_FOR
+            let silent_for = now.duration_since(process.last_received);
+            process.is_silent = silent_for >= HIDDEN_AFTER;
+            silent_for < FORGOTTEN_AFTER
         });
         if now < self.interval_ends {
             return;
         }
         self.interval_ends = now + INTERVAL;
-        let of_processes = self.processes.values_mut().flat_map(|process| process.series.values_mut());
-        of_processes.chain(self.totals.values_mut()).for_each(Total::end_interval);
+        let process_series = self.processes.values_mut().flat_map(|process| process.series.values_mut());
+        process_series.chain(self.totals.values_mut()).for_each(Total::end_interval);
     }
 
-    /// All series, by name and labels; `computed` are those that follow from the state.
+    /// All series, sorted by name and labels. `computed` are the series computed from the state.
     pub(super) fn lines<'a>(
         &self,
         computed: impl Iterator<Item = &'a Series>,
@@ -211,9 +211,9 @@ impl ClusterMetrics {
     ) -> Vec<Line> {
         let mut lines: Vec<Line> =
             computed.map(|one| line(one.clone(), Vec::new(), Distribution::default())).collect();
-        lines.extend(self.of_processes());
-        lines.extend(self.added_up());
-        lines.extend(self.appliers(has_leader));
+        lines.extend(self.process_lines());
+        lines.extend(self.summed_lines());
+        lines.extend(self.applier_lines(has_leader));
         lines.sort_by(|a, b| {
             let (a, b) = (&a.shown, &b.shown);
             (a.series.meta.name, &a.series.labels, &a.more).cmp(&(
@@ -225,16 +225,17 @@ impl ClusterMetrics {
         lines
     }
 
-    /// Series that each process has of its own, and those of which one process is asked.
-    fn of_processes(&self) -> impl Iterator<Item = Line> {
+    /// Series that are reported for each process, and those that are reported for the active process of a service only.
+    fn process_lines(&self) -> impl Iterator<Item = Line> {
         self.shown().flat_map(move |(id, process)| {
             let shown = process.series.iter().filter(move |(_, own)| {
                 own.meta.active().is_none_or(|service| self.active(service) == Some(id))
             });
             shown.filter_map(move |((_, labels), own)| {
-                let of_each = || vec![("service", process.service.to_string()), ("process", id.to_string())];
+                let process_labels =
+                    || vec![("service", process.service.to_string()), ("process", id.to_string())];
                 match own.meta.merge {
-                    Merge::Each | Merge::EachActive(_) => Some(own.line(labels, of_each())),
+                    Merge::Each | Merge::EachActive(_) => Some(own.line(labels, process_labels())),
                     Merge::Active(_) => Some(own.line(labels, Vec::new())),
                     Merge::Sum | Merge::Api => None,
                 }
@@ -242,7 +243,7 @@ impl ClusterMetrics {
         })
     }
 
-    /// The process that is active for a service, as far as they say so themselves: of two the one with the later lease.
+    /// The active process of a service. If several processes claim to be active, it is the one with the latest lease.
     fn active(&self, service: &str) -> Option<ProcessId> {
         let epoch = |process: &Process| {
             process.active.iter().find(|(name, _)| **name == *service).map(|(_, epoch)| *epoch)
@@ -251,9 +252,8 @@ impl ClusterMetrics {
         active.max().map(|(_, id)| id)
     }
 
-    /// Series that are added up. Those without labels are there from the beginning: to Prometheus, a series that is not there is
-    /// not 0.
-    fn added_up(&self) -> Vec<Line> {
+    /// Summed series. Those without labels exist from the start, because to Prometheus an absent series is not 0.
+    fn summed_lines(&self) -> Vec<Line> {
         let mut sums: BTreeMap<Key, Total> = BTreeMap::new();
         for meta in catalogue::all().map(Metric::meta) {
             if meta.merge == Merge::Sum && meta.labels.is_empty() {
@@ -274,13 +274,13 @@ impl ClusterMetrics {
         sums.iter().map(|((_, labels), total)| total.line(labels, Vec::new())).collect()
     }
 
-    /// What is known of the appliers as a group.
-    fn appliers(&self, has_leader: bool) -> [Line; 2] {
-        // A process of all services is an applier, too.
-        let may_apply = |(_, process): &(ProcessId, &Process)| {
+    /// Series that describe all appliers together.
+    fn applier_lines(&self, has_leader: bool) -> [Line; 2] {
+        // A process that runs all services can become the applier, too.
+        let is_applier = |(_, process): &(ProcessId, &Process)| {
             matches!(&*process.service, catalogue::APPLIER | "servers")
         };
-        let appliers = self.shown().filter(may_apply).count();
+        let appliers = self.shown().filter(is_applier).count();
         let healthy = f64::from(u8::from(has_leader));
         let tolerance = appliers.saturating_sub(1) as f64;
         [

@@ -1,7 +1,7 @@
-//! Metrics that follow from the state alone: how jobs fare, and what nodes have and hold.
+//! Metrics computed from the state alone: status of jobs, and capacity and usage of nodes.
 //!
-//! Taken from summaries and columns. Only how many allocations of a node are in which status is counted by a walk, and only
-//! where there are not too many nodes.
+//! Most values come from job summaries and node columns. Only the allocations of each node are counted by iteration, and
+//! only if there are not too many nodes.
 
 use model::alloc::{ClientStatus, TaskRunState};
 use model::job::JobStatus;
@@ -17,21 +17,21 @@ use telemetry::metrics::catalogue::{
 };
 use telemetry::metrics::{Gauge, Series};
 
-use super::Published;
+use super::PublishedMetrics;
 
-/// The most task groups that have series of their own; of further ones only sums are shown.
+/// Maximum number of task groups with series of their own. Further groups count only in the sums.
 const GROUPS_MAX: usize = 10_000;
-/// The most nodes that have series of their own; where there are more, none has.
+/// Maximum number of nodes with series of their own. If there are more, no node has them.
 const NODES_MAX: usize = 2_000;
-/// The most allocations up to which tasks are counted: each has to be unpacked.
+/// Maximum number of allocations up to which tasks are counted. Each allocation's task states must be unpacked for that.
 const TASKS_COUNTED_MAX: usize = 100_000;
-/// The most allocations that have series of their own.
+/// Maximum number of allocations with series of their own.
 const ALLOCS_MAX: usize = 500;
-/// Bytes of a megabyte, as resources are counted.
-const MB: f64 = 1_048_576.0;
+/// Resources are counted in MiB.
+const MIB_BYTES: f64 = 1_048_576.0;
 
-/// All series.
-pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
+/// All computed series.
+pub(super) fn series(state: &State, published: PublishedMetrics) -> Vec<Series> {
     let mut series = vec![STATE_SNAPSHOT_INDEX.computed(Vec::new(), state.index().0 as f64)];
     let left_out = jobs(state, &mut series);
     nodes(state, &mut series);
@@ -40,7 +40,7 @@ pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
             .allocs()
             .filter(|alloc| alloc.client_status() == ClientStatus::Running)
             .take(ALLOCS_MAX)
-            .for_each(|alloc| one_alloc(alloc, &mut series));
+            .for_each(|alloc| alloc_series(alloc, &mut series));
     }
     series.push(CLUSTER_SERIES_LEFT_OUT.computed(vec!["task group".to_owned()], left_out as f64));
     let nodes = state.node_count();
@@ -49,7 +49,8 @@ pub(super) fn series(state: &State, published: Published) -> Vec<Series> {
     series
 }
 
-/// Jobs by status, and task groups by how many of their allocations are where. Returns how many groups were left out.
+/// Number of jobs in each status, and number of allocations of each task group in each status. Returns the number of groups
+/// without series.
 fn jobs(state: &State, series: &mut Vec<Series>) -> usize {
     let gauges: [(&'static Gauge, &str); 7] = [
         (&JOB_QUEUED, "queued"),
@@ -101,7 +102,7 @@ fn jobs(state: &State, series: &mut Vec<Series>) -> usize {
     left_out
 }
 
-/// Nodes by status, what all of them have and hold, and each of them where there are not too many.
+/// Number of nodes in each status, their total capacity and usage, and the series of each node if there are not too many.
 fn nodes(state: &State, series: &mut Vec<Series>) {
     let [mut ready, mut down, mut disconnected, mut draining, mut ineligible] = [0_u32; 5];
     let [mut cpu, mut cpu_held, mut memory, mut memory_held] = [0.0; 4];
@@ -130,18 +131,18 @@ fn nodes(state: &State, series: &mut Vec<Series>) {
     for (gauge, sum) in [
         (&CLUSTER_CPU, cpu),
         (&CLUSTER_CPU_HELD, cpu_held),
-        (&CLUSTER_MEMORY, memory * MB),
-        (&CLUSTER_MEMORY_HELD, memory_held * MB),
+        (&CLUSTER_MEMORY, memory * MIB_BYTES),
+        (&CLUSTER_MEMORY_HELD, memory_held * MIB_BYTES),
     ] {
         series.push(gauge.computed(Vec::new(), sum));
     }
     if state.node_count() <= NODES_MAX {
         let count_tasks = state.alloc_count() <= TASKS_COUNTED_MAX;
-        state.nodes().for_each(|node| one_node(node, count_tasks, series));
+        state.nodes().for_each(|node| node_series(node, count_tasks, series));
     }
 }
 
-/// The labels of a node's series.
+/// Label values of a node's series.
 pub(super) fn node_labels(node: NodeRef<'_>) -> Vec<String> {
     let (spec, server) = (node.spec(), node.server());
     vec![
@@ -154,7 +155,7 @@ pub(super) fn node_labels(node: NodeRef<'_>) -> Vec<String> {
     ]
 }
 
-fn one_node(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
+fn node_series(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
     let labels = node_labels(node);
     let mut tasks = [0_u32; 3];
     let [mut running, mut pending, mut terminal] = [0_u32; 3];
@@ -199,8 +200,8 @@ fn one_node(node: NodeRef<'_>, count_tasks: bool, series: &mut Vec<Series>) {
     }
 }
 
-/// How the tasks of an allocation fare.
-fn one_alloc(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
+/// Series of an allocation's tasks.
+fn alloc_series(alloc: AllocRef<'_>, series: &mut Vec<Series>) {
     let key = alloc.job_key();
     for task in alloc.task_states().unpack().unwrap_or_default() {
         let labels = vec![

@@ -1,4 +1,4 @@
-//! The JSON form of metrics, as the reference has it.
+//! The JSON form of metrics, as in the reference.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use telemetry::metrics::{Distribution, Value, prometheus};
 
 use super::cluster::{INTERVAL, Line};
 
-/// What all names begin with; those of our own get it here, too, for clients expect it of each.
+/// Prefix of all metric names. Metrics of our own get it here, because clients expect it.
 const PREFIX: &str = "nomad.";
 
-/// The metrics of the last interval.
+/// Metrics of the last interval.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Summary {
@@ -32,7 +32,7 @@ struct Gauge {
     labels: BTreeMap<&'static str, String>,
 }
 
-/// What was observed of a series.
+/// Observations of a series.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Sample {
@@ -47,7 +47,7 @@ struct Sample {
     labels: BTreeMap<&'static str, String>,
 }
 
-/// The JSON form. Counters and samples of which nothing was observed in the last interval are left out.
+/// Converts to the JSON form. Counters and samples without observations in the last interval are left out.
 pub(crate) fn json(lines: &[Line], now: Timestamp) -> Summary {
     let (mut gauges, mut counters, mut samples) = (Vec::new(), Vec::new(), Vec::new());
     for Line { shown, interval } in lines {
@@ -77,7 +77,7 @@ pub(crate) fn json(lines: &[Line], now: Timestamp) -> Summary {
 fn sample(name: String, found: &Distribution, labels: BTreeMap<&'static str, String>) -> Sample {
     let (count, sum) = (found.count(), found.sum);
     let n = count as f64;
-    // Of a sample; rounding may make it a little less than nothing.
+    // Sample variance. Rounding may make it slightly negative.
     let variance = if count < 2 { 0.0 } else { (found.squares - sum * sum / n).max(0.0) / (n - 1.0) };
     Sample {
         name,
@@ -92,10 +92,10 @@ fn sample(name: String, found: &Distribution, labels: BTreeMap<&'static str, Str
     }
 }
 
-/// A moment as the reference writes it here: `2006-01-02 15:04:05 +0000 UTC`. It is the start of an interval, to the second.
+/// Formats the start of the interval as the reference does: `2006-01-02 15:04:05 +0000 UTC`.
 fn utc(now: Timestamp) -> String {
     let secs = now.as_secs();
-    let interval = i64::try_from(INTERVAL.as_secs()).expect("an interval is short");
+    let interval = i64::try_from(INTERVAL.as_secs()).expect("the interval fits into an i64");
     let rfc3339 =
         Time::from_unix_nanos((secs - secs.rem_euclid(interval)).saturating_mul(1_000_000_000)).to_string();
     format!("{} +0000 UTC", rfc3339.trim_end_matches('Z').replace('T', " "))

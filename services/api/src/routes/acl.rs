@@ -1,4 +1,5 @@
-//! Access control (http-api §2.3, §23), as servers answer that have it disabled; there is none yet that could be enabled.
+//! Routes of access control (http-api §2.3, §23). They respond like a server with access control disabled, because access
+//! control is not built yet.
 
 use actix_web::http::StatusCode;
 use model::Index;
@@ -6,22 +7,22 @@ use serde_json::json;
 
 use super::Request;
 use crate::Api;
-use crate::frame::{Answer, Error};
+use crate::http::{Error, Response};
 
-/// Whatever is asked about access control.
-pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Answer, Error> {
+/// Response of most routes while access control is disabled.
+pub(crate) fn disabled(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::bad_request("ACL support disabled"))
 }
 
-/// The policies of whoever asks: who has no token, has none.
-pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Answer, Error> {
+/// The policies of the caller's token. Without a token there are none.
+pub(crate) fn own_policy(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error { status: StatusCode::FORBIDDEN, text: "Permission denied".to_owned() })
 }
 
-/// The token that stands for everybody.
-pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let stale = request.query.reading()?.stale;
-    let index = api.fresh(stale).await?.index().max(Index(1));
+/// The anonymous token.
+pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Response, Error> {
+    let stale = request.query.read_options()?.stale;
+    let index = api.fresh_snapshot(stale).await?.index().max(Index(1));
     let token = json!({
         "AccessorID": "acls-disabled",
         "SecretID": "",
@@ -37,5 +38,5 @@ pub(crate) async fn own_token(api: &Api, request: &Request) -> Result<Answer, Er
         "CreateIndex": 0,
         "ModifyIndex": 0,
     });
-    Ok(Answer::json(&token).with(api.meta(index, stale)))
+    Ok(Response::json(&token).with(api.meta(index, stale)))
 }

@@ -1,8 +1,8 @@
-//! What this process tells of itself and of the cluster's servers (http-api §27, §28), and the notice in place of a web
-//! interface (§34).
+//! Routes about this process and the servers of the cluster (http-api §27, §28), and the placeholder of the web interface
+//! (§34).
 //!
-//! There are no Raft peers and no gossip here. Clients ask for them nonetheless, to show them or to see whether somebody is
-//! there; they get this server, under the ports that such things would have.
+//! Drover has no Raft peers and no gossip. Clients request them nevertheless, for display or to see whether a server is
+//! alive. The responses contain this server only, with the default ports of Nomad's RPC and Serf.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,18 +11,18 @@ use actix_web::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Request, figures};
+use super::{Request, stats};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, decode};
+use crate::http::{Body, Error, Response, decode};
 
-/// The version of the API, by which clients know what they may ask for.
+/// Version of Nomad's API that clients see.
 pub(crate) const API_VERSION: &str = "2.0.5";
-/// Where Nomad's servers talk to each other. Nobody listens there.
+/// Nomad's default RPC port. Nothing listens on it.
 const RPC_PORT: u16 = 4647;
-/// Where Nomad's servers find each other. Nobody listens there.
+/// Nomad's default Serf port. Nothing listens on it.
 const SERF_PORT: u16 = 4648;
 
-/// How one role of this process fares.
+/// Health of one role of this process.
 #[derive(Debug, Serialize)]
 struct Health {
     ok: bool,
@@ -30,7 +30,7 @@ struct Health {
 }
 
 impl Api {
-    /// The address that this server shows: one that can be connected to.
+    /// Address of this server for clients. If it listens on all addresses, this is the loopback address.
     fn host(&self) -> IpAddr {
         match self.addr.ip() {
             ip if ip.is_unspecified() && ip.is_ipv4() => IpAddr::from([127, 0, 0, 1]),
@@ -43,12 +43,12 @@ impl Api {
         std::net::SocketAddr::new(self.host(), RPC_PORT).to_string()
     }
 
-    /// Whether an applier has been heard of lately.
+    /// Whether a message of an active applier was received recently.
     pub(super) fn has_leader(&self) -> bool {
         self.contact(true).1
     }
 
-    /// This server's name among those of all regions.
+    /// Name of this server with its region.
     pub(super) fn member_name(&self) -> String {
         format!("{}.{}", self.args.server_name, self.args.region)
     }
@@ -82,8 +82,8 @@ impl Api {
     }
 }
 
-/// This process: how it is configured, and some figures.
-pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
+/// Configuration and stats of this process.
+pub(crate) async fn this(api: &Api, _: &Request) -> Result<Response, Error> {
     let args = &api.args;
     let http = std::net::SocketAddr::new(api.host(), api.addr.port()).to_string();
     let config = json!({
@@ -105,7 +105,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "Label": { "Text": "", "BackgroundColor": "", "TextColor": "" },
         },
         "Server": { "Enabled": true },
-        "Client": { "Enabled": api.beside.node.is_some() },
+        "Client": { "Enabled": api.colocated.node.is_some() },
         "Ports": { "HTTP": api.addr.port(), "RPC": RPC_PORT, "Serf": SERF_PORT },
         "BindAddr": api.addr.ip().to_string(),
         "AdvertiseAddrs": {
@@ -118,7 +118,7 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
         "Vaults": [],
         "Consuls": [],
         "Sentinel": {},
-        "DevMode": api.beside.dev,
+        "DevMode": api.colocated.dev,
         "LogLevel": tracing::level_filters::LevelFilter::current().to_string().to_uppercase(),
     });
     let index = api.replica.snapshot().index().to_string();
@@ -140,15 +140,15 @@ pub(crate) async fn this(api: &Api, _: &Request) -> Result<Answer, Error> {
             "cpu_count": std::thread::available_parallelism().map_or(1, usize::from).to_string(),
         },
     });
-    if let Some(client) = figures::own_agent(api).await {
+    if let Some(client) = stats::own_agent(api).await {
         stats["client"] = client;
     }
-    Ok(Answer::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
+    Ok(Response::json(&json!({ "config": config, "member": api.member(), "stats": stats })))
 }
 
-/// The servers: this one.
-pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&json!({
+/// The servers of the cluster: this one.
+pub(crate) fn members(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&json!({
         "ServerName": api.args.server_name,
         "ServerRegion": api.args.region,
         "ServerDC": api.args.server_datacenter,
@@ -156,27 +156,27 @@ pub(crate) fn members(api: &Api, _: &Request) -> Result<Answer, Error> {
     })))
 }
 
-/// The servers that this process's client knows.
-pub(crate) fn servers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    if api.beside.node.is_some() { Ok(Answer::json(&[api.rpc_addr()])) } else { Err(no_client()) }
+/// The servers that the client of this process uses.
+pub(crate) fn servers(api: &Api, _: &Request) -> Result<Response, Error> {
+    if api.colocated.node.is_some() { Ok(Response::json(&[api.rpc_addr()])) } else { Err(not_a_client()) }
 }
 
-/// Nobody tells a client its servers: it finds them by NATS.
-pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Answer, Error> {
-    if api.beside.node.is_none() {
-        return Err(no_client());
+/// Accepts new servers for the client and ignores them, because it finds servers by NATS.
+pub(crate) fn set_servers(api: &Api, request: &Request) -> Result<Response, Error> {
+    if api.colocated.node.is_none() {
+        return Err(not_a_client());
     }
     match request.query.text("address") {
         "" => Err(Error::bad_request("missing server address")),
-        _ => Ok(Answer::ok(Body::Empty)),
+        _ => Ok(Response::ok(Body::Empty)),
     }
 }
 
-fn no_client() -> Error {
+fn not_a_client() -> Error {
     Error { status: StatusCode::NOT_IMPLEMENTED, text: "Invalid method".to_owned() }
 }
 
-/// What is answered to a join.
+/// Response to a join.
 #[derive(Debug, Serialize)]
 struct Joined {
     num_joined: u32,
@@ -184,43 +184,42 @@ struct Joined {
     warning: &'static str,
 }
 
-/// Servers do not join each other: those are together that use the same NATS and the same database.
-pub(crate) fn join(_: &Api, request: &Request) -> Result<Answer, Error> {
+/// Servers do not join each other: all servers with the same NATS and database form one cluster.
+pub(crate) fn join(_: &Api, request: &Request) -> Result<Response, Error> {
     if request.query.text("address").is_empty() {
         return Err(Error::bad_request("missing address to join"));
     }
-    let error = "servers need not join each other: those that are given the same NATS and the same PostgreSQL are \
-                 one cluster";
-    Ok(Answer::json(&Joined { num_joined: 0, error, warning: "" }))
+    let error = "servers do not join each other: all servers with the same NATS and the same PostgreSQL are one cluster";
+    Ok(Response::json(&Joined { num_joined: 0, error, warning: "" }))
 }
 
-/// A server that has gone is not remembered, so there is nothing to forget.
-pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Answer, Error> {
+/// Does nothing, because servers that have left are not remembered.
+pub(crate) fn force_leave(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.query.text("node") {
         "" => Err(Error::bad_request("missing node to force leave")),
-        _ => Ok(Answer::ok(Body::Empty)),
+        _ => Ok(Response::ok(Body::Empty)),
     }
 }
 
-/// The one of the schedulers that looks after the cluster itself; here the applier does its work.
+/// The scheduler type of Nomad's garbage collection, which the applier does here.
 const CORE: &str = "_core";
 
-/// The workers that have names: none. They are threads, and all of a process alike.
-pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
+/// Lists scheduler workers by id. The list is empty, because workers are anonymous threads.
+pub(crate) fn schedulers(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&json!({ "server_id": api.member_name(), "schedulers": [] })))
 }
 
-/// How many threads of this process schedule, and what.
-pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Answer, Error> {
-    let kinds = api.beside.schedulers.iter().map(|kind| kind.as_str());
-    Ok(Answer::json(&json!({
+/// Number of scheduler threads of this process, and their job types.
+pub(crate) fn schedulers_config(api: &Api, _: &Request) -> Result<Response, Error> {
+    let kinds = api.colocated.schedulers.iter().map(|kind| kind.as_str());
+    Ok(Response::json(&json!({
         "server_id": api.member_name(),
-        "num_schedulers": api.beside.workers,
+        "num_schedulers": api.colocated.workers,
         "enabled_schedulers": kinds.chain([CORE]).collect::<Vec<_>>(),
     })))
 }
 
-/// The body of new settings of workers.
+/// Body of a request to change the workers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WorkersRequest {
@@ -228,8 +227,8 @@ struct WorkersRequest {
     enabled_schedulers: Vec<String>,
 }
 
-/// Workers are as many as their process was told to have, and stay so.
-pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Rejects changes of the workers: their number is set when the process starts.
+pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Response, Error> {
     let invalid = |error: Error| Error::bad_request(format!("Invalid request: {}", error.text));
     let body: WorkersRequest = decode(&request.body, &api.limits).map_err(invalid)?;
     if body.num_schedulers == 0 || body.enabled_schedulers.is_empty() {
@@ -240,55 +239,55 @@ pub(crate) fn set_schedulers_config(api: &Api, request: &Request) -> Result<Answ
     ))
 }
 
-/// Servers have no keys of their own to talk to each other: NATS looks after that.
-pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Answer, Error> {
+/// Rejects keyring operations: there are no gossip keys, because NATS secures the connections.
+pub(crate) fn keyring(_: &Api, request: &Request) -> Result<Response, Error> {
     match request.id() {
-        "list" | "install" | "use" | "remove" => {
-            Err(Error::bad_request("servers talk by NATS, which has its own credentials, and no gossip keys"))
-        }
+        "list" | "install" | "use" | "remove" => Err(Error::bad_request(
+            "there are no gossip keys: servers communicate by NATS, which has its own credentials",
+        )),
         _ => Err(Error::not_found("resource not found")),
     }
 }
 
-/// How this process fares: well while there is an applier.
-pub(crate) fn health(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Health of this process. The server role is healthy while there is an active applier.
+pub(crate) fn health(api: &Api, request: &Request) -> Result<Response, Error> {
     let mut roles = BTreeMap::new();
     if matches!(request.query.text("type"), "" | "server") {
         let health = match api.has_leader() {
             true => Health { ok: true, message: "ok" },
-            false => Health { ok: false, message: crate::frame::NO_LEADER },
+            false => Health { ok: false, message: crate::http::NO_LEADER },
         };
         roles.insert("server", health);
     }
-    if api.beside.node.is_some() && matches!(request.query.text("type"), "" | "client") {
+    if api.colocated.node.is_some() && matches!(request.query.text("type"), "" | "client") {
         roles.insert("client", Health { ok: true, message: "ok" });
     }
     if roles.values().all(|health| health.ok) {
-        return Ok(Answer::json(&roles));
+        return Ok(Response::json(&roles));
     }
-    let text = serde_json::to_string(&roles).expect("plain data in memory always has a JSON form");
-    Ok(Answer::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
+    let text = serde_json::to_string(&roles).expect("plain data always serializes to JSON");
+    Ok(Response::ok(Body::text(text)).status(StatusCode::INTERNAL_SERVER_ERROR))
 }
 
-/// The leader's address: this server's, while there is an applier; empty otherwise.
-pub(crate) fn leader(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
+/// Address of the leader: this server's address while there is an active applier, otherwise empty.
+pub(crate) fn leader(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&if api.has_leader() { api.rpc_addr() } else { String::new() }))
 }
 
-/// The servers' addresses: this one's.
-pub(crate) fn peers(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&[api.rpc_addr()]))
+/// Addresses of the servers: this server's.
+pub(crate) fn peers(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&[api.rpc_addr()]))
 }
 
-/// The regions: this one.
-pub(crate) fn regions(api: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::json(&[&api.args.region]))
+/// The regions: this cluster's.
+pub(crate) fn regions(api: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::json(&[&api.args.region]))
 }
 
-/// What is shown in place of the web interface.
-pub(crate) fn ui(_: &Api, _: &Request) -> Result<Answer, Error> {
+/// Placeholder of the web interface.
+pub(crate) fn ui(_: &Api, _: &Request) -> Result<Response, Error> {
     const PAGE: &str = "<!doctype html><title>Drover</title><p>The web interface is not built yet. The API is at \
                         <code>/v1/</code>.</p>\n";
     let content_type = "text/html; charset=utf-8".to_owned();
-    Ok(Answer::ok(Body::Other { content_type, bytes: PAGE.into() }))
+    Ok(Response::ok(Body::Other { content_type, bytes: PAGE.into() }))
 }

@@ -1,4 +1,4 @@
-//! Allocations (http-api §12).
+//! Routes of allocations (http-api §12).
 
 use model::alloc::DesiredTransition;
 use model::eval::EvalTrigger;
@@ -8,17 +8,17 @@ use state::{AllocRef, State, Table, WatchKey};
 use wire::command::{Command, Transition};
 
 use super::Request;
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{self, AllocParts, alloc_stub};
 use crate::Api;
-use crate::frame::{
-    Answer, Body, Error, Piece, Shown, creation_token, list, ordered, parse_id, piece, prefix_range,
+use crate::http::{
+    Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
 };
 
-const WHAT: &str = "alloc";
+const KIND: &str = "alloc";
 
-/// Lists allocations: by when they were made, or by id where a beginning of it is given.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists allocations by creation, or by id if an id prefix is given.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::Allocation>()?;
     let page = query.page()?;
@@ -28,10 +28,10 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
     };
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |alloc: &AllocRef<'_>| {
-        namespace.holds(&alloc.job_key().namespace) && is_wanted(filter.as_ref(), alloc)
+        namespace.holds(&alloc.job_key().namespace) && matches_filter(filter.as_ref(), alloc)
     };
     let prefix = query.text("prefix");
-    let shown = Shown::prefix(Table::Allocs, prefix);
+    let watched = Watched::prefix(Table::Allocs, prefix);
     let stub = move |alloc: AllocRef<'_>| alloc_stub(alloc, parts);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
@@ -40,36 +40,36 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             let token = |alloc: &AllocRef<'_>| creation_token(alloc.create_index(), alloc.id());
             piece(allocs, limit, &wanted, token, stub)
         };
-        return api.list(query, shown, page, make).await;
+        return api.list(query, watched, page, make).await;
     }
-    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (AllocId::from_bytes(first), AllocId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let allocs = ordered(state.allocs_in(bounds), reverse);
         piece(allocs, limit, &wanted, |alloc| alloc.id().to_string(), stub)
     };
-    api.list(query, shown, page, make).await
+    api.list(query, watched, page, make).await
 }
 
 /// Reads an allocation with its job.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     if request.id().contains('/') {
         return Err(Error::not_found("resource not found"));
     }
-    let id: AllocId = parse_id(WHAT, request.id())?;
+    let id: AllocId = parse_id(KIND, request.id())?;
     let index = |state: &State| match state.alloc(id) {
         Some(alloc) => alloc.modify_index(),
         None => state.table_index(Table::Allocs),
     };
-    api.read(&request.query, Shown::new([WatchKey::Alloc(id)], index), |snapshot| {
+    api.read(&request.query, Watched::new([WatchKey::Alloc(id)], index), |snapshot| {
         let alloc = snapshot.alloc(id).ok_or_else(|| Error::not_found("alloc not found"))?;
         Ok(Body::json(&shapes::alloc(alloc)).into())
     })
     .await
 }
 
-/// What is answered to a stop.
+/// Response to a stop.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Stopped {
@@ -78,8 +78,8 @@ struct Stopped {
     index: Index,
 }
 
-/// Stops an allocation; another one takes its place (N-22.3).
-pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Stops an allocation, which is then replaced (N-22.3).
+pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let transition = DesiredTransition {
         migrate: Some(true),
@@ -87,14 +87,14 @@ pub(crate) async fn stop(api: &Api, request: &Request) -> Result<Answer, Error> 
         no_shutdown_delay: query.flag("no_shutdown_delay", false)?.then_some(true),
         ..DesiredTransition::default()
     };
-    let id: AllocId = parse_id(WHAT, request.id())?;
-    // What this process knows of is there; of what it does not know, only the newest state says that it is not.
-    if api.replica.snapshot().alloc(id).is_none() && api.fresh(false).await?.alloc(id).is_none() {
+    let id: AllocId = parse_id(KIND, request.id())?;
+    // The newest state is needed only if the replica does not contain the allocation.
+    if api.replica.snapshot().alloc(id).is_none() && api.fresh_snapshot(false).await?.alloc(id).is_none() {
         return Err(Error::not_found("allocation not found"));
     }
     let trigger = EvalTrigger::AllocStop;
     let done =
         api.command(&Command::Transition(Transition { allocs: vec![id], transition, trigger })).await?;
     let eval_id = done.evals.first().map(ToString::to_string).unwrap_or_default();
-    Ok(Answer::written(&Stopped { eval_id, index: done.index }, done.index))
+    Ok(Response::written(&Stopped { eval_id, index: done.index }, done.index))
 }

@@ -1,4 +1,4 @@
-//! Files and logs of allocations (http-api §13), and what people want of their tasks (§18).
+//! Routes of the files and logs of allocations (http-api §13), and of commands for their tasks (§18).
 
 use actix_web::http::StatusCode;
 use actix_web::web::Bytes;
@@ -12,14 +12,14 @@ use wire::tasks::{RestartTasks, SignalTasks};
 
 use super::Request;
 use crate::Api;
-use crate::files::{Files, Framing, Pull, Source, check_path};
-use crate::frame::{Answer, Body, Error, Pieces, Query, decode};
+use crate::files::{AllocAgent, Framing, Source, StreamReader, check_path};
+use crate::http::{Body, BodyStream, Error, Query, Response, decode};
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What is shown for what has no type of its own.
+/// Content type of files whose type is unknown.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// A file as it is shown.
+/// A file in responses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocFileInfo<'a> {
@@ -46,38 +46,38 @@ impl<'a> AllocFileInfo<'a> {
 }
 
 /// Lists a directory.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let files = Files::find(api, request.id()).await?;
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
     let path = Some(request.query.text("path")).filter(|path| !path.is_empty()).unwrap_or("/");
     check_path(path)?;
     let mut entries: Vec<FileInfo> = Vec::new();
     loop {
         let after = entries.last().map(|last| last.name.clone());
-        let question = ListFiles { alloc: files.alloc(), path: path.into(), after };
-        let FileList { files, more } = files.ask(&question).await?;
-        let is_over = !more || files.is_empty();
+        let message = ListFiles { alloc: agent.alloc(), path: path.into(), after };
+        let FileList { files, more } = agent.request(&message).await?;
+        let is_last = !more || files.is_empty();
         entries.extend(files);
-        if is_over {
+        if is_last {
             break;
         }
     }
     let entries: Vec<_> = entries.iter().map(|info| AllocFileInfo::new(info, "")).collect();
-    Ok(Answer::json(&entries))
+    Ok(Response::json(&entries))
 }
 
-/// Says what a file is.
-pub(crate) async fn stat(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let files = Files::find(api, request.id()).await?;
-    let info = stat_file(&files, file(&request.query)?).await?;
+/// Describes a file.
+pub(crate) async fn stat(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
+    let info = stat_file(&agent, file(&request.query)?).await?;
     let content_type = info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE);
-    Ok(Answer::json(&AllocFileInfo::new(&info, content_type)))
+    Ok(Response::json(&AllocFileInfo::new(&info, content_type)))
 }
 
-async fn stat_file(files: &Files, path: &str) -> Result<FileInfo, Error> {
-    files.ask(&StatFile { alloc: files.alloc(), path: path.into() }).await
+async fn stat_file(agent: &AllocAgent, path: &str) -> Result<FileInfo, Error> {
+    agent.request(&StatFile { alloc: agent.alloc(), path: path.into() }).await
 }
 
-/// The file that is asked for.
+/// The file path of a request.
 fn file(query: &Query) -> Result<&str, Error> {
     match query.text("path") {
         "" => Err(Error::bad_request("must provide a file name")),
@@ -85,63 +85,63 @@ fn file(query: &Query) -> Result<&str, Error> {
     }
 }
 
-/// A file whole.
-pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let files = Files::find(api, request.id()).await?;
+/// Reads a whole file.
+pub(crate) async fn cat(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
     let path = file(&request.query)?;
-    let info = stat_file(&files, path).await?;
+    let info = stat_file(&agent, path).await?;
     if info.is_dir {
         return Err(is_directory(path));
     }
-    let content_type = harmless(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
+    let content_type = safe_content_type(info.content_type.as_deref().unwrap_or(UNKNOWN_TYPE)).to_owned();
     let source = Source::File { path: path.into(), from: Origin::Start(0) };
-    let pieces = Pull::begin(files, source, false, Framing::Plain, api.stop.clone()).await?;
-    Ok(Answer::ok(Body::OtherPieces { content_type, pieces }))
+    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
+    Ok(Response::ok(Body::OtherStream { content_type, pieces }))
 }
 
 fn is_directory(path: &str) -> Error {
     Error::bad_request(format!("file {} is a directory", quoted(path)))
 }
 
-/// A type that no browser runs or renders.
-fn harmless(content_type: &str) -> &str {
+/// Replaces content types that browsers execute or render by plain text.
+fn safe_content_type(content_type: &str) -> &str {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_active =
         ["html", "javascript", "ecmascript", "xml", "svg", "wasm"].iter().any(|part| kind.contains(part));
     if is_active { "text/plain" } else { content_type }
 }
 
-/// A piece of a file.
-pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads a part of a file.
+pub(crate) async fn read_at(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let files = Files::find(api, request.id()).await?;
+    let agent = AllocAgent::find(api, request.id()).await?;
     let path = file(query)?;
     let offset = offset(query.text("offset")).map_err(Error::bad_request)?;
-    let mut left = match query.text("limit") {
+    let mut remaining = match query.text("limit") {
         "" => u64::MAX,
         text => number("limit", text).map_err(Error::bad_request)?,
     };
-    if stat_file(&files, path).await?.is_dir {
+    if stat_file(&agent, path).await?.is_dir {
         return Err(is_directory(path));
     }
-    // The limit is the client's; what is sent of it is pulled as the client takes it.
+    // The stream is cut at the client's limit. Data is read only as the client takes it.
     let source = Source::File { path: path.into(), from: Origin::Start(offset) };
-    let pieces = Pull::begin(files, source, false, Framing::Plain, api.stop.clone()).await?;
+    let pieces = StreamReader::start(agent, source, false, Framing::Plain, api.stop.clone()).await?;
     let limited = pieces
         .map_ok(move |piece: Bytes| {
-            let taken = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= taken as u64;
+            let taken = piece.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+            remaining -= taken as u64;
             piece.slice(..taken)
         })
         .try_take_while(|piece| std::future::ready(Ok(!piece.is_empty())));
-    Ok(Answer::ok(Body::OtherPieces { content_type: TEXT.to_owned(), pieces: limited.boxed_local() }))
+    Ok(Response::ok(Body::OtherStream { content_type: TEXT.to_owned(), pieces: limited.boxed_local() }))
 }
 
 fn offset(text: &str) -> Result<u64, String> {
     number("offset", text)
 }
 
-/// Reads a number, or says of what it is none.
+/// Parses a number. The error text names the parameter.
 fn number(name: &str, text: &str) -> Result<u64, String> {
     let number = text.parse::<i64>().map_err(|_| {
         format!("error parsing {name}: strconv.ParseInt: parsing {}: invalid syntax", quoted(text))
@@ -149,27 +149,27 @@ fn number(name: &str, text: &str) -> Result<u64, String> {
     u64::try_from(number).map_err(|_| format!("can't seek to {name} {number}: invalid argument"))
 }
 
-/// A file in frames, followed past its end unless told otherwise.
-pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Streams a file in frames. It is followed beyond its end by default.
+pub(crate) async fn stream(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let files = Files::find(api, request.id()).await?;
+    let agent = AllocAgent::find(api, request.id()).await?;
     let path = file(query)?;
     let follow = follow(query, true)?;
     let from = origin(query)?;
-    // Whatever is wrong with the file is the request's fault here.
-    let at_fault = |error: Error| match error.status {
+    // Here a missing file is a 400.
+    let as_bad_request = |error: Error| match error.status {
         StatusCode::NOT_FOUND => Error { status: StatusCode::BAD_REQUEST, ..error },
         _ => error,
     };
-    if stat_file(&files, path).await.map_err(at_fault)?.is_dir {
+    if stat_file(&agent, path).await.map_err(as_bad_request)?.is_dir {
         return Err(is_directory(path));
     }
     let source = Source::File { path: path.into(), from };
-    framed(Pull::begin(files, source, follow, Framing::Frames, api.stop.clone()).await?)
+    framed(StreamReader::start(agent, source, follow, Framing::Frames, api.stop.clone()).await?)
 }
 
-fn framed(pieces: Pieces) -> Result<Answer, Error> {
-    Ok(Answer::ok(Body::OtherPieces { content_type: TEXT.to_owned(), pieces }))
+fn framed(pieces: BodyStream) -> Result<Response, Error> {
+    Ok(Response::ok(Body::OtherStream { content_type: TEXT.to_owned(), pieces }))
 }
 
 fn follow(query: &Query, default: bool) -> Result<bool, Error> {
@@ -191,10 +191,10 @@ fn origin(query: &Query) -> Result<Origin, Error> {
     }
 }
 
-/// What a task has written.
-pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads or follows the output of a task.
+pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
-    let files = Files::find(api, request.id()).await?;
+    let agent = AllocAgent::find(api, request.id()).await?;
     let task = match query.text("task") {
         "" => return Err(Error::bad_request("must provide task name")),
         task => Text::from(task),
@@ -208,13 +208,13 @@ pub(crate) async fn logs(api: &Api, request: &Request) -> Result<Answer, Error> 
     let source = Source::Logs { task, stream, from: LogPosition::Origin(origin(query)?) };
     let stop = api.stop.clone();
     if plain {
-        let pieces = Pull::begin(files, source, follow, Framing::Plain, stop).await?;
-        return Ok(Answer::ok(Body::OtherPieces { content_type: "text/plain".to_owned(), pieces }));
+        let pieces = StreamReader::start(agent, source, follow, Framing::Plain, stop).await?;
+        return Ok(Response::ok(Body::OtherStream { content_type: "text/plain".to_owned(), pieces }));
     }
-    framed(Pull::begin(files, source, follow, Framing::Frames, stop).await?)
+    framed(StreamReader::start(agent, source, follow, Framing::Frames, stop).await?)
 }
 
-/// The body of a restart.
+/// Body of a restart.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct RestartRequest {
@@ -222,7 +222,7 @@ struct RestartRequest {
     all_tasks: Option<bool>,
 }
 
-/// The body of a signal.
+/// Body of a signal.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct SignalRequest {
@@ -230,46 +230,46 @@ struct SignalRequest {
     signal: Option<String>,
 }
 
-/// What is answered when something was done; clients refuse an empty body here.
+/// Response to a task command. Clients reject an empty body here.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Obeyed {
+struct TaskCommandDone {
     index: u64,
 }
 
-/// Has tasks begin anew (http-api §18).
-pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let agent = Files::find(api, request.id()).await?;
+/// Restarts tasks (http-api §18).
+pub(crate) async fn restart(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
     let body: RestartRequest = match request.body.is_empty() {
         true => RestartRequest::default(),
         false => decode(&request.body, &api.limits).map_err(|error| Error::failed(error.text))?,
     };
-    let ask = RestartTasks {
+    let command = RestartTasks {
         alloc: agent.alloc(),
-        task: named(body.task_name),
+        task: task_name(body.task_name),
         all: body.all_tasks.unwrap_or_default(),
     };
-    agent.order(&ask).await?;
-    Ok(Answer::json(&Obeyed { index: 0 }))
+    agent.send_task_command(&command).await?;
+    Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
 
-/// Sends tasks a signal (http-api §18).
-pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let agent = Files::find(api, request.id()).await?;
+/// Sends a signal to tasks (http-api §18).
+pub(crate) async fn signal(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
     let body: SignalRequest = decode(&request.body, &api.limits)
         .map_err(|error| Error::bad_request(format!("Failed to decode body: {}", error.text)))?;
     let signal = body.signal.unwrap_or_default().into();
-    let ask = SignalTasks { alloc: agent.alloc(), task: named(body.task), signal };
-    agent.order(&ask).await?;
-    Ok(Answer::json(&Obeyed { index: 0 }))
+    let command = SignalTasks { alloc: agent.alloc(), task: task_name(body.task), signal };
+    agent.send_task_command(&command).await?;
+    Ok(Response::json(&TaskCommandDone { index: 0 }))
 }
 
-fn named(task: Option<String>) -> Option<Text> {
+fn task_name(task: Option<String>) -> Option<Text> {
     task.filter(|task| !task.is_empty()).map(Text::from)
 }
 
-/// Anything else about files.
-pub(crate) fn unknown(_: &Api, _: &Request) -> Result<Answer, Error> {
+/// Response for any other file operation.
+pub(crate) fn unknown(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::not_found("Invalid method"))
 }
 
@@ -286,7 +286,7 @@ mod tests {
             ("text/plain; charset=utf-8", "text/plain; charset=utf-8"),
             ("image/png", "image/png"),
         ] {
-            assert_eq!(harmless(given), shown);
+            assert_eq!(safe_content_type(given), shown);
         }
     }
 

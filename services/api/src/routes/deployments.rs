@@ -1,4 +1,4 @@
-//! Deployments (http-api §16). Promotion, pauses and verdicts by hand are not built yet.
+//! Routes of deployments (http-api §16). Promoting, pausing and setting allocation health are not built yet.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, FailDeployment};
 
 use super::Request;
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{AllocParts, alloc_stub};
 use crate::Api;
-use crate::frame::{
-    Answer, Body, Error, Piece, Shown, creation_token, list, ordered, parse_id, piece, prefix_range,
+use crate::http::{
+    Body, Error, Piece, Response, Watched, creation_token, list, ordered, parse_id, piece, prefix_range,
 };
 
-const WHAT: &str = "deployment";
+const KIND: &str = "deployment";
 
-/// Lists deployments: by when they were made, or by id where a beginning of it is given.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists deployments by creation, or by id if an id prefix is given.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::Deployment>()?;
     let page = query.page()?;
     let (namespace, reverse) = (query.namespace(), page.reverse);
     let wanted = move |deployment: &&Arc<Deployment>| {
-        namespace.holds(&deployment.job.job.namespace) && is_wanted(filter.as_ref(), &***deployment)
+        namespace.holds(&deployment.job.job.namespace) && matches_filter(filter.as_ref(), &***deployment)
     };
     let prefix = query.text("prefix");
-    let shown = Shown::prefix(Table::Deployments, prefix);
+    let watched = Watched::prefix(Table::Deployments, prefix);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
             let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
@@ -36,36 +36,36 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             let token = |one: &&Arc<Deployment>| creation_token(one.create_index, one.id);
             piece(deployments, limit, &wanted, token, |one| one.to_api())
         };
-        return api.list(query, shown, page, make).await;
+        return api.list(query, watched, page, make).await;
     }
-    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (DeploymentId::from_bytes(first), DeploymentId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let deployments = ordered(state.deployments_in(bounds), reverse);
         piece(deployments, limit, &wanted, |one| one.id.to_string(), |one| one.to_api())
     };
-    api.list(query, shown, page, make).await
+    api.list(query, watched, page, make).await
 }
 
 /// Reads a deployment.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let id: DeploymentId = parse_id(WHAT, request.id())?;
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
+    let id: DeploymentId = parse_id(KIND, request.id())?;
     let index = |state: &State| match state.deployment(id) {
         Some(deployment) => deployment.modify_index,
         None => state.table_index(Table::Deployments),
     };
-    api.read(&request.query, Shown::new([WatchKey::Deployment(id)], index), |snapshot| {
+    api.read(&request.query, Watched::new([WatchKey::Deployment(id)], index), |snapshot| {
         let deployment = snapshot.deployment(id).ok_or_else(|| Error::not_found("deployment not found"))?;
         Ok(Body::json(&deployment.to_api()).into())
     })
     .await
 }
 
-/// The allocations that count for a deployment; none of one that is not known.
-pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the allocations of a deployment; empty if the deployment does not exist.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<DeploymentId>().ok();
-    api.read(&request.query, Shown::table(Table::Allocs), |snapshot| {
+    api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {
         let job = id.and_then(|id| snapshot.deployment(id)).map(|deployment| &deployment.job.job);
         let allocs = job.into_iter().flat_map(|job| snapshot.allocs_of_job(job));
         let mut allocs: Vec<_> = allocs.filter(|alloc| alloc.deployment_id() == id).collect();
@@ -77,7 +77,7 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// What is answered to whoever changes a deployment.
+/// Response to a change of a deployment.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -85,14 +85,14 @@ struct Updated {
     eval_id: String,
     eval_create_index: u64,
     deployment_modify_index: u64,
-    /// Going back to an older version is not built yet.
+    /// Reverting to an older version is not built yet.
     reverted_job_version: Option<u64>,
     index: u64,
 }
 
-/// Gives a deployment up.
-pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let id: DeploymentId = parse_id(WHAT, request.id())?;
+/// Fails a deployment.
+pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Response, Error> {
+    let id: DeploymentId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::FailDeployment(FailDeployment { id })).await?;
     let updated = Updated {
         eval_id: done.evals.first().map(ToString::to_string).unwrap_or_default(),
@@ -101,5 +101,5 @@ pub(crate) async fn fail(api: &Api, request: &Request) -> Result<Answer, Error> 
         reverted_job_version: None,
         index: done.index.0,
     };
-    Ok(Answer::written(&updated, done.index))
+    Ok(Response::written(&updated, done.index))
 }

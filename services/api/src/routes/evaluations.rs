@@ -1,4 +1,4 @@
-//! Evaluations (http-api §15).
+//! Routes of evaluations (http-api §15).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteEvals, EVALS_DELETED_MAX};
 
 use super::Request;
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{self, AllocParts, alloc_stub, eval_stub};
 use crate::Api;
 use crate::filter::Filter;
-use crate::frame::{
-    Answer, Body, Error, Namespace, Piece, Shown, creation_token, decode, list, ordered, parse_id, piece,
+use crate::http::{
+    Body, Error, Namespace, Piece, Response, Watched, creation_token, decode, list, ordered, parse_id, piece,
     prefix_range,
 };
 
-const WHAT: &str = "eval";
+const KIND: &str = "eval";
 
-/// The most evaluations of a chain that are shown with one of them.
+/// Maximum number of related evaluations in a response.
 const RELATED_MAX: usize = 1_000;
 
-/// Lists evaluations: by when they were made, or by id where a beginning of it is given.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists evaluations by creation, or by id if an id prefix is given.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let (status, job) = (query.text("status").to_owned(), query.text("job").to_owned());
     let is_narrowed = !status.is_empty() || !job.is_empty();
@@ -39,10 +39,10 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
         namespace.holds(&eval.job.namespace)
             && (job.is_empty() || *eval.job.id == *job)
             && (status.is_empty() || eval.status.as_str() == status)
-            && is_wanted(filter.as_ref(), &***eval)
+            && matches_filter(filter.as_ref(), &***eval)
     };
     let prefix = query.text("prefix");
-    let shown = Shown::prefix(Table::Evals, prefix);
+    let watched = Watched::prefix(Table::Evals, prefix);
     if prefix.is_empty() {
         let make = move |state: &State, from: Option<&str>, limit: usize| {
             let Some(bounds) = list::creation_bounds(from, reverse) else { return Piece::empty() };
@@ -50,19 +50,19 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             let token = |eval: &&Arc<Evaluation>| creation_token(eval.create_index, eval.id);
             piece(evals, limit, &wanted, token, |eval| eval.to_api())
         };
-        return api.list(query, shown, page, make).await;
+        return api.list(query, watched, page, make).await;
     }
-    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (EvalId::from_bytes(first), EvalId::from_bytes(last));
     let make = move |state: &State, from: Option<&str>, limit: usize| {
         let Some(bounds) = list::id_bounds(ids, from, reverse) else { return Piece::empty() };
         let evals = ordered(state.evals_in(bounds), reverse);
         piece(evals, limit, &wanted, |eval| eval.id.to_string(), |eval| eval.to_api())
     };
-    api.list(query, shown, page, make).await
+    api.list(query, watched, page, make).await
 }
 
-/// The body of a deletion.
+/// Body of a deletion.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct DeleteRequest {
@@ -71,7 +71,7 @@ struct DeleteRequest {
     filter: Option<String>,
 }
 
-/// What is answered to a deletion.
+/// Response to a deletion.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Deleted {
@@ -79,8 +79,8 @@ struct Deleted {
     index: u64,
 }
 
-/// Forgets evaluations, by their ids or by a filter; only while evaluations rest.
-pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Deletes evaluations by id or by filter. This is allowed only while the eval broker is paused.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: DeleteRequest = decode(&request.body, &api.limits)?;
     let ids = body.eval_ids.unwrap_or_default();
     let filter = body.filter.unwrap_or_default();
@@ -91,42 +91,42 @@ pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error
     }
     if ids.len() > EVALS_DELETED_MAX {
         let text =
-            format!("{} evaluation IDs are more than the {EVALS_DELETED_MAX} of one request", ids.len());
+            format!("{} evaluation IDs in one request; at most {EVALS_DELETED_MAX} are allowed", ids.len());
         return Err(Error::bad_request(text));
     }
-    let ids = ids.iter().map(|id| parse_id(WHAT, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
+    let ids = ids.iter().map(|id| parse_id(KIND, id)).collect::<Result<BTreeSet<EvalId>, _>>()?;
     let filter = crate::filter::read::<api_types::Evaluation>(&filter)?;
-    let snapshot = api.fresh(false).await?;
+    let snapshot = api.fresh_snapshot(false).await?;
     let is_paused = snapshot.scheduler_config().is_some_and(|config| config.pause_eval_broker);
     if !is_paused {
         return Err(Error::failed("eval broker is enabled; eval broker must be paused to delete evals"));
     }
     let found = match &filter {
         None => ids.into_iter().filter(|id| snapshot.eval(*id).is_some()).collect(),
-        Some(filter) => wanted_ids(&snapshot, &request.query.namespace(), filter).await,
+        Some(filter) => matching_ids(&snapshot, &request.query.namespace(), filter).await,
     };
     let mut index = snapshot.index();
     for ids in found.chunks(EVALS_DELETED_MAX) {
         index = api.command(&Command::DeleteEvals(DeleteEvals { ids: ids.to_vec() })).await?.index;
     }
-    Ok(Answer::written(&Deleted { count: found.len(), index: index.0 }, index))
+    Ok(Response::written(&Deleted { count: found.len(), index: index.0 }, index))
 }
 
-/// The evaluations of a namespace that a filter wants.
-async fn wanted_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Vec<EvalId> {
+/// Ids of the evaluations in a namespace that match a filter.
+async fn matching_ids(state: &State, namespace: &Namespace, filter: &Filter) -> Vec<EvalId> {
     let mut ids = Vec::new();
-    for (looked_at, eval) in state.evals().enumerate() {
-        if looked_at % list::LOOKED_AT_MAX == 0 {
+    for (scanned, eval) in state.evals().enumerate() {
+        if scanned % list::SCANNED_MAX == 0 {
             tokio::task::yield_now().await;
         }
-        if namespace.holds(&eval.job.namespace) && filter.wants(&**eval) {
+        if namespace.holds(&eval.job.namespace) && filter.matches(&**eval) {
             ids.push(eval.id);
         }
     }
     ids
 }
 
-/// What is answered to how many there are.
+/// Response with a number of evaluations.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Counted {
@@ -135,53 +135,53 @@ struct Counted {
     meta: shapes::Meta,
 }
 
-/// How many evaluations there are of a namespace that a filter wants.
-pub(crate) async fn count(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Counts the evaluations in a namespace that match a filter.
+pub(crate) async fn count(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = crate::filter::read::<api_types::Evaluation>(query.text("filter"));
     let filter = filter.map_err(|problem| Error::failed(problem.to_string()))?;
-    let (first, last) = prefix_range(WHAT, query.text("prefix"))?.into_inner();
+    let (first, last) = prefix_range(KIND, query.text("prefix"))?.into_inner();
     let namespace = query.namespace();
-    let stale = query.reading()?.stale;
-    let snapshot = api.fresh(stale).await?;
+    let stale = query.read_options()?.stale;
+    let snapshot = api.fresh_snapshot(stale).await?;
     let mut count = 0;
     let evals = snapshot.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
-    for (looked_at, eval) in evals.enumerate() {
-        if looked_at % list::LOOKED_AT_MAX == 0 {
+    for (scanned, eval) in evals.enumerate() {
+        if scanned % list::SCANNED_MAX == 0 {
             tokio::task::yield_now().await;
         }
-        let is_counted = namespace.holds(&eval.job.namespace) && is_wanted(filter.as_ref(), &**eval);
+        let is_counted = namespace.holds(&eval.job.namespace) && matches_filter(filter.as_ref(), &**eval);
         count += usize::from(is_counted);
     }
     let index = snapshot.table_index(Table::Evals).max(Index(1));
     let meta = api.meta(index, stale);
     let counted = Counted { count, meta: shapes::Meta::from(&meta) };
-    Ok(Answer::json(&counted).with(meta))
+    Ok(Response::json(&counted).with(meta))
 }
 
-/// Reads an evaluation; those that it belongs together with too, if wanted.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let id: EvalId = parse_id(WHAT, request.id())
+/// Reads an evaluation, with its related evaluations if requested.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
+    let id: EvalId = parse_id(KIND, request.id())
         .map_err(|error| Error::failed(format!("failed to lookup eval: {}", error.text)))?;
     let related = request.query.flag("related", false)?;
     let index = |state: &State| match state.eval(id) {
         Some(eval) => eval.modify_index,
         None => state.table_index(Table::Evals),
     };
-    api.read(&request.query, Shown::new([WatchKey::Eval(id)], index), |snapshot| {
+    api.read(&request.query, Watched::new([WatchKey::Eval(id)], index), |snapshot| {
         let eval = snapshot.eval(id).ok_or_else(|| Error::not_found("eval not found"))?;
-        let mut answer = eval.to_api();
+        let mut shown = eval.to_api();
         if related {
             let chain = chain(snapshot, eval);
             let related = chain.iter().map(|eval| eval_stub(eval)).collect::<Vec<_>>();
-            answer.related_evals = Some(related).filter(|related| !related.is_empty());
+            shown.related_evals = Some(related).filter(|related| !related.is_empty());
         }
-        Ok(Body::json(&answer).into())
+        Ok(Body::json(&shown).into())
     })
     .await
 }
 
-/// Evaluations that are reached from one over those before, after, and waiting for it.
+/// The evaluations that are connected to `start` by next, previous and blocked evaluations.
 fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
     let neighbours = |eval: &Evaluation| [eval.next_eval, eval.previous_eval, eval.blocked_eval];
     let mut found = Vec::new();
@@ -199,10 +199,10 @@ fn chain<'a>(state: &'a State, start: &Evaluation) -> Vec<&'a Arc<Evaluation>> {
     found
 }
 
-/// The allocations that an evaluation placed, or updated last.
-pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the allocations that an evaluation placed or last updated.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<EvalId>().ok();
-    api.read(&request.query, Shown::table(Table::Allocs), |snapshot| {
+    api.read(&request.query, Watched::table(Table::Allocs), |snapshot| {
         let job = id.and_then(|id| snapshot.eval(id)).map(|eval| &eval.job);
         let mut allocs: Vec<_> = job
             .into_iter()

@@ -1,14 +1,14 @@
-//! The event stream (http-api §26).
+//! Route of the event stream (http-api §26).
 
 use model::Index;
 
 use super::Request;
 use crate::Api;
 use crate::events::{Topics, stream};
-use crate::frame::{Answer, Body, Error};
+use crate::http::{Body, Error, Response};
 
-/// Tells what changes, for as long as the client listens.
-pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Streams events until the client disconnects.
+pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Error> {
     let from = match request.query.text("index") {
         "" => Index::ZERO,
         text => Index(text.parse().map_err(|_| {
@@ -16,6 +16,6 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error
             Error::bad_request(format!("Unable to parse index: strconv.Atoi: parsing {text}: invalid syntax"))
         })?),
     };
-    let wanted = Topics::read(&request.query)?;
-    Ok(Answer::ok(Body::Events(stream(api, wanted, from).await)))
+    let topics = Topics::read(&request.query)?;
+    Ok(Response::ok(Body::Events(stream(api, topics, from).await)))
 }

@@ -1,4 +1,4 @@
-//! One job and what belongs to it (http-api §11.2, §11.3).
+//! Routes of a single job and its objects (http-api §11.2, §11.3).
 
 use api_types::{Job, JobDiff, JobRegisterRequest};
 use model::JobKey;
@@ -10,24 +10,24 @@ use super::Request;
 use super::jobs::{eval_priority, register_job};
 use super::shapes::{self, AllocParts, Deregistered, Registered, alloc_stub, summary as shape_summary};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Query, Shown, decode};
+use crate::http::{Body, Error, Query, Response, Watched, decode};
 
 const NOT_FOUND: &str = "job not found";
 
-/// The job that a request is about.
+/// Key of the job that a request names.
 pub(super) fn key(request: &Request) -> JobKey {
     JobKey::new(request.query.namespace().name(), request.id())
 }
 
 /// Reads a job.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
     let index = |state: &State| match state.job(&key) {
         Some(job) => job.modify_index,
         None => state.table_index(Table::Jobs),
     };
-    let shown = Shown::new([state::WatchKey::Job(Table::Jobs, key.clone())], index);
-    api.read(&request.query, shown, |snapshot| {
+    let watched = Watched::new([state::WatchKey::Job(Table::Jobs, key.clone())], index);
+    api.read(&request.query, watched, |snapshot| {
         let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         Ok(Body::json(&job.to_api()).into())
     })
@@ -35,13 +35,13 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> 
 }
 
 /// Registers the job that the path names.
-pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
     register_job(api, &request.query, body, Some(request.id())).await
 }
 
-/// Stops a job, or forgets it. That there is none is no error (N-21.2).
-pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Stops a job, or purges it. A job that does not exist is not an error (N-21.2).
+pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     if request.id().is_empty() {
         return Err(Error::failed("missing job ID for deregistering"));
@@ -60,10 +60,10 @@ pub(crate) async fn deregister(api: &Api, request: &Request) -> Result<Answer, E
         no_shutdown_delay: query.flag("no_shutdown_delay", false)?,
     });
     let done = api.command(&command).await?;
-    Ok(Answer::written(&Deregistered::new(&done), done.index))
+    Ok(Response::written(&Deregistered::new(&done), done.index))
 }
 
-/// The body of an evaluation's request.
+/// Body of a request for an evaluation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct EvaluateRequest {
@@ -78,8 +78,8 @@ struct EvalOptions {
     force_reschedule: Option<bool>,
 }
 
-/// Has a job looked at again.
-pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Creates an evaluation of a job.
+pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
     let options = if request.body.is_empty() {
         EvalOptions::default()
     } else {
@@ -93,15 +93,15 @@ pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Err
     let force_reschedule = options.force_reschedule.unwrap_or_default();
     let done =
         api.command(&Command::EvaluateJob(EvaluateJob { job: key(request), force_reschedule })).await?;
-    Ok(Answer::written(&Registered::new(&done, String::new()), done.index))
+    Ok(Response::written(&Registered::new(&done, String::new()), done.index))
 }
 
-/// The allocations of a job; those of its earlier incarnations too, with `all`.
-pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the allocations of a job. With `all` these include allocations of earlier jobs with the same id.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    // A value that is no flag counts as none here.
+    // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Shown::of_job(Table::Allocs, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Allocs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
         let mut allocs: Vec<_> =
@@ -114,10 +114,10 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// The evaluations of a job.
-pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the evaluations of a job.
+pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Evals, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Evals, &key), |snapshot| {
         let mut evals: Vec<_> = snapshot.evals_of_job(&key).collect();
         evals.sort_by_key(|eval| (eval.create_index, eval.id));
         let evals: Vec<_> = evals.into_iter().map(|eval| eval.to_api()).collect();
@@ -126,12 +126,12 @@ pub(crate) async fn evaluations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// The deployments of a job; those of its earlier incarnations too, with `all`.
-pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the deployments of a job. With `all` these include deployments of earlier jobs with the same id.
+pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    // A value that is no flag counts as none here.
+    // An invalid boolean counts as absent here.
     let all = request.query.flag("all", false).unwrap_or(false);
-    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let wanted = |create_index| all || current.is_none_or(|current| current == create_index);
         let deployments = snapshot.deployments_of_job(&key);
@@ -143,10 +143,10 @@ pub(crate) async fn deployments(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// The newest deployment of a job as it is registered now; `null` if there is none.
-pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads the newest deployment of a job since it was created; `null` if there is none.
+pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Deployments, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Deployments, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let latest = snapshot.latest_deployment(&key);
         let latest = latest.filter(|latest| current.is_none_or(|current| current == latest.job.create_index));
@@ -155,17 +155,17 @@ pub(crate) async fn deployment(api: &Api, request: &Request) -> Result<Answer, E
     .await
 }
 
-/// What a job's allocations add up to.
-pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads the allocation counts of a job.
+pub(crate) async fn summary(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::JobSummaries, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::JobSummaries, &key), |snapshot| {
         let summary = snapshot.job_summary(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?;
         Ok(Body::json(&shape_summary(summary)).into())
     })
     .await
 }
 
-/// What is answered about the versions of a job.
+/// Response with the versions of a job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Versions {
@@ -175,21 +175,21 @@ struct Versions {
     meta: shapes::Meta,
 }
 
-/// What versions of a job are compared with.
-enum Against {
-    /// Each with the one before it.
+/// What the versions of a job are compared with.
+enum DiffBase {
+    /// Each version with its predecessor.
     Previous,
-    /// Each with the one of this number.
+    /// Each version with this one.
     Version(u64),
-    /// Each with the one of this name.
+    /// Each version with the one that has this tag.
     Tag(String),
 }
 
-impl Against {
-    /// What a request asks for; `None` if for no comparison.
+impl DiffBase {
+    /// The comparison that a request asks for; `None` if it asks for none.
     fn read(query: &Query) -> Result<Option<Self>, Error> {
         let diffs = query.flag("diffs", false)?;
-        let against = match (query.text("diff_version"), query.text("diff_tag")) {
+        let diff_base = match (query.text("diff_version"), query.text("diff_tag")) {
             ("", "") => Self::Previous,
             ("", tag) => Self::Tag(tag.to_owned()),
             (version, _) => {
@@ -203,12 +203,12 @@ impl Against {
                 Self::Version(version)
             }
         };
-        Ok(diffs.then_some(against))
+        Ok(diffs.then_some(diff_base))
     }
 
-    /// The comparisons of versions, of which the newest comes first.
+    /// Compares versions, which are sorted from the newest to the oldest.
     fn diffs(&self, versions: &[Job]) -> Result<Vec<JobDiff>, Error> {
-        let is_meant: &dyn Fn(&&Job) -> bool = match self {
+        let is_base: &dyn Fn(&&Job) -> bool = match self {
             Self::Previous => {
                 let pairs = versions.windows(2);
                 return Ok(pairs.map(|pair| model::diff::diff(Some(&pair[1]), Some(&pair[0]))).collect());
@@ -218,7 +218,7 @@ impl Against {
                 &|job| job.version_tag.as_ref().is_some_and(|found| found.name.as_ref() == Some(tag))
             }
         };
-        let Some(base) = versions.iter().find(is_meant) else {
+        let Some(base) = versions.iter().find(is_base) else {
             return Err(Error::failed(match self {
                 Self::Tag(tag) => format!("tag {} not found", model::text::quoted(tag)),
                 Self::Version(number) => format!("version {number} not found"),
@@ -229,7 +229,7 @@ impl Against {
     }
 }
 
-/// Something that can be done in a task, as lists show it.
+/// An action of a task in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct ActionStub {
@@ -240,10 +240,10 @@ struct ActionStub {
     task_group_name: Option<String>,
 }
 
-/// The actions that a job's tasks offer.
-pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the actions of a job's tasks.
+pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Response, Error> {
     let key = key(request);
-    api.read(&request.query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+    api.read(&request.query, Watched::of_job(Table::Jobs, &key), |snapshot| {
         let job = snapshot.job(&key).ok_or_else(|| Error::not_found(NOT_FOUND))?.to_api();
         let mut stubs = Vec::new();
         for group in job.task_groups.iter().flatten() {
@@ -262,12 +262,12 @@ pub(crate) async fn actions(api: &Api, request: &Request) -> Result<Answer, Erro
     .await
 }
 
-/// The versions of a job, the newest first.
-pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the versions of a job, the newest first.
+pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Response, Error> {
     let (key, query) = (key(request), &request.query);
-    let against = Against::read(query)?;
-    let stale = query.reading()?.stale;
-    api.read(query, Shown::of_job(Table::Jobs, &key), |snapshot| {
+    let diff_base = DiffBase::read(query)?;
+    let stale = query.read_options()?.stale;
+    api.read(query, Watched::of_job(Table::Jobs, &key), |snapshot| {
         let current = snapshot.job(&key).map(|job| job.create_index);
         let versions: Vec<Job> = snapshot
             .job_versions(&key)
@@ -279,7 +279,7 @@ pub(crate) async fn versions(api: &Api, request: &Request) -> Result<Answer, Err
             return Err(Error::not_found("job versions not found"));
         }
         let meta = api.meta(snapshot.job_index(Table::Jobs, &key), stale);
-        let diffs = against.map(|against| against.diffs(&versions)).transpose()?;
+        let diffs = diff_base.map(|diff_base| diff_base.diffs(&versions)).transpose()?;
         Ok(Body::json(&Versions { versions, diffs, meta: (&meta).into() }).into())
     })
     .await

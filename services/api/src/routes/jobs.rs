@@ -1,4 +1,4 @@
-//! The jobs as a whole: listing, registering, parsing, validating (http-api §11.1).
+//! Routes of all jobs: listing, registering, parsing, validating (http-api §11.1).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use state::{State, Table, WatchKey};
 use wire::command::{Command, RegisterJob};
 
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{Registered, job_stub};
 use super::{NO_REGION, Request};
 use crate::Api;
 use crate::admission;
-use crate::frame::{Answer, Error, Namespace, Query, Shown, decode, ordered, piece, remaining};
+use crate::http::{Error, Namespace, Query, Response, Watched, decode, ordered, piece, remaining};
 
 /// Lists jobs.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     list_of(api, &request.query, None).await
 }
 
-/// Lists jobs, those of a node pool if one is named.
-pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Answer, Error> {
+/// Lists jobs, or the jobs of a node pool.
+pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let filter = query.filter::<Job>()?;
     let (page, with_meta) = (query.page()?, query.flag("meta", false)?);
     let (namespace, prefix) = (query.namespace(), query.text("prefix").to_owned());
@@ -35,24 +35,24 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
         let wanted = |job: &&Arc<model::job::Job>| {
             job.spec.id.starts_with(&prefix)
                 && pool.as_ref().is_none_or(|pool| job.spec.node_pool == *pool)
-                && is_wanted(filter.as_ref(), &***job)
+                && matches_filter(filter.as_ref(), &***job)
         };
         piece(jobs, limit, wanted, |job| token(&job.key()), |job| job_stub(job, state, with_meta))
     };
-    let shown = listed(query.text("prefix"));
-    api.list(query, shown, page, make).await
+    let watched = watched_jobs(query.text("prefix"));
+    api.list(query, watched, page, make).await
 }
 
-/// Jobs and what they add up to, of those whose ids begin so.
-fn listed(prefix: &str) -> Shown<'static> {
+/// Watches jobs and job summaries by id prefix.
+fn watched_jobs(prefix: &str) -> Watched<'static> {
     let keys = [Table::Jobs, Table::JobSummaries].map(|table| match prefix {
         "" => WatchKey::Table(table),
         prefix => WatchKey::Prefix(table, prefix.into()),
     });
-    Shown::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
+    Watched::new(keys, |state| state.table_index(Table::Jobs).max(state.table_index(Table::JobSummaries)))
 }
 
-/// Jobs by namespace and id, from one on; with all namespaces also those whose ids do not begin so.
+/// Jobs by namespace and id, from a key on. If all namespaces are selected, the prefix is not applied.
 fn jobs<'a>(
     state: &'a State,
     namespace: &Namespace,
@@ -63,7 +63,8 @@ fn jobs<'a>(
     let bounds = match namespace {
         Namespace::Any => (Bound::Unbounded, Bound::Unbounded),
         Namespace::Only(namespace) => {
-            // No id goes on with the last character there is, so this ends with the prefix, or with the namespace.
+            // No id continues with the highest character, so this bound is the end of the prefix, or of the namespace if
+            // the prefix is empty.
             let low = JobKey::new(namespace.as_str(), prefix);
             let high = JobKey::new(namespace.as_str(), format!("{prefix}{}", char::MAX));
             (Bound::Included(low), Bound::Included(high))
@@ -72,8 +73,8 @@ fn jobs<'a>(
     ordered(state.jobs_in(remaining(bounds, from, reverse)), reverse)
 }
 
-/// Jobs whose ids begin so.
-pub(super) fn beginning_with<'a>(
+/// Jobs whose id begins with `prefix`.
+pub(super) fn jobs_with_prefix<'a>(
     state: &'a State,
     namespace: &Namespace,
     prefix: &str,
@@ -85,34 +86,35 @@ fn token(job: &JobKey) -> String {
     format!("{}.{}", job.namespace, job.id)
 }
 
-/// A namespace has no dot. Text without one lies behind all jobs of lesser namespaces.
+/// Parses a token. A namespace cannot contain a dot, so a token without one is a namespace: the list continues with the
+/// first job of that namespace or of the next one.
 fn key_of_token(token: &str) -> JobKey {
     let (namespace, id) = token.split_once('.').unwrap_or((token, ""));
     JobKey::new(namespace, id)
 }
 
 /// Registers a job.
-pub(crate) async fn register(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn register(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobRegisterRequest = decode(&request.body, &api.limits)?;
     register_job(api, &request.query, body, None).await
 }
 
-/// Registers a job, which must be the one that the path names, if one does (N-17).
+/// Registers a job. If the path names a job, it must be the same one (N-17).
 pub(crate) async fn register_job(
     api: &Api,
     query: &Query,
     body: JobRegisterRequest,
     named: Option<&str>,
-) -> Result<Answer, Error> {
+) -> Result<Response, Error> {
     let JobRegisterRequest { job, submission, region, namespace, .. } = body;
-    let mut job = requested(api, query, job, region, namespace)?;
+    let mut job = requested_job(api, query, job, region, namespace)?;
     if named.is_some_and(|named| job.id.as_deref() != Some(named)) {
         return Err(Error::bad_request("Job ID does not match name"));
     }
     let eval_priority = eval_priority(body.eval_priority.unwrap_or_default())?;
     let mut warnings = admission::warnings(&job, &api.replica.snapshot());
     let source = admission::source(submission, &api.rules, &mut warnings);
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let spec = admit(api, &job).await?;
     let enforce_index = body.enforce_index.unwrap_or_default();
     let command = Command::RegisterJob(Box::new(RegisterJob {
@@ -124,11 +126,11 @@ pub(crate) async fn register_job(
         preserve_resources: body.preserve_resources.unwrap_or_default(),
     }));
     let done = api.command(&command).await?;
-    Ok(Answer::written(&Registered::new(&done, warnings.to_string()), done.index))
+    Ok(Response::written(&Registered::new(&done, warnings.to_string()), done.index))
 }
 
-/// The job of a request, in the region and namespace that the request means (http-api §3).
-pub(super) fn requested(
+/// The job of a request, with the region and namespace that the request selects (http-api §3).
+pub(super) fn requested_job(
     api: &Api,
     query: &Query,
     job: Option<Job>,
@@ -158,10 +160,10 @@ pub(super) fn requested(
     Ok(Job { region: Some(region), namespace: Some(namespace), ..job })
 }
 
-/// An evaluation's priority; 0 is the job's.
+/// Checks an evaluation's priority; `None` for 0, which selects the job's priority.
 ///
 /// # Errors
-/// If it is none.
+/// If the priority is out of range.
 pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
     match u16::try_from(priority) {
         Ok(0) => Ok(None),
@@ -170,23 +172,23 @@ pub(crate) fn eval_priority(priority: i64) -> Result<Option<u16>, Error> {
     }
 }
 
-/// Admits a job to the cluster as this process knows it, and if that is no reason for it, as it is now: what it needs may
-/// have been made by way of another server.
+/// Checks admission in the replica's state, and if that rejects the job, in the newest state: the namespace or node pool
+/// may have been created through another server.
 async fn admit(api: &Api, job: &Job) -> Result<Arc<JobSpec>, Error> {
-    let known = api.replica.snapshot();
-    let rejection = match admission::admit(job, &known, &api.rules) {
+    let local = api.replica.snapshot();
+    let rejection = match admission::admit(job, &local, &api.rules) {
         Ok(spec) => return Ok(spec),
         Err(rejection) if rejection.is_final() => return Err(rejection.into()),
         Err(rejection) => rejection,
     };
-    let newest = api.fresh(false).await?;
-    if newest.index() == known.index() {
+    let newest = api.fresh_snapshot(false).await?;
+    if newest.index() == local.index() {
         return Err(rejection.into());
     }
     admission::admit(job, &newest, &api.rules).map_err(Error::from)
 }
 
-/// What is answered to a validation.
+/// Response to a validation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Validated {
@@ -196,7 +198,7 @@ struct Validated {
     warnings: String,
 }
 
-/// The body of a validation.
+/// Body of a validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct ValidateRequest {
@@ -205,13 +207,13 @@ struct ValidateRequest {
     namespace: Option<String>,
 }
 
-/// Says what is wrong with a job.
-pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Validates a job.
+pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: ValidateRequest = decode(&request.body, &api.limits)?;
-    let mut job = requested(api, &request.query, body.job, body.region, body.namespace)?;
-    let snapshot = api.fresh(false).await?;
+    let mut job = requested_job(api, &request.query, body.job, body.region, body.namespace)?;
+    let snapshot = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &snapshot).to_string();
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let problems = match admission::check(&job, &snapshot, &api.rules) {
         Ok(_) => admission::not_built(&job),
         Err(invalid) => invalid.problems,
@@ -221,28 +223,28 @@ pub(crate) async fn validate(api: &Api, request: &Request) -> Result<Answer, Err
         false => (problems.to_string(), Some(problems.into_vec())),
     };
     let answer = Validated { driver_config_validated: true, validation_errors: errors, error, warnings };
-    Ok(Answer::json(&answer))
+    Ok(Response::json(&answer))
 }
 
-/// Reads a job file.
-pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Parses a job file.
+pub(crate) async fn parse(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: JobParseRequest = decode(&request.body, &api.limits)?;
     let source = body.job_hcl.unwrap_or_default();
     if source.is_empty() {
         return Err(Error::bad_request("Job spec is empty"));
     }
     let options = parse_options(body.variables.unwrap_or_default());
-    // A large file takes a while, and others are served by this thread.
+    // Parsing a large file takes a while, so it does not block the serving thread.
     let parsed = web::block(move || jobspec::parse(&source, &options)).await;
     let parsed = parsed.map_err(|error| Error::failed(error.to_string()))?;
     let mut job = parsed.map_err(|error| Error::bad_request(format!("Failed to parse job: {error}")))?;
     if body.canonicalize.unwrap_or_default() {
         model::canonicalise(&mut job);
     }
-    Ok(Answer::json(&jobspec::shown(&job)))
+    Ok(Response::json(&jobspec::shown(&job)))
 }
 
-/// As the route reads files: without files of the server's, and tolerant of values for other files' variables.
+/// Options of the parse route: job files cannot read files of the server, and values for undeclared variables are ignored.
 fn parse_options(variables: String) -> jobspec::Options {
     let mut options = jobspec::Options::default();
     if !variables.is_empty() {

@@ -1,4 +1,4 @@
-//! The keys that the cluster signs with, for whoever checks what it signed (http-api §29, §31).
+//! Routes of the public keys that verify the cluster's signatures (http-api §29, §31).
 
 use model::keyring::RootKey;
 use model::{Index, Timestamp};
@@ -7,13 +7,13 @@ use state::{State, Table};
 
 use super::Request;
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, ordered, piece};
+use crate::http::{Body, Error, Response, Watched, ordered, piece};
 
-/// How everything is signed.
+/// Algorithm of all signatures.
 const ALGORITHM: &str = "RS256";
-/// What clients are told that they may meet (http-api §31), though all is signed in the first way now.
+/// Algorithms that clients are told to expect (http-api §31). Only the first is used now.
 const VERIFIABLE: [&str; 2] = [ALGORITHM, "EdDSA"];
-/// What a key is that is signed with.
+/// State of a key that is used for signing.
 const ACTIVE: &str = "active";
 const JWKS: &str = "/.well-known/jwks.json";
 
@@ -34,7 +34,7 @@ struct WebKey<'a> {
     e: &'a str,
 }
 
-/// Where an issuer's keys are (OpenID Connect Discovery).
+/// OpenID Connect Discovery document.
 #[derive(Debug, Serialize)]
 struct Discovery {
     issuer: String,
@@ -44,7 +44,7 @@ struct Discovery {
     id_token_signing_alg_values_supported: [&'static str; 2],
 }
 
-/// A key, as operators see it.
+/// A key in the operators' list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct KeyMeta {
@@ -58,20 +58,20 @@ struct KeyMeta {
     publish_time: i64,
 }
 
-/// The public halves of all keys.
-pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Answer, Error> {
-    api.read(&request.query, Shown::table(Table::RootKeys), |snapshot| {
+/// The public keys of all signing keys.
+pub(crate) async fn web_keys(api: &Api, request: &Request) -> Result<Response, Error> {
+    api.read(&request.query, Watched::table(Table::RootKeys), |snapshot| {
         Ok(Body::json(&KeySet { keys: snapshot.root_keys().map(|key| web_key(key)).collect() }).into())
     })
     .await
 }
 
-/// Where the keys are, as clients of OpenID look for them.
-pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
+/// OpenID Connect Discovery, which leads clients to the keys.
+pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Response, Error> {
     let Some(issuer) = api.args.oidc_issuer.as_deref().filter(|issuer| !issuer.is_empty()) else {
         return Err(Error::not_found("OIDC Discovery endpoint disabled"));
     };
-    Ok(Answer::json(&Discovery {
+    Ok(Response::json(&Discovery {
         issuer: issuer.to_owned(),
         jwks_uri: format!("{}{JWKS}", issuer.trim_end_matches('/')),
         response_types_supported: ["code"],
@@ -81,7 +81,7 @@ pub(crate) fn discovery(api: &Api, _: &Request) -> Result<Answer, Error> {
 }
 
 /// Lists keys by id.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let page = query.page()?;
     let reverse = page.reverse;
@@ -92,7 +92,7 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
         });
         piece(keys, limit, |_| true, |key| key.id.to_string(), |key| meta(key))
     };
-    api.list(query, Shown::table(Table::RootKeys), page, make).await
+    api.list(query, Watched::table(Table::RootKeys), page, make).await
 }
 
 fn web_key(key: &RootKey) -> WebKey<'_> {

@@ -1,19 +1,19 @@
-//! The metrics of the cluster (http-api §30), in the reference's shape or in that of Prometheus.
+//! Route of the cluster's metrics (http-api §30), in the reference's JSON form or in Prometheus text format.
 
 use actix_web::web::Bytes;
 use telemetry::metrics::prometheus;
 
 use super::Request;
 use crate::Api;
-use crate::frame::{Answer, Body, Error};
+use crate::http::{Body, Error, Response};
 use crate::metrics;
 
-/// All series.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads all series.
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let lines = api.metrics.lines(&api.replica, api.has_leader()).await;
     if request.query.text("format") == "prometheus" {
         let bytes = Bytes::from(metrics::text(lines));
-        return Ok(Answer::ok(Body::Other { content_type: prometheus::CONTENT_TYPE.to_owned(), bytes }));
+        return Ok(Response::ok(Body::Other { content_type: prometheus::CONTENT_TYPE.to_owned(), bytes }));
     }
-    Ok(Answer::json(&metrics::json(&lines, telemetry::clock::now())))
+    Ok(Response::json(&metrics::json(&lines, telemetry::clock::now())))
 }

@@ -1,4 +1,4 @@
-//! What this process logs, as it does (http-api §27).
+//! Route that streams the log of this process (http-api §27).
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tracing::Level;
 
 use super::Request;
 use crate::Api;
-use crate::files::{Framing, Pulled};
-use crate::frame::{Answer, Body, Error, Pieces, Query};
+use crate::files::{Framing, StreamItem};
+use crate::http::{Body, BodyStream, Error, Query, Response};
 
-/// After so long without a line, a frame says that all is well.
+/// Time without a line after which a heartbeat frame is sent.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The levels by the names that clients know.
+/// Log levels by name.
 const LEVELS: [(&str, Level); 6] = [
     ("trace", Level::TRACE),
     ("debug", Level::DEBUG),
@@ -26,15 +26,15 @@ const LEVELS: [(&str, Level); 6] = [
     ("err", Level::ERROR),
 ];
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     json: bool,
     with_location: bool,
 }
 
-/// Tells what this process logs, for as long as the client listens.
-pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Streams the log of this process until the client disconnects.
+pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let level = level(query.text("log_level"))?;
     let style = Style {
@@ -49,7 +49,7 @@ pub(crate) async fn follow(api: &Api, request: &Request) -> Result<Answer, Error
         Framing::Frames => "text/plain; charset=utf-8",
     };
     let pieces = pieces(listen(level), style, framing, api.stop.clone());
-    Ok(Answer::ok(Body::OtherPieces { content_type: content_type.to_owned(), pieces }))
+    Ok(Response::ok(Body::OtherStream { content_type: content_type.to_owned(), pieces }))
 }
 
 fn level(name: &str) -> Result<Level, Error> {
@@ -58,7 +58,7 @@ fn level(name: &str) -> Result<Level, Error> {
     known.map(|(_, level)| *level).ok_or_else(|| Error::bad_request(format!("Unknown log level: {name}")))
 }
 
-/// A node's logs are this process's if it is that node. Those of others are not asked for.
+/// Checks that a requested node is the one of this process. Logs of other nodes are not built yet.
 async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
     let named = query.text("node_id");
     if named.is_empty() {
@@ -68,37 +68,37 @@ async fn check_node(api: &Api, query: &Query) -> Result<(), Error> {
         true => Error::failed(format!("RPC Error:: 404,Unknown node {}", model::text::quoted(named))),
         false => error,
     })?;
-    if api.beside.node == Some(node) {
+    if api.colocated.node == Some(node) {
         return Ok(());
     }
     Err(Error::not_built(
-        "the logs of another node are not built yet; those of a server are told by its own API",
+        "reading the logs of another node is not built yet; request the logs of a server from its own API",
     ))
 }
 
-fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> Pieces {
+fn pieces(listener: Listener, style: Style, framing: Framing, stop: CancellationToken) -> BodyStream {
     Box::pin(stream::unfold((listener, stop), move |(mut listener, stop)| async move {
         loop {
-            let pulled = tokio::select! {
-                heard = listener.next() => Pulled::Data {
+            let item = tokio::select! {
+                logged = listener.next() => StreamItem::Data {
                     file: "".into(),
                     end: 0,
-                    data: Bytes::from(text(&heard, style)),
+                    data: Bytes::from(text(&logged, style)),
                 },
-                () = tokio::time::sleep(HEARTBEAT) => Pulled::Nothing,
+                () = tokio::time::sleep(HEARTBEAT) => StreamItem::Nothing,
                 () = stop.cancelled() => return None,
             };
-            if let Some(bytes) = framing.frame(&pulled) {
+            if let Some(bytes) = framing.frame(&item) {
                 return Some((Ok(bytes), (listener, stop)));
             }
         }
     }))
 }
 
-/// One line with its end.
-fn text(heard: &Heard, style: Style) -> String {
+/// Formats one line, with a newline at the end.
+fn text(logged: &Heard, style: Style) -> String {
     let missed;
-    let line = match heard {
+    let line = match logged {
         Heard::Line(line) => line.as_ref(),
         Heard::Missed(count) => {
             missed = Line {
@@ -106,7 +106,7 @@ fn text(heard: &Heard, style: Style) -> String {
                 level: Level::WARN,
                 target: "monitor",
                 location: None,
-                message: "lines were lost: they came faster than they were taken".to_owned(),
+                message: "lines were dropped: the client reads too slowly".to_owned(),
                 fields: vec![("lines", count.to_string())],
             };
             &missed
@@ -127,13 +127,13 @@ fn human_line(line: &Line, with_location: bool) -> String {
         text.push_str(&format!("{file}:{number}: "));
     }
     text.push_str(&format!("{target}: {message}"));
-    for (place, (name, value)) in fields.iter().enumerate() {
-        let before = if place == 0 { ":" } else { "" };
+    for (position, (name, value)) in fields.iter().enumerate() {
+        let before = if position == 0 { ":" } else { "" };
         let is_plain = !value.is_empty() && !value.contains([' ', '"', '\n', '=']);
         let value = if is_plain { value.clone() } else { model::text::quoted(value) };
         text.push_str(&format!("{before} {name}={value}"));
     }
-    // A line is one, whatever somebody writes.
+    // A message may contain newlines, but the output is one line.
     text = text.replace('\n', "\\n");
     text.push('\n');
     text
@@ -186,10 +186,8 @@ mod tests {
     #[test]
     fn who_missed_lines_is_told_how_many() {
         let style = Style { json: false, with_location: false };
-        let told = text(&Heard::Missed(12), style);
-        assert!(
-            told.ends_with("monitor: lines were lost: they came faster than they were taken: lines=12\n")
-        );
+        let line_text = text(&Heard::Missed(12), style);
+        assert!(line_text.ends_with("monitor: lines were dropped: the client reads too slowly: lines=12\n"));
     }
 
     #[test]

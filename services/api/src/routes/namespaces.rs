@@ -1,4 +1,4 @@
-//! Namespaces (http-api §19).
+//! Routes of namespaces (http-api §19).
 
 use model::Text;
 use model::cluster::Namespace;
@@ -8,14 +8,14 @@ use wire::command::{Command, DeleteNamespace, SetNamespace};
 
 use super::{Request, shapes};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, decode, ordered, piece};
+use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
 
-/// The longest name and description, in characters.
+/// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
 const DESCRIPTION_CHARS_MAX: usize = 256;
 
 /// Lists namespaces by name.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let page = query.page()?;
     let (prefix, reverse) = (query.text("prefix").to_owned(), page.reverse);
@@ -31,12 +31,12 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             });
         piece(namespaces, limit, |_| true, |one| one.name.to_string(), |one| shapes::namespace(one))
     };
-    let shown = Shown::prefix(Table::Namespaces, query.text("prefix"));
-    api.list(query, shown, page, make).await
+    let watched = Watched::prefix(Table::Namespaces, query.text("prefix"));
+    api.list(query, watched, page, make).await
 }
 
 /// Reads a namespace.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = request.id();
     if name.is_empty() {
         return Err(Error::bad_request("Missing Namespace Name"));
@@ -45,16 +45,16 @@ pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> 
         Some(namespace) => namespace.modify_index,
         None => state.table_index(Table::Namespaces),
     };
-    let shown = Shown::new([WatchKey::Prefix(Table::Namespaces, name.into())], index);
-    api.read(&request.query, shown, |snapshot| {
+    let watched = Watched::new([WatchKey::Prefix(Table::Namespaces, name.into())], index);
+    api.read(&request.query, watched, |snapshot| {
         let namespace = snapshot.namespace(name).ok_or_else(|| Error::not_found("Namespace not found"))?;
         Ok(Body::json(&shapes::namespace(namespace)).into())
     })
     .await
 }
 
-/// Makes a namespace, or changes it.
-pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Creates or updates a namespace.
+pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
     let namespace: api_types::Namespace = decode(&request.body, &api.limits)?;
     let name = namespace.name.clone().unwrap_or_default();
     if request.params.first().is_some_and(|named| *named != name) {
@@ -63,10 +63,10 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
     if let Some(problem) = problem(&name, namespace.description.as_deref().unwrap_or_default()) {
         return Err(Error::failed(problem));
     }
-    let is_governed = namespace.node_pool_configuration.is_some()
+    let has_enterprise_settings = namespace.node_pool_configuration.is_some()
         || namespace.vault_configuration.is_some()
         || namespace.consul_configuration.is_some();
-    if is_governed || namespace.quota.is_some_and(|quota| !quota.is_empty()) {
+    if has_enterprise_settings || namespace.quota.is_some_and(|quota| !quota.is_empty()) {
         return Err(Error::failed("Feature \"Resource Quotas\" is unlicensed"));
     }
     let namespace = Namespace {
@@ -77,24 +77,24 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
         ..Namespace::default()
     };
     let done = api.command(&Command::SetNamespace(Box::new(SetNamespace { namespace }))).await?;
-    Ok(Answer::done(done.index))
+    Ok(Response::done(done.index))
 }
 
 fn problem(name: &str, description: &str) -> Option<String> {
-    let is_fit = |char: char| char.is_ascii_alphanumeric() || char == '-';
-    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_fit) {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '-';
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_allowed) {
         return Some(format!("invalid name {}. Must match regex ^[a-zA-Z0-9-]{{1,128}}$", quoted(name)));
     }
     let is_long = description.chars().count() > DESCRIPTION_CHARS_MAX;
     is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
 }
 
-/// Forgets a namespace.
-pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Deletes a namespace.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     if request.id().is_empty() {
         return Err(Error::bad_request("Missing Namespace Name"));
     }
     let name = Text::from(request.id());
     let done = api.command(&Command::DeleteNamespace(DeleteNamespace { name })).await?;
-    Ok(Answer::done(done.index))
+    Ok(Response::done(done.index))
 }

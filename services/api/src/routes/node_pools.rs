@@ -1,4 +1,4 @@
-//! Node pools (http-api §17).
+//! Routes of node pools (http-api §17).
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use model::text::quoted;
 use state::{State, Table, WatchKey};
 use wire::command::{Command, DeleteNodePool, SetNodePool};
 
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::{Request, jobs, nodes, shapes};
 use crate::Api;
-use crate::frame::{Answer, Body, Error, Shown, decode, ordered, piece};
+use crate::http::{Body, Error, Response, Watched, decode, ordered, piece};
 
-/// The longest name and description, in characters.
+/// Maximum length of a name and of a description, in characters.
 const NAME_CHARS_MAX: usize = 128;
 const DESCRIPTION_CHARS_MAX: usize = 256;
 
 /// Lists node pools by name.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let filter = query.filter::<api_types::NodePool>()?;
     let page = query.page()?;
@@ -28,37 +28,37 @@ pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> 
             ordered(state.node_pools(), reverse).filter(|pool| pool.name.starts_with(&prefix)).skip_while(
                 |pool| from.is_some_and(|from| if reverse { &*pool.name > from } else { &*pool.name < from }),
             );
-        let wanted = |pool: &&Arc<NodePool>| is_wanted(filter.as_ref(), &***pool);
+        let wanted = |pool: &&Arc<NodePool>| matches_filter(filter.as_ref(), &***pool);
         piece(pools, limit, wanted, |pool| pool.name.to_string(), |pool| shapes::pool(pool))
     };
-    let shown = Shown::prefix(Table::NodePools, query.text("prefix"));
-    api.list(query, shown, page, make).await
+    let watched = Watched::prefix(Table::NodePools, query.text("prefix"));
+    api.list(query, watched, page, make).await
 }
 
 /// Reads a node pool.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = request.id();
     let index = |state: &State| match state.node_pool(name) {
         Some(pool) => pool.modify_index,
         None => state.table_index(Table::NodePools),
     };
-    let shown = Shown::new([WatchKey::Prefix(Table::NodePools, name.into())], index);
-    api.read(&request.query, shown, |snapshot| {
+    let watched = Watched::new([WatchKey::Prefix(Table::NodePools, name.into())], index);
+    api.read(&request.query, watched, |snapshot| {
         let pool = snapshot.node_pool(name).ok_or_else(|| Error::not_found("node pool not found"))?;
         Ok(Body::json(&shapes::pool(pool)).into())
     })
     .await
 }
 
-/// Makes a node pool, or changes it.
-pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Creates or updates a node pool.
+pub(crate) async fn set(api: &Api, request: &Request) -> Result<Response, Error> {
     let pool: api_types::NodePool = decode(&request.body, &api.limits)?;
     let name = pool.name.clone().unwrap_or_default();
     if request.params.first().is_some_and(|named| *named != name) {
         return Err(Error::bad_request("Node pool name does not match request path"));
     }
-    let problems = problems(&name, pool.description.as_deref().unwrap_or_default());
-    if let Some(problem) = problems {
+    let problem = problem(&name, pool.description.as_deref().unwrap_or_default());
+    if let Some(problem) = problem {
         let text = format!("invalid node pool {}: 1 error occurred:\n\t* {problem}\n\n", quoted(&name));
         return Err(Error::bad_request(text));
     }
@@ -71,38 +71,38 @@ pub(crate) async fn set(api: &Api, request: &Request) -> Result<Answer, Error> {
     }
     let pool = NodePool::from_api(pool).map_err(|error| Error::bad_request(error.to_string()))?;
     let done = api.command(&Command::SetNodePool(Box::new(SetNodePool { pool }))).await?;
-    Ok(Answer::done(done.index))
+    Ok(Response::done(done.index))
 }
 
-fn problems(name: &str, description: &str) -> Option<String> {
-    let is_fit = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
-    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_fit) {
+fn problem(name: &str, description: &str) -> Option<String> {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(is_allowed) {
         return Some(format!("invalid name {}, must match regex ^[a-zA-Z0-9-_]{{1,128}}$", quoted(name)));
     }
     let is_long = description.chars().count() > DESCRIPTION_CHARS_MAX;
     is_long.then(|| format!("description longer than {DESCRIPTION_CHARS_MAX}"))
 }
 
-/// Forgets a node pool.
-pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Deletes a node pool.
+pub(crate) async fn delete(api: &Api, request: &Request) -> Result<Response, Error> {
     let name = Text::from(request.id());
     let done = api.command(&Command::DeleteNodePool(DeleteNodePool { name })).await?;
-    Ok(Answer::done(done.index))
+    Ok(Response::done(done.index))
 }
 
-/// Lists the nodes of a pool; all of them are in the one called `all`.
-pub(crate) async fn nodes(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the nodes of a pool. The pool `all` contains every node.
+pub(crate) async fn nodes(api: &Api, request: &Request) -> Result<Response, Error> {
     no_prefix(request)?;
     nodes::list_of(api, &request.query, Some(Text::from(request.id()))).await
 }
 
 /// Lists the jobs of a pool.
-pub(crate) async fn jobs(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn jobs(api: &Api, request: &Request) -> Result<Response, Error> {
     no_prefix(request)?;
     jobs::list_of(api, &request.query, Some(Text::from(request.id()))).await
 }
 
-/// What pools hold cannot be narrowed by prefix.
+/// The lists of a pool cannot be filtered by prefix.
 fn no_prefix(request: &Request) -> Result<(), Error> {
     match request.query.text("prefix") {
         "" => Ok(()),

@@ -1,4 +1,4 @@
-//! Nodes (http-api §17): reading them, whether they may get new work, looking at them again, forgetting them.
+//! Routes of nodes (http-api §17): reading, eligibility, evaluation, purging.
 
 use model::node::Eligibility;
 use model::text::quoted;
@@ -8,31 +8,31 @@ use state::{NodeRef, State, Table, WatchKey};
 use wire::command::{Command, DeregisterNodes, Done, EvaluateNode, SetEligibility};
 
 use super::Request;
-use super::filtered::is_wanted;
+use super::filter_objects::matches_filter;
 use super::shapes::{self, NodeParts, node_stub};
 use crate::Api;
-use crate::frame::{
-    Answer, Body, Error, Piece, Query, Shown, decode, list, ordered, parse_id, piece, prefix_range,
+use crate::http::{
+    Body, Error, Piece, Query, Response, Watched, decode, list, ordered, parse_id, piece, prefix_range,
 };
 
-const WHAT: &str = "node";
+const KIND: &str = "node";
 
 /// Lists nodes by id.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     list_of(api, &request.query, None).await
 }
 
-/// The pool that every node is in, and that of those that name none.
+/// The built-in pools: the pool of all nodes, and the pool of nodes that do not name one.
 const POOL_OF_ALL: &str = "all";
 const DEFAULT_POOL: &str = "default";
 
-/// Whether a pool is there from the beginning, and stays as it is.
+/// Whether a pool is built in, so that it always exists and cannot be changed.
 pub(super) fn is_built_in_pool(name: &str) -> bool {
     matches!(name, POOL_OF_ALL | DEFAULT_POOL)
 }
 
-/// Lists nodes by id, those of a pool if one is named.
-pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Answer, Error> {
+/// Lists nodes by id, or the nodes of a pool.
+pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Result<Response, Error> {
     let pool = pool.filter(|pool| **pool != *POOL_OF_ALL);
     let filter = query.filter::<api_types::Node>()?;
     let page = query.page()?;
@@ -43,7 +43,7 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
     };
     let parts = NodeParts { resources: flag("resources")?, os: flag("os")? };
     let prefix = query.text("prefix");
-    let (first, last) = prefix_range(WHAT, prefix)?.into_inner();
+    let (first, last) = prefix_range(KIND, prefix)?.into_inner();
     let ids = (NodeId::from_bytes(first), NodeId::from_bytes(last));
     let reverse = page.reverse;
     let make = move |state: &State, from: Option<&str>, limit: usize| {
@@ -52,37 +52,37 @@ pub(super) async fn list_of(api: &Api, query: &Query, pool: Option<Text>) -> Res
         let token = |node: &NodeRef<'_>| node.id().to_string();
         let wanted = |node: &NodeRef<'_>| {
             pool.as_ref().is_none_or(|pool| node.spec().node_pool == *pool)
-                && is_wanted(filter.as_ref(), &**node.node())
+                && matches_filter(filter.as_ref(), &**node.node())
         };
         piece(nodes, limit, wanted, token, |node| node_stub(node.node(), parts))
     };
-    let shown = Shown::prefix(Table::Nodes, prefix);
-    api.list(query, shown, page, make).await
+    let watched = Watched::prefix(Table::Nodes, prefix);
+    api.list(query, watched, page, make).await
 }
 
 /// Reads a node.
-pub(crate) async fn read(api: &Api, request: &Request) -> Result<Answer, Error> {
+pub(crate) async fn read(api: &Api, request: &Request) -> Result<Response, Error> {
     if request.id().is_empty() {
         return Err(Error::failed("missing node ID"));
     }
-    let id: NodeId = parse_id(WHAT, request.id())?;
+    let id: NodeId = parse_id(KIND, request.id())?;
     let index = |state: &State| match state.node(id) {
         Some(node) => node.server().modify_index,
         None => state.table_index(Table::Nodes),
     };
-    api.read(&request.query, Shown::new([WatchKey::Node(id)], index), |snapshot| {
+    api.read(&request.query, Watched::new([WatchKey::Node(id)], index), |snapshot| {
         let node = snapshot.node(id).ok_or_else(|| Error::not_found("node not found"))?;
         Ok(Body::json(&node.node().to_api()).into())
     })
     .await
 }
 
-/// The allocations on a node, whole.
-pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the allocations on a node as whole objects.
+pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Response, Error> {
     let id = request.id().parse::<NodeId>().ok();
     let keys: Vec<_> = id.into_iter().map(WatchKey::NodeAllocs).collect();
-    let shown = Shown::new(keys, |state: &State| state.table_index(Table::Allocs));
-    api.read(&request.query, shown, |snapshot| {
+    let watched = Watched::new(keys, |state: &State| state.table_index(Table::Allocs));
+    api.read(&request.query, watched, |snapshot| {
         let mut allocs: Vec<_> = id.into_iter().flat_map(|id| snapshot.allocs_of_node(id)).collect();
         allocs.sort_by_key(|alloc| (alloc.create_index(), alloc.id()));
         let allocs: Vec<_> = allocs.into_iter().map(shapes::alloc).collect();
@@ -91,14 +91,14 @@ pub(crate) async fn allocations(api: &Api, request: &Request) -> Result<Answer, 
     .await
 }
 
-/// The body of a change of eligibility.
+/// Body of a change of eligibility.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct EligibilityRequest {
     eligibility: Option<String>,
 }
 
-/// What is answered to it.
+/// Response to a change of eligibility.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct EligibilityUpdated {
@@ -109,14 +109,14 @@ struct EligibilityUpdated {
     index: u64,
 }
 
-/// Says whether a node may get new work (N-9.9).
-pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Sets whether a node is eligible for new allocations (N-9.9).
+pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: EligibilityRequest = decode(&request.body, &api.limits)?;
     let wanted = body.eligibility.unwrap_or_default();
     let eligibility: Eligibility = wanted
         .parse()
         .map_err(|_| Error::failed(format!("invalid scheduling eligibility {}", quoted(&wanted))))?;
-    let node: NodeId = parse_id(WHAT, request.id())?;
+    let node: NodeId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::SetEligibility(SetEligibility { node, eligibility })).await?;
     let updated = EligibilityUpdated {
         node_modify_index: done.object_index.0,
@@ -124,10 +124,10 @@ pub(crate) async fn set_eligibility(api: &Api, request: &Request) -> Result<Answ
         eval_create_index: done.evals.first().map_or(0, |_| done.index.0),
         index: done.index.0,
     };
-    Ok(Answer::written(&updated, done.index))
+    Ok(Response::written(&updated, done.index))
 }
 
-/// What is answered to what was done to a node (http-api A.9).
+/// Response to a change of a node (http-api A.9).
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -161,16 +161,16 @@ impl Updated {
     }
 }
 
-/// Has the jobs on a node looked at again, and those that should be there (N-22.1).
-pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let node: NodeId = parse_id(WHAT, request.id())?;
+/// Creates evaluations for the jobs on a node, and for the system jobs that should run on it (N-22.1).
+pub(crate) async fn evaluate(api: &Api, request: &Request) -> Result<Response, Error> {
+    let node: NodeId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::EvaluateNode(EvaluateNode { node })).await?;
-    Ok(Answer::written(&Updated::new(&done), done.index))
+    Ok(Response::written(&Updated::new(&done), done.index))
 }
 
-/// Forgets a node (N-11).
-pub(crate) async fn purge(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let node: NodeId = parse_id(WHAT, request.id())?;
+/// Purges a node (N-11).
+pub(crate) async fn purge(api: &Api, request: &Request) -> Result<Response, Error> {
+    let node: NodeId = parse_id(KIND, request.id())?;
     let done = api.command(&Command::DeregisterNodes(DeregisterNodes { nodes: vec![node] })).await?;
-    Ok(Answer::written(&Updated::new(&done), done.index))
+    Ok(Response::written(&Updated::new(&done), done.index))
 }

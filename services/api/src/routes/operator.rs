@@ -1,4 +1,4 @@
-//! What operators set and order: the scheduler's configuration (http-api §29), collecting garbage (§28).
+//! Routes for operators: scheduler configuration (http-api §29) and garbage collection (§28).
 
 use actix_web::http::StatusCode;
 use api_types::SchedulerConfiguration;
@@ -13,9 +13,9 @@ use wire::{Refusal, RefusalKind, Subject};
 use super::Request;
 use super::shapes;
 use crate::Api;
-use crate::frame::{Answer, Body, Error, NO_LEADER, Shown, decode};
+use crate::http::{Body, Error, NO_LEADER, Response, Watched, decode};
 
-/// What is answered about the scheduler's settings.
+/// Response with the scheduler configuration.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Scheduler {
@@ -24,10 +24,10 @@ struct Scheduler {
     meta: shapes::Meta,
 }
 
-/// The scheduler's settings.
-pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let stale = request.query.reading()?.stale;
-    api.read(&request.query, Shown::table(Table::SchedulerConfig), |snapshot| {
+/// Reads the scheduler configuration.
+pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Response, Error> {
+    let stale = request.query.read_options()?.stale;
+    api.read(&request.query, Watched::table(Table::SchedulerConfig), |snapshot| {
         let config = snapshot.scheduler_config().copied().unwrap_or_default();
         let mut shown = config.to_api();
         if config.algorithm.is_none() {
@@ -39,7 +39,7 @@ pub(crate) async fn scheduler(api: &Api, request: &Request) -> Result<Answer, Er
     .await
 }
 
-/// What is answered to new settings.
+/// Response to a change of the configuration.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Updated {
@@ -47,8 +47,8 @@ struct Updated {
     index: Index,
 }
 
-/// Sets the scheduler's settings, if they are still those of the index in `cas`, where one is given.
-pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Sets the scheduler configuration. If `cas` is given, its modify index must still be that index.
+pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Response, Error> {
     let cas = match request.query.get("cas") {
         None => None,
         Some(text) => Some(Index(text.parse().map_err(|_| {
@@ -67,30 +67,30 @@ pub(crate) async fn set_scheduler(api: &Api, request: &Request) -> Result<Answer
     }
     let config = SchedulerConfig::from_api(body).map_err(|error| Error::bad_request(error.to_string()))?;
     let command = Command::SetSchedulerConfig(SetSchedulerConfig { config, enforce_index: cas });
-    let (updated, index) = match api.bus.command(&command, api.limits.leader_within).await {
+    let (updated, index) = match api.bus.command(&command, api.limits.leader_timeout).await {
         Ok(done) => (true, done.index),
         Err(bus::CommandError::Refused(Refusal { kind: RefusalKind::Conflict, .. })) => {
             (false, api.replica.snapshot().index())
         }
-        Err(error) => return Err(api.failed(&error)),
+        Err(error) => return Err(api.command_error(&error)),
     };
-    Ok(Answer::written(&Updated { updated, index }, index))
+    Ok(Response::written(&Updated { updated, index }, index))
 }
 
-/// Has everything forgotten that nobody needs any more, whatever its age. The answer is that it has begun.
-pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Answer, Error> {
-    let within = api.limits.leader_within;
+/// Collects all garbage, whatever its age. The response says only that the collection has begun.
+pub(crate) async fn collect_garbage(api: &Api, _: &Request) -> Result<Response, Error> {
+    let within = api.limits.leader_timeout;
     let begun = api.bus.request::<_, GarbageBegun>(Subject::ForceGarbage, &ForceGarbage {}, within).await;
     begun.map_err(|error| Error::failed(format!("{NO_LEADER}: {}", telemetry::chain(&error))))?;
-    Ok(Answer::ok(Body::Empty))
+    Ok(Response::ok(Body::Empty))
 }
 
-/// There is no licence to show.
-pub(crate) fn license(_: &Api, _: &Request) -> Result<Answer, Error> {
-    Ok(Answer::ok(Body::Empty).status(StatusCode::NO_CONTENT))
+/// There is no license.
+pub(crate) fn license(_: &Api, _: &Request) -> Result<Response, Error> {
+    Ok(Response::ok(Body::Empty).status(StatusCode::NO_CONTENT))
 }
 
-/// There is no licence to set.
-pub(crate) fn set_license(_: &Api, _: &Request) -> Result<Answer, Error> {
+/// A license cannot be set.
+pub(crate) fn set_license(_: &Api, _: &Request) -> Result<Response, Error> {
     Err(Error::not_built("Nomad Enterprise only endpoint"))
 }

@@ -1,5 +1,5 @@
-//! What registering a job would bring about (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the scheduler's
-//! core runs here, on a copy of the state.
+//! Route that plans a job without registering it (http-api §11.3, `spec/scheduling.md` §10). Nothing is written: the
+//! scheduler's core runs here on a copy of the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use state::State;
 use telemetry::clock;
 
 use super::Request;
-use super::jobs::requested;
+use super::jobs::requested_job;
 use crate::Api;
 use crate::admission;
-use crate::frame::{Answer, Error, decode};
+use crate::http::{Error, Response, decode};
 
-/// The body of a request.
+/// Body of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct PlanRequest {
@@ -29,7 +29,7 @@ struct PlanRequest {
     namespace: Option<String>,
 }
 
-/// What is answered (http-api A.9).
+/// Response (http-api A.9).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Planned {
@@ -39,14 +39,14 @@ struct Planned {
     job_modify_index: u64,
     created_evals: Option<Vec<Evaluation>>,
     diff: Option<JobDiff>,
-    /// Of periodic jobs, which are refused: they are not built yet.
+    /// Always `None`: periodic jobs are not built yet, and are rejected.
     next_periodic_launch: Option<String>,
     warnings: String,
     index: u64,
 }
 
-/// Tries out a registration.
-pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Plans a job.
+pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Response, Error> {
     let PlanRequest { job, diff, region, namespace } = decode(&request.body, &api.limits)?;
     match job.as_ref().map(|job| job.id.as_deref().unwrap_or_default()) {
         None => return Err(Error::bad_request("Job must be specified")),
@@ -54,26 +54,26 @@ pub(crate) async fn plan(api: &Api, request: &Request) -> Result<Answer, Error> 
         Some(id) if id != request.id() => return Err(Error::bad_request("Job ID does not match")),
         Some(_) => {}
     }
-    let mut job = requested(api, &request.query, job, region, namespace)?;
-    let state = api.fresh(false).await?;
+    let mut job = requested_job(api, &request.query, job, region, namespace)?;
+    let state = api.fresh_snapshot(false).await?;
     let warnings = admission::warnings(&job, &state).to_string();
-    admission::settle(&mut job, &api.rules);
+    admission::fill_defaults(&mut job, &api.rules);
     let spec = admission::admit(&job, &state, &api.rules)?;
     let with_diff = diff.unwrap_or_default();
-    // Large jobs on many nodes take milliseconds, which other requests must not wait for.
-    let planned = web::block(move || try_out(&state, &spec, with_diff, warnings)).await;
+    // Planning a large job on many nodes takes milliseconds, so it does not block the serving thread.
+    let planned = web::block(move || plan_job(&state, &spec, with_diff, warnings)).await;
     let planned = planned.map_err(|error| Error::failed(error.to_string()))?;
     let index = Index(planned.index);
-    Ok(Answer::written(&planned, index))
+    Ok(Response::written(&planned, index))
 }
 
-fn try_out(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
+fn plan_job(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String) -> Planned {
     let now: Timestamp = clock::now().max(state.at());
     let run = scheduling::dry_run(state, spec, now, true, &mut clock::random_bytes);
     let diff = with_diff.then(|| diff(&run, spec));
     let DryRun { annotations, failed_groups, creates, job_modify_index, existing: _ } = run;
     let failed = failed_groups.iter().map(|(group, metric)| (group.to_string(), metric.to_api()));
-    // The copy's indexes are nobody's business.
+    // The snapshot index of the simulated state means nothing to clients.
     let created = creates.iter().map(|eval| Evaluation {
         snapshot_index: None,
         create_time: Some(now.0),
@@ -92,7 +92,7 @@ fn try_out(state: &State, spec: &Arc<JobSpec>, with_diff: bool, warnings: String
     }
 }
 
-/// How the job differs from the one that there is, and what comes of that.
+/// The difference between the job and the registered one, annotated with its effects.
 fn diff(run: &DryRun, spec: &Arc<JobSpec>) -> JobDiff {
     let before = run.existing.as_ref().map(|job| job.to_api());
     let after = Job { spec: Arc::clone(spec), ..Job::default() }.to_api();

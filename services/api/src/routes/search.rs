@@ -1,4 +1,4 @@
-//! Search by prefix (http-api §25): the ids, or names, of whatever begins so.
+//! Route of the search by prefix (http-api §25): ids or names that begin with a text.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use state::{State, Table};
 
 use super::{Request, jobs, shapes};
 use crate::Api;
-use crate::frame::{Answer, Error, Namespace, decode, prefix_range};
+use crate::http::{Error, Namespace, Response, decode, prefix_range};
 
-/// The most matches of one kind.
+/// Maximum number of matches in each context.
 const MATCHES_MAX: usize = 20;
-/// All kinds at once.
+/// Selects all contexts.
 const ALL: &str = "all";
-/// The kinds of things that can be searched.
+/// Contexts: the kinds of objects that can be searched.
 const CONTEXTS: [&str; 12] = [
     "allocs",
     "jobs",
@@ -31,7 +31,7 @@ const CONTEXTS: [&str; 12] = [
     "host_volumes",
 ];
 
-/// The body of a search.
+/// Body of a search.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct SearchRequest {
@@ -40,7 +40,7 @@ struct SearchRequest {
     namespace: Option<String>,
 }
 
-/// What was found.
+/// Response to a search.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Found {
@@ -50,8 +50,8 @@ struct Found {
     meta: shapes::Meta,
 }
 
-/// Searches one kind of thing, or all.
-pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Searches one context, or all.
+pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Response, Error> {
     let body: SearchRequest = decode(&request.body, &api.limits)?;
     let context = body.context.unwrap_or_default();
     let contexts: Vec<&'static str> =
@@ -67,8 +67,8 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error
         (None | Some(""), Some(name)) if !name.is_empty() => Namespace::named(&name),
         _ => request.query.namespace(),
     };
-    let stale = request.query.reading()?.stale;
-    let state = api.fresh(stale).await?;
+    let stale = request.query.read_options()?.stale;
+    let state = api.fresh_snapshot(stale).await?;
     let (prefix, mut found, mut index) = (body.prefix.unwrap_or_default(), Found::default(), Index(1));
     for context in contexts {
         let Some((mut matches, table)) = matches(&state, context, &namespace, &prefix) else { continue };
@@ -79,10 +79,10 @@ pub(crate) async fn prefix(api: &Api, request: &Request) -> Result<Answer, Error
     }
     let meta = api.meta(index, stale);
     found.meta = (&meta).into();
-    Ok(Answer::json(&found).with(meta))
+    Ok(Response::json(&found).with(meta))
 }
 
-/// Whatever of a kind begins so, one more than are shown; `None` if no id can begin so.
+/// Matches of a context, at most one more than are shown; `None` if no id can begin with the prefix.
 fn matches(
     state: &State,
     context: &'static str,
@@ -93,66 +93,66 @@ fn matches(
     let in_namespace = |name: &str| namespace.holds(name);
     Some(match context {
         "jobs" => {
-            let jobs = jobs::beginning_with(state, namespace, prefix);
-            (some(jobs.map(|job| &job.spec.id)), Some(Table::Jobs))
+            let jobs = jobs::jobs_with_prefix(state, namespace, prefix);
+            (take_matches(jobs.map(|job| &job.spec.id)), Some(Table::Jobs))
         }
         "allocs" => {
             let (first, last) = ids()?;
             let allocs = state.allocs_in(AllocId::from_bytes(first)..=AllocId::from_bytes(last));
             let allocs = allocs.filter(|alloc| in_namespace(&alloc.job_key().namespace));
-            (some(allocs.map(|alloc| alloc.id())), Some(Table::Allocs))
+            (take_matches(allocs.map(|alloc| alloc.id())), Some(Table::Allocs))
         }
         "evals" => {
             let (first, last) = ids()?;
             let evals = state.evals_in(EvalId::from_bytes(first)..=EvalId::from_bytes(last));
             let evals = evals.filter(|eval| in_namespace(&eval.job.namespace));
-            (some(evals.map(|eval| eval.id)), Some(Table::Evals))
+            (take_matches(evals.map(|eval| eval.id)), Some(Table::Evals))
         }
         "deployment" => {
             let (first, last) = ids()?;
             let ids = DeploymentId::from_bytes(first)..=DeploymentId::from_bytes(last);
             let deployments = state.deployments().filter(|deployment| ids.contains(&deployment.id));
             let deployments = deployments.filter(|deployment| in_namespace(&deployment.job.job.namespace));
-            (some(deployments.map(|deployment| deployment.id)), Some(Table::Deployments))
+            (take_matches(deployments.map(|deployment| deployment.id)), Some(Table::Deployments))
         }
         "nodes" => {
             let (first, last) = ids()?;
             let nodes = state.nodes_in(NodeId::from_bytes(first)..=NodeId::from_bytes(last));
-            (some(nodes.map(|node| node.id())), Some(Table::Nodes))
+            (take_matches(nodes.map(|node| node.id())), Some(Table::Nodes))
         }
         "node_pools" => {
             let pools = state.node_pools().filter(|pool| pool.name.starts_with(prefix));
-            (some(pools.map(|pool| &pool.name)), Some(Table::NodePools))
+            (take_matches(pools.map(|pool| &pool.name)), Some(Table::NodePools))
         }
         "namespaces" => {
             let namespaces = state.namespaces().filter(|namespace| namespace.name.starts_with(prefix));
-            (some(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
+            (take_matches(namespaces.map(|namespace| &namespace.name)), Some(Table::Namespaces))
         }
         "host_volumes" => {
-            // No id begins so: there is none, but it was searched.
+            // If no id can begin with the prefix, the result has this context nevertheless, without matches.
             let ids =
                 ids().map(|(first, last)| HostVolumeId::from_bytes(first)..=HostVolumeId::from_bytes(last));
             let volumes = state.host_volumes().filter(|volume| {
                 ids.as_ref().is_some_and(|ids| ids.contains(&volume.id)) && in_namespace(&volume.namespace)
             });
-            (some(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
+            (take_matches(volumes.map(|volume| volume.id)), Some(Table::HostVolumes))
         }
         "volumes" => {
             let volumes = state
                 .csi_volumes()
                 .filter(|volume| volume.key.id.starts_with(prefix) && in_namespace(&volume.key.namespace));
-            (some(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
+            (take_matches(volumes.map(|volume| &volume.key.id)), Some(Table::CsiVolumes))
         }
-        // There are none, because nothing can make them yet.
+        // The other contexts have no objects, because creating them is not built yet.
         _ => (Vec::new(), None),
     })
 }
 
-fn some(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
+fn take_matches(ids: impl Iterator<Item = impl ToString>) -> Vec<String> {
     ids.take(MATCHES_MAX + 1).map(|id| id.to_string()).collect()
 }
 
-/// The ids that begin so; a digit too much is left out.
+/// Range of the ids that begin with a prefix. The last digit of a prefix with odd length is ignored.
 fn id_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
     let digits = prefix.chars().filter(|char| *char != '-').count();
     let even = match prefix.char_indices().next_back() {

@@ -1,5 +1,5 @@
-//! Objects as lists and answers to writes show them: what `model` does not convert by itself, because it takes several
-//! objects or leaves some of one out.
+//! Objects of the API that `model` does not convert by itself, because they combine several objects or omit parts of one:
+//! list entries and responses to writes.
 
 pub(crate) mod status;
 
@@ -13,9 +13,9 @@ use serde::Serialize;
 use state::{AllocRef, State};
 use wire::command::Done;
 
-use crate::frame;
+use crate::http;
 
-/// What is answered to a registration or an evaluation of a job (http-api A.9).
+/// Response to a registration or an evaluation of a job (http-api A.9).
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Registered {
@@ -28,7 +28,7 @@ pub(crate) struct Registered {
     pub(crate) meta: Meta,
 }
 
-/// What is answered to a deregistration.
+/// Response to a deregistration.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Deregistered {
@@ -44,7 +44,7 @@ pub(crate) struct Deregistered {
 }
 
 impl Registered {
-    /// What came of a command about a job.
+    /// From the outcome of a command about a job.
     pub(crate) fn new(done: &Done, warnings: String) -> Self {
         Self {
             eval_id: done.evals.first().map(ToString::to_string).unwrap_or_default(),
@@ -57,7 +57,7 @@ impl Registered {
 }
 
 impl Deregistered {
-    /// What came of a deregistration; all zeros where there was no such job (N-21.2).
+    /// From the outcome of a deregistration. All fields are zero if the job did not exist (N-21.2).
     pub(crate) fn new(done: &Done) -> Self {
         if !done.written {
             return Self::default();
@@ -68,7 +68,7 @@ impl Deregistered {
     }
 }
 
-/// What the reference adds to many bodies, beside the headers.
+/// Fields of the response headers that the reference repeats in many bodies.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Meta {
@@ -78,8 +78,8 @@ pub(crate) struct Meta {
     pub(crate) next_token: String,
 }
 
-impl From<&frame::Meta> for Meta {
-    fn from(meta: &frame::Meta) -> Self {
+impl From<&http::Meta> for Meta {
+    fn from(meta: &http::Meta) -> Self {
         let (ago, known_leader) = meta.contact.unwrap_or_default();
         Self {
             index: meta.index.unwrap_or_default().0,
@@ -117,7 +117,7 @@ pub(crate) fn job_stub(job: &Job, state: &State, with_meta: bool) -> JobListStub
     }
 }
 
-/// What a job's allocations add up to.
+/// Allocation counts of a job.
 pub(crate) fn summary(summary: &JobSummary) -> api_types::JobSummary {
     let groups = summary.groups.iter().map(|(name, group)| {
         let count = |count: u32| Some(i64::from(count));
@@ -149,12 +149,12 @@ pub(crate) fn summary(summary: &JobSummary) -> api_types::JobSummary {
     }
 }
 
-/// What of an allocation a list shows if asked to.
+/// Optional parts of an allocation in a list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllocParts {
-    /// The resources that it got.
+    /// Allocated resources.
     pub(crate) resources: bool,
-    /// How its tasks fare.
+    /// Task states.
     pub(crate) task_states: bool,
 }
 
@@ -202,13 +202,13 @@ pub(crate) fn alloc_stub(alloc: AllocRef<'_>, parts: AllocParts) -> AllocListStu
     }
 }
 
-/// An allocation whole, with the job that it runs.
+/// A whole allocation, with its job.
 pub(crate) fn alloc(alloc: AllocRef<'_>) -> api_types::Allocation {
     let job = Some(Box::new(alloc.job().to_api()));
     api_types::Allocation { job, ..alloc.to_allocation().to_api() }
 }
 
-/// An evaluation among those that belong to another one.
+/// A related evaluation.
 pub(crate) fn eval_stub(eval: &model::eval::Evaluation) -> EvaluationStub {
     let api = eval.to_api();
     let text = |text: Option<String>| Some(text.unwrap_or_default());
@@ -234,12 +234,12 @@ pub(crate) fn eval_stub(eval: &model::eval::Evaluation) -> EvaluationStub {
     }
 }
 
-/// What of a node a list shows if asked to.
+/// Optional parts of a node in a list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NodeParts {
-    /// What it has.
+    /// Resources.
     pub(crate) resources: bool,
-    /// The name of its operating system.
+    /// Name of the operating system.
     pub(crate) os: bool,
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn node_stub(node: &Node, parts: NodeParts) -> NodeListStub {
 
 /// A node pool.
 pub(crate) fn pool(pool: &model::cluster::NodePool) -> api_types::NodePool {
-    /// How long identities of a pool's nodes live that says nothing else, in nanoseconds.
+    /// Default lifetime of the identities of a pool's nodes, in nanoseconds.
     const IDENTITY_TTL: i64 = 24 * 3_600 * 1_000_000_000;
     let api = pool.to_api();
     api_types::NodePool {
@@ -293,10 +293,10 @@ pub(crate) fn namespace(namespace: &model::cluster::Namespace) -> api_types::Nam
     api_types::Namespace { hash: Some(hash(namespace)), ..namespace.to_api() }
 }
 
-/// Changes whenever the object does, which is all that is asked of it (http-api A.12).
+/// A hash that changes whenever the object does. Clients expect nothing else of it (http-api A.12).
 fn hash(object: &impl Serialize) -> api_types::Base64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
-    serde_json::to_vec(object).expect("plain data in memory always has a JSON form").hash(&mut hasher);
+    serde_json::to_vec(object).expect("plain data always serializes to JSON").hash(&mut hasher);
     api_types::Base64(hasher.finish().to_be_bytes().to_vec())
 }

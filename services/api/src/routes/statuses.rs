@@ -1,7 +1,8 @@
-//! How jobs fare, with their allocations and newest deployments (http-api §11.1): what the web interface begins with.
+//! Route of job statuses: jobs with their allocations and newest deployments (http-api §11.1). The web interface starts
+//! with it.
 //!
-//! The jobs that changed last come first, so that pages are found in the state's own order. A page's index is that of what
-//! is on it, so whoever waits is woken by nothing else.
+//! Jobs are sorted by their last change, the newest first, which is an order that the state maintains. The index of a page
+//! is the highest index of the objects on it, so only changes of those wake a blocking query.
 
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
@@ -12,28 +13,30 @@ use serde::Deserialize;
 use state::{Snapshot, State, Table, WatchKey};
 
 use super::Request;
-use super::filtered::is_wanted;
-use super::jobs::beginning_with;
+use super::filter_objects::matches_filter;
+use super::jobs::jobs_with_prefix;
 use super::shapes::status::{JobStatus, is_parent};
 use crate::Api;
 use crate::admission::DEFAULT_NAMESPACE;
 use crate::filter::Filter;
-use crate::frame::list::{Bounds, LOOKED_AT_MAX};
-use crate::frame::{Answer, Error, Namespace, Page, Part, Query, Sight, decode, list, ordered, piece};
+use crate::http::list::{Bounds, SCANNED_MAX};
+use crate::http::{
+    Content, Error, Namespace, Page, Query, Response, Selection, decode, list, ordered, piece,
+};
 
-/// The most jobs that are made into an answer at once: each comes with all its allocations.
-const AT_ONCE_MAX: usize = 16;
-/// The most jobs whose allocations are watched one by one; of more, all allocations are.
+/// Maximum number of jobs in one piece of the stream, because each comes with all its allocations.
+const CHUNK_JOBS_MAX: usize = 16;
+/// Maximum number of jobs whose allocations are watched individually. Beyond it, all allocations are watched.
 const WATCHED_MAX: usize = 500;
 
-/// Lists how jobs fare.
-pub(crate) async fn list(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the statuses of jobs.
+pub(crate) async fn list(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let with_children = query.flag("include_children", false)?;
-    answer(api, query, Wanted { with_children, ..Wanted::read(query)? }).await
+    respond(api, query, Criteria { with_children, ..Criteria::read(query)? }).await
 }
 
-/// The jobs that are asked for by name.
+/// Body with the names of jobs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct StatusesRequest {
@@ -49,58 +52,59 @@ struct JobName {
     namespace: Option<String>,
 }
 
-/// The same of jobs that are asked for by name.
-pub(crate) async fn named(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Lists the statuses of the named jobs.
+pub(crate) async fn named(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     let body: StatusesRequest = decode(&request.body, &api.limits)?;
     let names = body.jobs.unwrap_or_default();
     if names.is_empty() {
         return Err(Error::bad_request("no jobs in request"));
     }
-    let mut wanted = Wanted::read(query)?;
-    // Who names jobs of other namespaces means them, unless the request says otherwise.
-    if wanted.namespace.holds(DEFAULT_NAMESPACE) {
-        wanted.namespace = Namespace::Any;
+    let mut criteria = Criteria::read(query)?;
+    // With the namespace `default`, which a request has if it names none, jobs may be named in any namespace.
+    if criteria.namespace.holds(DEFAULT_NAMESPACE) {
+        criteria.namespace = Namespace::Any;
     }
     let key = |name: JobName| {
         let namespace = name.namespace.filter(|namespace| !namespace.is_empty());
         JobKey::new(namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE), name.id.unwrap_or_default())
     };
-    wanted.named = Some(names.into_iter().map(key).collect());
-    wanted.with_children =
+    criteria.named = Some(names.into_iter().map(key).collect());
+    criteria.with_children =
         query.flag("include_children", false)? || body.include_children.unwrap_or_default();
-    answer(api, query, wanted).await
+    respond(api, query, criteria).await
 }
 
-async fn answer(api: &Api, query: &Query, wanted: Wanted) -> Result<Answer, Error> {
-    let (snapshot, seen, meta) = api.sight(query, async |state: &State| wanted.look(state).await).await?;
-    let Seen { shown, next_token, .. } = seen;
-    let part = Part { next_token, ..body(snapshot, shown, wanted.with_children).await };
-    Ok(part.into_answer(meta))
+async fn respond(api: &Api, query: &Query, criteria: Criteria) -> Result<Response, Error> {
+    let (snapshot, selection, meta) =
+        api.select(query, async |state: &State| criteria.evaluate(state).await).await?;
+    let PageSelection { jobs, next_token, .. } = selection;
+    let content = Content { next_token, ..body(snapshot, jobs, criteria.with_children).await };
+    Ok(content.into_response(meta))
 }
 
-/// Which jobs are asked for, and which of them a page begins and ends with.
-struct Wanted {
+/// Which jobs are requested, and the bounds of the page.
+struct Criteria {
     namespace: Namespace,
     prefix: String,
     filter: Option<Filter>,
     named: Option<Vec<JobKey>>,
-    /// Whether jobs that another one launched are shown like others, and not with that one.
+    /// Whether child jobs are listed like other jobs. Otherwise they are shown with their parent.
     with_children: bool,
     limit: Option<usize>,
-    /// `None` where there is a token that no job has.
+    /// `None` if the token is malformed.
     bounds: Option<Bounds<(Index, JobKey)>>,
     newest_first: bool,
 }
 
-impl Wanted {
+impl Criteria {
     fn read(query: &Query) -> Result<Self, Error> {
         let page = query.page()?;
         let newest_first = !page.reverse;
         Ok(Self {
             namespace: query.namespace(),
             prefix: query.text("prefix").to_owned(),
-            // Whatever is wrong with a filter is a failure here (http-api §7.4).
+            // An invalid filter is a 500 here (http-api §7.4).
             filter: query.filter::<api_types::Job>().map_err(|error| Error::failed(error.text))?,
             named: None,
             with_children: false,
@@ -110,16 +114,16 @@ impl Wanted {
         })
     }
 
-    fn wants(&self, job: &Job) -> bool {
-        // A job that is asked for by name is meant, whoever launched it.
+    fn includes(&self, job: &Job) -> bool {
+        // A named job is listed even if it is a child.
         let is_listed = self.with_children || self.named.is_some() || job.spec.parent_id.is_empty();
         is_listed
             && self.namespace.holds(&job.spec.namespace)
             && job.spec.id.starts_with(&self.prefix)
-            && is_wanted(self.filter.as_ref(), job)
+            && matches_filter(self.filter.as_ref(), job)
     }
 
-    /// The jobs among which the page is, from its beginning on.
+    /// The jobs in the page's bounds, in list order.
     fn candidates<'a>(&self, state: &'a State) -> Box<dyn Iterator<Item = &'a Arc<Job>> + 'a> {
         let Some(bounds) = self.bounds.clone() else { return Box::new(std::iter::empty()) };
         let Some(named) = &self.named else {
@@ -132,52 +136,52 @@ impl Wanted {
             .collect();
         jobs.sort_by(|(one, _), (other, _)| one.cmp(other));
         jobs.dedup_by(|(one, _), (other, _)| one == other);
-        jobs.retain(|(place, _)| bounds.contains(place));
+        jobs.retain(|(position, _)| bounds.contains(position));
         ordered(jobs.into_iter().map(|(_, job)| job), self.newest_first)
     }
 
     /// Finds the jobs of the page.
-    async fn look(&self, state: &State) -> Seen {
-        let mut seen = Seen { index: Index::ZERO, shown: Vec::new(), next_token: None };
-        for (looked_at, job) in self.candidates(state).enumerate() {
-            if looked_at % LOOKED_AT_MAX == LOOKED_AT_MAX - 1 {
+    async fn evaluate(&self, state: &State) -> PageSelection {
+        let mut selection = PageSelection { index: Index::ZERO, jobs: Vec::new(), next_token: None };
+        for (scanned, job) in self.candidates(state).enumerate() {
+            if scanned % SCANNED_MAX == SCANNED_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            if !self.wants(job) {
+            if !self.includes(job) {
                 continue;
             }
-            if self.limit.is_some_and(|limit| seen.shown.len() == limit) {
-                seen.next_token = Some(token(state, job, self.newest_first));
+            if self.limit.is_some_and(|limit| selection.jobs.len() == limit) {
+                selection.next_token = Some(token(state, job, self.newest_first));
                 break;
             }
-            let (shown, index) = Shown::new(state, job, self.with_children);
-            seen.index = seen.index.max(index);
-            seen.shown.push(shown);
+            let (listed, index) = ListedJob::new(state, job, self.with_children);
+            selection.index = selection.index.max(index);
+            selection.jobs.push(listed);
         }
-        if seen.shown.is_empty() {
-            seen.index = state.table_index(Table::Jobs);
+        if selection.jobs.is_empty() {
+            selection.index = state.table_index(Table::Jobs);
         }
-        seen
+        selection
     }
 }
 
 /// The jobs of a page.
-struct Seen {
+struct PageSelection {
     index: Index,
-    shown: Vec<Shown>,
+    jobs: Vec<ListedJob>,
     next_token: Option<String>,
 }
 
-/// A job of a page, and what is shown with it.
-struct Shown {
+/// A job of a page, with what identifies the other objects that are shown with it.
+struct ListedJob {
     job: Arc<Job>,
     deployment: Option<DeploymentId>,
     allocs: usize,
     children: usize,
 }
 
-impl Shown {
-    /// A job, and the last index at which something changed that is shown of it.
+impl ListedJob {
+    /// Returns the job with the last index at which anything shown of it changed.
     fn new(state: &State, job: &Arc<Job>, with_children: bool) -> (Self, Index) {
         let key = job.key();
         let mut index = job.modify_index;
@@ -197,78 +201,78 @@ impl Shown {
         (Self { job: Arc::clone(job), deployment, allocs, children }, index)
     }
 
-    fn is_of_same(&self, other: &Self) -> bool {
-        let parts = |shown: &Self| (shown.deployment, shown.allocs, shown.children);
+    fn has_same_objects(&self, other: &Self) -> bool {
+        let parts = |listed: &Self| (listed.deployment, listed.allocs, listed.children);
         self.job.key() == other.job.key() && parts(self) == parts(other)
     }
 }
 
-impl Sight for Seen {
+impl Selection for PageSelection {
     fn index(&self) -> Index {
         self.index
     }
 
-    fn keys(&self) -> Vec<WatchKey> {
-        const BESIDE_JOBS: [Table; 2] = [Table::Allocs, Table::Deployments];
+    fn watch_keys(&self) -> Vec<WatchKey> {
+        const RELATED_TABLES: [Table; 2] = [Table::Allocs, Table::Deployments];
         let mut keys = vec![WatchKey::Table(Table::Jobs)];
-        if self.shown.len() > WATCHED_MAX {
-            keys.extend(BESIDE_JOBS.map(WatchKey::Table));
+        if self.jobs.len() > WATCHED_MAX {
+            keys.extend(RELATED_TABLES.map(WatchKey::Table));
             return keys;
         }
-        for shown in &self.shown {
-            keys.extend(BESIDE_JOBS.map(|table| WatchKey::Job(table, shown.job.key())));
+        for listed in &self.jobs {
+            keys.extend(RELATED_TABLES.map(|table| WatchKey::Job(table, listed.job.key())));
         }
         keys
     }
 
-    fn is_of_same(&self, other: &Self) -> bool {
-        self.shown.len() == other.shown.len()
-            && self.shown.iter().zip(&other.shown).all(|(one, other)| one.is_of_same(other))
+    fn has_same_objects(&self, other: &Self) -> bool {
+        self.jobs.len() == other.jobs.len()
+            && self.jobs.iter().zip(&other.jobs).all(|(one, other)| one.has_same_objects(other))
     }
 }
 
-/// The jobs that a job has launched.
+/// The child jobs of a job.
 fn children_of<'a>(state: &'a State, job: &'a Job) -> impl Iterator<Item = &'a Arc<Job>> {
     let prefix = is_parent(job).then(|| format!("{}/", job.spec.id));
     let namespace = Namespace::named(&job.spec.namespace);
-    let below = prefix.map(|prefix| beginning_with(state, &namespace, &prefix).collect::<Vec<_>>());
+    let below = prefix.map(|prefix| jobs_with_prefix(state, &namespace, &prefix).collect::<Vec<_>>());
     below.into_iter().flatten().filter(move |child| child.spec.parent_id == job.spec.id)
 }
 
-/// The body: made while it is sent, from the state that the page was found in.
-async fn body(snapshot: Snapshot, shown: Vec<Shown>, with_children: bool) -> Part {
+/// The body, streamed from the state in which the page was found.
+async fn body(snapshot: Snapshot, jobs: Vec<ListedJob>, with_children: bool) -> Content {
     let make = move |state: &State, from: Option<&str>, limit: usize| {
-        // The token of a piece is the place of its first job.
+        // The token of a piece is the position of its first job.
         let from = from.and_then(|token| token.parse().ok()).unwrap_or(0);
-        let jobs = shown.iter().enumerate().skip(from);
-        let token = |(place, _): &(usize, &Shown)| place.to_string();
+        let jobs = jobs.iter().enumerate().skip(from);
+        let token = |(position, _): &(usize, &ListedJob)| position.to_string();
         piece(
             jobs,
-            limit.min(AT_ONCE_MAX),
+            limit.min(CHUNK_JOBS_MAX),
             |_| true,
             token,
-            |(_, shown)| {
-                let children = children_of(state, &shown.job).filter(|_| !with_children);
-                JobStatus::new(state, &shown.job, children)
+            |(_, listed)| {
+                let children = children_of(state, &listed.job).filter(|_| !with_children);
+                JobStatus::new(state, &listed.job, children)
             },
         )
     };
     list::body(snapshot, Page { limit: None, from: None, reverse: false }, make).await
 }
 
-/// The token of the page that begins with a job: its modify index, and the job itself if it is not the first of those that
-/// changed at that index.
+/// Token of the page that begins with a job: its modify index, and its key unless it is the first of the jobs that changed
+/// at that index.
 fn token(state: &State, job: &Job, newest_first: bool) -> String {
     let (index, key) = (job.modify_index, job.key());
-    let mut before = ordered(state.jobs_by_change(at(index)), newest_first);
+    let mut before = ordered(state.jobs_by_change(bounds_at(index)), newest_first);
     match before.next() {
         Some(first) if first.key() != key => format!("{index}.{}.{}", key.namespace, key.id),
         Some(_) | None => index.to_string(),
     }
 }
 
-/// The places of all jobs that changed at an index.
-fn at(index: Index) -> Bounds<(Index, JobKey)> {
+/// Bounds of the jobs that changed at an index.
+fn bounds_at(index: Index) -> Bounds<(Index, JobKey)> {
     let first = JobKey::new("", "");
     let end = match index.0.checked_add(1) {
         Some(next) => Bound::Excluded((Index(next), first.clone())),
@@ -277,17 +281,17 @@ fn at(index: Index) -> Bounds<(Index, JobKey)> {
     (Bound::Included((index, first)), end)
 }
 
-/// What is left to come of all jobs when a page begins at a token; `None` if that is none.
+/// Bounds of the list from a token on; `None` if the token is malformed.
 fn bounds(from: Option<&str>, newest_first: bool) -> Option<Bounds<(Index, JobKey)>> {
     let Some(token) = from else { return Some((Bound::Unbounded, Bound::Unbounded)) };
     let (index, job) = token.split_once('.').map_or((token, None), |(index, job)| (index, Some(job)));
     let index = Index(index.parse().ok()?);
     let (first, last) = match job {
-        None => at(index),
+        None => bounds_at(index),
         Some(job) => {
             let (namespace, id) = job.split_once('.')?;
-            let place = Bound::Included((index, JobKey::new(namespace, id)));
-            (place.clone(), place)
+            let position = Bound::Included((index, JobKey::new(namespace, id)));
+            (position.clone(), position)
         }
     };
     Some(if newest_first { (Bound::Unbounded, last) } else { (first, Bound::Unbounded) })

@@ -1,4 +1,4 @@
-//! What a server tells of itself.
+//! Tests of the routes about the process and its servers.
 
 use std::sync::OnceLock;
 
@@ -6,41 +6,45 @@ use model::job::JobType;
 use serde_json::{Value, json};
 
 use super::files::{NODE, cluster};
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 use crate::Beside;
 
 #[actix_web::test]
 async fn workers_are_counted_and_servers_need_not_join() {
-    let beside =
+    let colocated =
         Beside { workers: 3, schedulers: vec![JobType::Service, JobType::Batch], ..Beside::default() };
-    let house = House::beside(Vec::new(), beside).await;
-    let config = house.get("/v1/agent/schedulers/config").await.json();
+    let harness = Harness::colocated(Vec::new(), colocated).await;
+    let config = harness.get("/v1/agent/schedulers/config").await.json();
     assert_eq!(
         config,
         json!({"server_id": "drover.global", "num_schedulers": 3, "enabled_schedulers": ["service", "batch", "_core"]})
     );
-    assert_eq!(house.get("/v1/agent/schedulers").await.json()["schedulers"], json!([]));
+    assert_eq!(harness.get("/v1/agent/schedulers").await.json()["schedulers"], json!([]));
     let body = r#"{"num_schedulers": 0, "enabled_schedulers": []}"#;
-    assert_eq!(house.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
-    assert_eq!(house.put("/v1/agent/schedulers/config", "{").await.error().0, 400);
-    assert_eq!(house.put("/v1/agent/join", "").await.error(), (400, "missing address to join"));
-    let joined = house.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
+    assert_eq!(harness.put("/v1/agent/schedulers/config", body).await.error(), (400, "Invalid request"));
+    assert_eq!(harness.put("/v1/agent/schedulers/config", "{").await.error().0, 400);
+    assert_eq!(harness.put("/v1/agent/join", "").await.error(), (400, "missing address to join"));
+    let joined = harness.put("/v1/agent/join?address=10.0.0.1:4648", "").await.json();
     assert!(joined["num_joined"] == 0 && joined["error"].as_str().unwrap().contains("NATS"), "{joined}");
-    assert_eq!(house.put("/v1/agent/force-leave", "").await.error(), (400, "missing node to force leave"));
-    let left = house.put("/v1/agent/force-leave?node=x", "").await;
+    assert_eq!(harness.put("/v1/agent/force-leave", "").await.error(), (400, "missing node to force leave"));
+    let left = harness.put("/v1/agent/force-leave?node=x", "").await;
     assert_eq!((left.status.as_u16(), left.text.as_str(), left.header("content-type")), (200, "", ""));
-    assert_eq!(house.get("/v1/agent/keyring/nonsense").await.error(), (404, "resource not found"));
-    assert_eq!(house.get("/v1/agent/keyring/list").await.error().0, 400);
+    assert_eq!(harness.get("/v1/agent/keyring/nonsense").await.error(), (404, "resource not found"));
+    assert_eq!(harness.get("/v1/agent/keyring/list").await.error().0, 400);
     for (method, path) in
         [("GET", "/v1/agent/join"), ("GET", "/v1/agent/force-leave"), ("PUT", "/v1/agent/schedulers")]
     {
-        assert_eq!(Got::new(house.ask(method, path)).await.error(), (405, "Invalid method"), "{path}");
+        assert_eq!(
+            Response::new(harness.request(method, path)).await.error(),
+            (405, "Invalid method"),
+            "{path}"
+        );
     }
 }
 
 #[actix_web::test]
 async fn whose_logs_cannot_be_told_is_said() {
-    let house = House::with(cluster()).await;
+    let harness = Harness::with(cluster()).await;
     let unknown = "00000000-0000-4000-8000-000000000000";
     for (query, status, text) in [
         ("log_level=nonsense".to_owned(), 400, "Unknown log level: nonsense"),
@@ -50,14 +54,18 @@ async fn whose_logs_cannot_be_told_is_said() {
         (
             format!("node_id={NODE}"),
             501,
-            "the logs of another node are not built yet; those of a server are told by its own API",
+            "reading the logs of another node is not built yet; request the logs of a server from its own API",
         ),
     ] {
-        assert_eq!(house.get(&format!("/v1/agent/monitor?{query}")).await.error(), (status, text), "{query}");
+        assert_eq!(
+            harness.get(&format!("/v1/agent/monitor?{query}")).await.error(),
+            (status, text),
+            "{query}"
+        );
     }
 }
 
-/// Logs, which a process can have only once.
+/// Installs the global log subscriber, once for all tests of the process.
 fn set_up_logs() {
     static LOGS: OnceLock<telemetry::Guard> = OnceLock::new();
     LOGS.get_or_init(|| {
@@ -72,7 +80,7 @@ fn set_up_logs() {
     });
 }
 
-/// Reads of a stream until there is `what` in it.
+/// Reads from a stream until it contains `what`.
 async fn until(response: &mut reqwest::Response, what: &str) -> String {
     let mut text = String::new();
     while !text.contains(what) {
@@ -84,9 +92,10 @@ async fn until(response: &mut reqwest::Response, what: &str) -> String {
 #[actix_web::test]
 async fn logs_are_told_as_they_come() {
     set_up_logs();
-    let house = House::with(Vec::new()).await;
-    let follow =
-        async |query: &str| house.ask("GET", &format!("/v1/agent/monitor?{query}")).send().await.unwrap();
+    let harness = Harness::with(Vec::new()).await;
+    let follow = async |query: &str| {
+        harness.request("GET", &format!("/v1/agent/monitor?{query}")).send().await.unwrap()
+    };
     let mut plain = follow("plain=true&log_level=debug&server_id=drover").await;
     tracing::debug!(target: "api", who = "somebody", "it happened");
     let text = until(&mut plain, "somebody").await;

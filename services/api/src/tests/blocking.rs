@@ -1,4 +1,4 @@
-//! Blocking queries.
+//! Tests of blocking queries.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use model::change::Change;
 use model::cluster::Namespace;
 use telemetry::clock::monotonic;
 
-use super::house::House;
+use super::harness::Harness;
 
 fn namespace(name: &str, index: u64) -> Change {
     let index = model::Index(index);
@@ -18,33 +18,33 @@ fn namespace(name: &str, index: u64) -> Change {
 
 #[actix_web::test]
 async fn a_query_that_has_seen_less_is_answered_at_once() {
-    let house = House::with(vec![namespace("a", 2)]).await;
+    let harness = Harness::with(vec![namespace("a", 2)]).await;
     for path in ["/v1/namespaces?index=1&wait=300s", "/v1/namespaces?wait=300s", "/v1/namespaces?index=0"] {
-        let got = house.get(path).await;
+        let got = harness.get(path).await;
         assert_eq!(got.header("x-nomad-index"), "2", "{path}");
     }
 }
 
 #[actix_web::test]
 async fn a_query_waits_its_time_and_then_shows_what_there_is() {
-    let house = House::with(vec![namespace("a", 2)]).await;
+    let harness = Harness::with(vec![namespace("a", 2)]).await;
     let began = monotonic();
-    let got = house.get("/v1/namespace/a?index=99&wait=300ms").await;
+    let got = harness.get("/v1/namespace/a?index=99&wait=300ms").await;
     assert!(began.elapsed() >= Duration::from_millis(300));
     assert_eq!(got.json()["Name"], "a");
-    let got = house.get("/v1/job/none?index=99&wait=100ms").await;
+    let got = harness.get("/v1/job/none?index=99&wait=100ms").await;
     assert_eq!(got.error(), (404, "job not found"));
 }
 
 #[actix_web::test]
 async fn many_queries_are_woken_by_one_change() {
     const WAITING: usize = 500;
-    let house = House::with(vec![namespace("a", 2)]).await;
-    let waiting = join_all((0..WAITING).map(|_| house.get("/v1/namespaces?index=2&wait=60s&stale")));
+    let harness = Harness::with(vec![namespace("a", 2)]).await;
+    let waiting = join_all((0..WAITING).map(|_| harness.get("/v1/namespaces?index=2&wait=60s&stale")));
     let change = async {
-        // Whether a query arrives before the change or after it, it must not wait for its time to pass.
+        // A query may arrive before or after the change. Neither may wait until its time has passed.
         tokio::task::yield_now().await;
-        house.change(vec![namespace("b", 3)]);
+        harness.change(vec![namespace("b", 3)]);
     };
     let (answers, ()) = tokio::join!(waiting, change);
     for got in answers {
@@ -55,8 +55,8 @@ async fn many_queries_are_woken_by_one_change() {
 
 #[actix_web::test]
 async fn a_change_elsewhere_wakes_nobody() {
-    let house = House::with(vec![namespace("a", 2)]).await;
-    let waits = house.get("/v1/jobs?index=2&wait=300ms");
-    let (got, ()) = tokio::join!(waits, async { house.change(vec![namespace("b", 3)]) });
+    let harness = Harness::with(vec![namespace("a", 2)]).await;
+    let waits = harness.get("/v1/jobs?index=2&wait=300ms");
+    let (got, ()) = tokio::join!(waits, async { harness.change(vec![namespace("b", 3)]) });
     assert_eq!(got.header("x-nomad-index"), "1");
 }

@@ -1,4 +1,4 @@
-//! Deployments, whether nodes may get work, and garbage: read over HTTP, and what becomes a command.
+//! Tests of deployments, node eligibility and garbage collection over HTTP.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use wire::Subject;
 use wire::command::{Command, FailDeployment, ForceGarbage, GarbageBegun, SetEligibility};
 
-use super::house::House;
+use super::harness::Harness;
 
 const ID: &str = "05050505-0505-0505-0505-050505050505";
 const OTHER: &str = "06060606-0606-0606-0606-060606060606";
@@ -45,15 +45,15 @@ fn deployment(number: u8, namespace: &str, job_create_index: u64) -> Change {
 
 #[actix_web::test]
 async fn deployments_are_listed_and_read() {
-    let house = House::with(vec![job(2), deployment(5, "default", 2), deployment(6, "other", 1)]).await;
-    let listed = house.get("/v1/deployments").await.json();
+    let harness = Harness::with(vec![job(2), deployment(5, "default", 2), deployment(6, "other", 1)]).await;
+    let listed = harness.get("/v1/deployments").await.json();
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(
         (&listed[0]["ID"], &listed[0]["JobID"], &listed[0]["JobVersion"]),
         (&json!(ID), &json!("web"), &json!(3))
     );
     let ids = async |query: &str| {
-        let listed = house.get(&format!("/v1/deployments?{query}")).await.json();
+        let listed = harness.get(&format!("/v1/deployments?{query}")).await.json();
         let ids = listed.as_array().unwrap().iter().map(|one| one["ID"].as_str().unwrap().to_owned());
         ids.collect::<Vec<_>>()
     };
@@ -61,34 +61,34 @@ async fn deployments_are_listed_and_read() {
     assert_eq!(ids("namespace=*&reverse=true").await, [OTHER, ID]);
     assert_eq!(ids("namespace=*&prefix=0606").await, [OTHER]);
 
-    let read = house.get(&format!("/v1/deployment/{ID}")).await;
+    let read = harness.get(&format!("/v1/deployment/{ID}")).await;
     assert_eq!((read.header("x-nomad-index"), &read.json()["Status"]), ("2", &json!("running")));
     assert_eq!(read.json()["TaskGroups"]["app"]["HealthyAllocs"], 0);
     let none = "07070707-0707-0707-0707-070707070707";
-    assert_eq!(house.get(&format!("/v1/deployment/{none}")).await.error(), (404, "deployment not found"));
-    assert_eq!(house.get(&format!("/v1/deployment/allocations/{none}")).await.text, "[]");
+    assert_eq!(harness.get(&format!("/v1/deployment/{none}")).await.error(), (404, "deployment not found"));
+    assert_eq!(harness.get(&format!("/v1/deployment/allocations/{none}")).await.text, "[]");
 }
 
 #[actix_web::test]
 async fn a_job_shows_the_deployments_of_its_own_incarnation() {
-    let house = House::with(vec![job(2), deployment(5, "default", 2), deployment(6, "default", 1)]).await;
-    let count = async |path: &str| house.get(path).await.json().as_array().unwrap().len();
+    let harness = Harness::with(vec![job(2), deployment(5, "default", 2), deployment(6, "default", 1)]).await;
+    let count = async |path: &str| harness.get(path).await.json().as_array().unwrap().len();
     assert_eq!(count("/v1/job/web/deployments").await, 1);
     assert_eq!(count("/v1/job/web/deployments?all=true").await, 2);
-    assert_eq!(house.get("/v1/job/none/deployments").await.text, "[]");
-    assert_eq!(house.get("/v1/job/none/deployment").await.text, "null");
+    assert_eq!(harness.get("/v1/job/none/deployments").await.text, "[]");
+    assert_eq!(harness.get("/v1/job/none/deployment").await.text, "null");
 }
 
 #[actix_web::test]
 async fn a_deployment_is_given_up_by_command_and_the_rest_is_not_built() {
-    let house = House::with(vec![deployment(5, "default", 2)]).await;
-    let answer = house.put(&format!("/v1/deployment/fail/{ID}"), "").await.json();
+    let harness = Harness::with(vec![deployment(5, "default", 2)]).await;
+    let answer = harness.put(&format!("/v1/deployment/fail/{ID}"), "").await.json();
     assert_eq!(answer["EvalID"].as_str().unwrap().len(), 36);
     assert_eq!((&answer["DeploymentModifyIndex"], &answer["RevertedJobVersion"]), (&json!(3), &json!(null)));
     let id = DeploymentId::from_bytes([5; 16]);
-    assert_eq!(*house.applier.commands.lock().unwrap(), [Command::FailDeployment(FailDeployment { id })]);
+    assert_eq!(*harness.applier.commands.lock().unwrap(), [Command::FailDeployment(FailDeployment { id })]);
     for verb in ["pause", "promote", "allocation-health", "unblock"] {
-        let got = house.put(&format!("/v1/deployment/{verb}/{ID}"), "{}").await;
+        let got = harness.put(&format!("/v1/deployment/{verb}/{ID}"), "{}").await;
         let (status, text) = got.error();
         assert_eq!(status, 501);
         assert!(text.contains(verb), "{text}");
@@ -97,29 +97,29 @@ async fn a_deployment_is_given_up_by_command_and_the_rest_is_not_built() {
 
 #[actix_web::test]
 async fn whether_a_node_may_get_work_is_a_command() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let path = format!("/v1/node/{ID}/eligibility");
-    let answer = house.put(&path, r#"{"Eligibility": "ineligible"}"#).await.json();
+    let answer = harness.put(&path, r#"{"Eligibility": "ineligible"}"#).await.json();
     assert_eq!((&answer["NodeModifyIndex"], answer["EvalIDs"].as_array().unwrap().len()), (&json!(3), 1));
     let node = NodeId::from_bytes([5; 16]);
     let expected = Command::SetEligibility(SetEligibility { node, eligibility: Eligibility::Ineligible });
-    assert_eq!(*house.applier.commands.lock().unwrap(), [expected]);
-    let got = house.put(&path, r#"{"Eligibility": "maybe"}"#).await;
+    assert_eq!(*harness.applier.commands.lock().unwrap(), [expected]);
+    let got = harness.put(&path, r#"{"Eligibility": "maybe"}"#).await;
     assert_eq!(got.error(), (500, "invalid scheduling eligibility \"maybe\""));
 }
 
 #[actix_web::test]
 async fn garbage_is_collected_by_whoever_applies() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let (status, text) = (500, "No cluster leader: no process responds");
-    assert_eq!(house.put("/v1/system/gc", "").await.error(), (status, text));
-    let mut forces = house.bus.serve(Subject::ForceGarbage.to_string()).await.unwrap();
-    house.bus.flush().await.unwrap();
+    assert_eq!(harness.put("/v1/system/gc", "").await.error(), (status, text));
+    let mut forces = harness.bus.serve(Subject::ForceGarbage.to_string()).await.unwrap();
+    harness.bus.flush().await.unwrap();
     let answer = async {
         let request = forces.next().await.unwrap();
         request.body::<ForceGarbage>().unwrap();
         request.answer(&GarbageBegun {}).await;
     };
-    let (got, ()) = tokio::join!(house.put("/v1/system/gc", ""), answer);
+    let (got, ()) = tokio::join!(harness.put("/v1/system/gc", ""), answer);
     assert_eq!((got.status.as_u16(), &*got.text), (200, ""));
 }

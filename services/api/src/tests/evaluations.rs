@@ -1,4 +1,4 @@
-//! Evaluations: forgotten by users, over HTTP.
+//! Tests of deleting evaluations over HTTP.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use model::{EvalId, JobKey};
 use serde_json::json;
 use wire::command::Command;
 
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 
 const ENABLED: &str = "eval broker is enabled; eval broker must be paused to delete evals";
 
@@ -23,14 +23,14 @@ fn paused() -> Change {
     Change::SchedulerConfig(SchedulerConfig { pause_eval_broker: true, ..SchedulerConfig::default() })
 }
 
-async fn delete(house: &House, query: &str, body: &serde_json::Value) -> Got {
-    let request = house.ask("DELETE", &format!("/v1/evaluations{query}"));
-    Got::new(request.body(body.to_string())).await
+async fn delete(harness: &Harness, query: &str, body: &serde_json::Value) -> Response {
+    let request = harness.request("DELETE", &format!("/v1/evaluations{query}"));
+    Response::new(request.body(body.to_string())).await
 }
 
-/// The first bytes of the ids that commands were to forget.
-fn forgotten(house: &House) -> Vec<Vec<u8>> {
-    let mut commands = house.applier.commands.lock().unwrap();
+/// First bytes of the ids in the received commands.
+fn forgotten(harness: &Harness) -> Vec<Vec<u8>> {
+    let mut commands = harness.applier.commands.lock().unwrap();
     let forgotten = commands.drain(..).map(|command| {
         let Command::DeleteEvals(delete) = command else { panic!("{command:?}") };
         delete.ids.iter().map(|id| id.as_bytes()[0]).collect()
@@ -40,37 +40,37 @@ fn forgotten(house: &House) -> Vec<Vec<u8>> {
 
 #[actix_web::test]
 async fn evaluations_are_forgotten_by_id_while_they_rest() {
-    let house = House::with(vec![eval(1, "default", 50), eval(2, "default", 50)]).await;
+    let harness = Harness::with(vec![eval(1, "default", 50), eval(2, "default", 50)]).await;
     let [one, gone] = [1, 9].map(|number| EvalId::from_bytes([number; 16]).to_string());
     let by_id = json!({ "EvalIDs": [one, gone, one] });
-    assert_eq!(delete(&house, "", &by_id).await.error(), (500, ENABLED));
-    house.change(vec![paused()]);
-    let got = delete(&house, "", &by_id).await;
+    assert_eq!(delete(&harness, "", &by_id).await.error(), (500, ENABLED));
+    harness.change(vec![paused()]);
+    let got = delete(&harness, "", &by_id).await;
     assert_eq!((got.json(), got.header("x-nomad-index")), (json!({ "Count": 1, "Index": 4 }), "4"));
-    assert_eq!(forgotten(&house), [[1]]);
-    let none = delete(&house, "", &json!({ "EvalIDs": [gone] })).await;
+    assert_eq!(forgotten(&harness), [[1]]);
+    let none = delete(&harness, "", &json!({ "EvalIDs": [gone] })).await;
     assert_eq!(none.json()["Count"], 0);
-    assert!(forgotten(&house).is_empty());
+    assert!(forgotten(&harness).is_empty());
 
     let many = json!({ "EvalIDs": vec!["x"; 7_282] });
-    let text = "7282 evaluation IDs are more than the 7281 of one request";
-    assert_eq!(delete(&house, "", &many).await.error(), (400, text));
+    let text = "7282 evaluation IDs in one request; at most 7281 are allowed";
+    assert_eq!(delete(&harness, "", &many).await.error(), (400, text));
     let text = "eval lookup failed: index error: UUID must be 36 characters";
-    assert_eq!(delete(&house, "", &json!({ "EvalIDs": ["x"] })).await.error(), (500, text));
-    let both = delete(&house, "", &json!({ "EvalIDs": ["x"], "Filter": "x" })).await;
+    assert_eq!(delete(&harness, "", &json!({ "EvalIDs": ["x"] })).await.error(), (500, text));
+    let both = delete(&harness, "", &json!({ "EvalIDs": ["x"], "Filter": "x" })).await;
     assert_eq!(both.error(), (400, "evals cannot be deleted by both ID and filter"));
-    let neither = delete(&house, "", &json!({})).await;
+    let neither = delete(&harness, "", &json!({})).await;
     assert_eq!(neither.error(), (400, "evals must be deleted by either ID or filter"));
 }
 
 #[actix_web::test]
 async fn evaluations_are_forgotten_by_filter_in_their_namespace() {
     let evals = vec![eval(1, "default", 50), eval(2, "default", 60), eval(3, "other", 60), paused()];
-    let house = House::with(evals).await;
+    let harness = Harness::with(evals).await;
     let by_filter = json!({ "Filter": "Priority == 60" });
-    assert_eq!(delete(&house, "", &by_filter).await.json()["Count"], 1);
-    assert_eq!(delete(&house, "?namespace=*", &by_filter).await.json()["Count"], 2);
-    assert_eq!(forgotten(&house), [vec![2], vec![2, 3]]);
-    assert_eq!(delete(&house, "", &json!({ "Filter": "Colour == 60" })).await.error().0, 400);
-    assert!(forgotten(&house).is_empty());
+    assert_eq!(delete(&harness, "", &by_filter).await.json()["Count"], 1);
+    assert_eq!(delete(&harness, "?namespace=*", &by_filter).await.json()["Count"], 2);
+    assert_eq!(forgotten(&harness), [vec![2], vec![2, 3]]);
+    assert_eq!(delete(&harness, "", &json!({ "Filter": "Colour == 60" })).await.error().0, 400);
+    assert!(forgotten(&harness).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Files and logs, with a stand-in for an agent.
+//! Tests of files and logs, with a fake agent.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use wire::files::*;
 use wire::{Refusal, RefusalKind, Subject};
 
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 
 pub(super) const NODE: NodeId = NodeId::from_bytes([0x11; 16]);
 pub(super) const ALLOC: AllocId = AllocId::from_bytes([0x22; 16]);
@@ -48,7 +48,8 @@ pub(super) fn cluster() -> Vec<Change> {
     vec![Change::Job(Arc::new(job)), Change::Node(Box::new(node)), Change::AllocsPlaced(Box::new(placements))]
 }
 
-/// Has one file, `/t/f.txt`, and logs of a task `t`, which grow by a line each time that somebody waits for more.
+/// A fake agent with one file, `/t/f.txt`, and logs of a task `t`. The logs grow by a line whenever a request waits for
+/// more.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentFiles(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();
@@ -114,10 +115,10 @@ async fn serve(bus: Bus) {
     });
 }
 
-async fn house() -> House {
-    let house = House::with(cluster()).await;
-    serve(house.bus.clone()).await;
-    house
+async fn harness() -> Harness {
+    let harness = Harness::with(cluster()).await;
+    serve(harness.bus.clone()).await;
+    harness
 }
 
 fn path(operation: &str, query: &str) -> String {
@@ -126,28 +127,28 @@ fn path(operation: &str, query: &str) -> String {
 
 #[actix_web::test]
 async fn files_are_listed_described_and_read() {
-    let house = house().await;
-    let list = house.get(&path("ls", "?path=/t")).await.json();
+    let harness = harness().await;
+    let list = harness.get(&path("ls", "?path=/t")).await.json();
     assert_eq!((&list[0]["Name"], &list[0]["IsDir"]), (&json!("d"), &json!(true)));
     assert_eq!((&list[1]["Name"], &list[1]["ContentType"]), (&json!("f.txt"), &json!("")));
-    let stat = house.get(&path("stat", "?path=/t/f.txt")).await.json();
+    let stat = harness.get(&path("stat", "?path=/t/f.txt")).await.json();
     assert_eq!(
         stat,
         json!({"Name": "f.txt", "IsDir": false, "Size": 16, "FileMode": "-rw-r--r--",
                "ModTime": "2026-01-01T00:00:00Z", "ContentType": "text/html"})
     );
-    let cat = house.get(&path("cat", "?path=/t/f.txt")).await;
+    let cat = harness.get(&path("cat", "?path=/t/f.txt")).await;
     assert_eq!((cat.text.as_bytes(), cat.header("content-type")), (TEXT, "text/plain"));
     for (query, piece) in
         [("&offset=3&limit=4", "3456"), ("&offset=10", "abcdef"), ("&offset=100&limit=1", "")]
     {
-        assert_eq!(house.get(&path("readat", &format!("?path=/t/f.txt{query}"))).await.text, piece);
+        assert_eq!(harness.get(&path("readat", &format!("?path=/t/f.txt{query}"))).await.text, piece);
     }
 }
 
 #[actix_web::test]
 async fn what_is_wrong_with_a_file_is_said_before_anything_is_sent() {
-    let house = house().await;
+    let harness = harness().await;
     let unknown = "/v1/client/fs/ls/00000000-0000-4000-8000-000000000000";
     for (path, status, text) in [
         (path("stat", ""), 400, "must provide a file name"),
@@ -175,35 +176,35 @@ async fn what_is_wrong_with_a_file_is_said_before_anything_is_sent() {
         ),
         (unknown.to_owned(), 404, "Unknown allocation \"00000000-0000-4000-8000-000000000000\""),
     ] {
-        assert_eq!(house.get(&path).await.error(), (status, text), "{path}");
+        assert_eq!(harness.get(&path).await.error(), (status, text), "{path}");
     }
 }
 
 #[actix_web::test]
 async fn a_node_that_does_not_answer_has_no_path() {
-    let house = House::with(cluster()).await;
-    let got = house.get(&path("ls", "")).await;
+    let harness = Harness::with(cluster()).await;
+    let got = harness.get(&path("ls", "")).await;
     assert_eq!(got.error(), (404, format!("No path to node \"{NODE}\"").as_str()));
 }
 
 #[actix_web::test]
 async fn logs_are_plain_or_framed() {
-    let house = house().await;
-    let got = house.get(&path("logs", "?task=t&type=stdout&plain=true")).await;
+    let harness = harness().await;
+    let got = harness.get(&path("logs", "?task=t&type=stdout&plain=true")).await;
     assert_eq!((got.text.as_bytes(), got.header("content-type")), (TEXT, "text/plain"));
-    let got = house.get(&path("logs", "?task=t&type=stdout&plain=true&origin=end&offset=3")).await;
+    let got = harness.get(&path("logs", "?task=t&type=stdout&plain=true&origin=end&offset=3")).await;
     assert_eq!(got.text, "def");
-    let got = house.get(&path("logs", "?task=t&type=stdout")).await;
+    let got = harness.get(&path("logs", "?task=t&type=stdout")).await;
     let frame: Value = serde_json::from_str(&got.text).unwrap();
     assert_eq!((&frame["Offset"], &frame["File"]), (&json!(16), &json!("alloc/logs/t.stdout.0")));
-    let got = house.get(&path("stream", "?path=/t/f.txt&follow=false&offset=10")).await;
+    let got = harness.get(&path("stream", "?path=/t/f.txt&follow=false&offset=10")).await;
     assert_eq!(serde_json::from_str::<Value>(&got.text).unwrap()["Data"], "YWJjZGVm");
 }
 
 #[actix_web::test]
 async fn following_goes_on_until_the_client_leaves() {
-    let house = house().await;
-    let request = house.ask("GET", &path("logs", "?task=t&type=stdout&plain=true&follow=true"));
+    let harness = harness().await;
+    let request = harness.request("GET", &path("logs", "?task=t&type=stdout&plain=true&follow=true"));
     let mut response = request.send().await.unwrap();
     let mut seen = Vec::new();
     while seen.windows(4).filter(|part| *part == b"more").count() < 3 {
@@ -211,6 +212,6 @@ async fn following_goes_on_until_the_client_leaves() {
     }
     assert!(seen.starts_with(TEXT));
     drop(response);
-    // Whoever follows leaves the others room.
-    assert_eq!(Got::new(house.ask("GET", "/v1/regions")).await.status, 200);
+    // A stream that follows a log does not block other requests.
+    assert_eq!(Response::new(harness.request("GET", "/v1/regions")).await.status, 200);
 }

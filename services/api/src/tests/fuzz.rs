@@ -1,4 +1,5 @@
-//! Whatever arrives is answered: query strings, paths, headers and bodies out of pieces that mean something, in any order.
+//! Fuzz test: every request gets a response, whatever its path, query string, headers and body. Requests are random
+//! combinations of meaningful parts.
 
 use std::time::Duration;
 
@@ -8,23 +9,23 @@ use reqwest::Method;
 use tokio::sync::mpsc;
 
 use super::files::cluster;
-use super::house::House;
+use super::harness::Harness;
 use crate::routes;
 
-/// How long requests are made up and sent. `DROVER_FUZZ_MS` makes it longer.
+/// Duration of the test, in milliseconds. `DROVER_FUZZ_MS` overrides it.
 const FUZZ_MS: u64 = 60_000;
-/// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// The longest answer, in bytes: nothing here is large.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// The most memory that the process may have taken in the end.
+/// Timeout of a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum length of a response, in bytes. The test cluster is small.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
+/// Maximum resident memory of the process at the end.
 const MEMORY_KB_MAX: u64 = 2 << 20;
-/// How many requests wait to be sent.
-const WAITING: usize = 64;
+/// Number of generated requests that are queued.
+const QUEUED_MAX: usize = 64;
 
-/// Answers that have no end: what is looked at is how they begin.
+/// Endless responses, of which only the status is checked.
 const ENDLESS: [&str; 2] = ["/v1/event/stream", "/v1/agent/monitor"];
-/// What stands in a path where its route has a name.
+/// Values of `:name` segments.
 const IDS: [&str; 14] = [
     "a",
     "fs",
@@ -127,15 +128,15 @@ const HEADERS: [(&str, &str); 8] = [
     ("traceparent", "00-nonsense"),
 ];
 
-/// A request.
-struct Made {
+/// A generated request.
+struct FuzzRequest {
     method: Method,
     path: String,
     headers: Vec<(&'static str, &'static str)>,
     body: String,
 }
 
-fn make(u: &mut Unstructured<'_>) -> Result<Made> {
+fn make(u: &mut Unstructured<'_>) -> Result<FuzzRequest> {
     let methods = [Method::GET, Method::PUT, Method::POST, Method::DELETE, Method::OPTIONS, Method::HEAD];
     let route = routes::paths().nth(u.choose_index(routes::paths().count())?).unwrap_or_default();
     let mut path = String::new();
@@ -144,7 +145,7 @@ fn make(u: &mut Unstructured<'_>) -> Result<Made> {
         path.push_str(if part.starts_with(':') { u.choose(&IDS)? } else { part });
     }
     path.push_str(u.choose(&SUFFIXES)?);
-    // What waits for changes waits shortly: of a parameter that is given twice, the first counts.
+    // Blocking queries must end soon: the first value of a repeated parameter counts.
     path.push_str("?wait=1ms&follow=false");
     for _ in 0..u.int_in_range(0..=4)? {
         path.push('&');
@@ -160,43 +161,44 @@ fn make(u: &mut Unstructured<'_>) -> Result<Made> {
     for _ in 0..u.int_in_range(0..=6)? {
         body.push_str(u.choose(&BODIES)?);
     }
-    Ok(Made { method: u.choose(&methods)?.clone(), path, headers, body })
+    Ok(FuzzRequest { method: u.choose(&methods)?.clone(), path, headers, body })
 }
 
-/// Makes requests up, on a thread of its own, for as long as somebody takes them and there is time.
-fn made_up() -> mpsc::Receiver<Made> {
+/// Generates requests on a separate thread, until the receiver is dropped or the time is over.
+fn generate() -> mpsc::Receiver<FuzzRequest> {
     let budget = std::env::var("DROVER_FUZZ_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(FUZZ_MS);
-    let (sender, made) = mpsc::channel(WAITING);
+    let (sender, requests) = mpsc::channel(QUEUED_MAX);
     std::thread::spawn(move || {
         arbtest(|u| {
-            // Fails when nobody takes them any more, because one was not answered.
+            // Fails if the test has stopped receiving, because a request failed.
             let _ = sender.blocking_send(make(u)?);
             Ok(())
         })
         .budget_ms(budget);
     });
-    made
+    requests
 }
 
 #[actix_web::test]
 async fn whatever_is_asked_is_answered() {
-    let house = House::with(cluster()).await;
-    let mut made = made_up();
-    while let Some(Made { method, path, headers, body }) = made.recv().await {
-        let mut request = house.ask(method.as_str(), &path).body(body.clone()).timeout(ANSWER_WITHIN);
+    let harness = Harness::with(cluster()).await;
+    let mut requests = generate();
+    while let Some(FuzzRequest { method, path, headers, body }) = requests.recv().await {
+        let mut request =
+            harness.request(method.as_str(), &path).body(body.clone()).timeout(RESPONSE_TIMEOUT);
         for (name, value) in headers {
             request = request.header(name, value.as_bytes());
         }
         let wrong = |error: reqwest::Error| -> ! { panic!("{method} {path} {body}: {error}") };
-        let answer = request.send().await.unwrap_or_else(|error| wrong(error));
-        let status = answer.status();
+        let response = request.send().await.unwrap_or_else(|error| wrong(error));
+        let status = response.status();
         if status == 200 && ENDLESS.iter().any(|endless| path.starts_with(endless)) {
             continue;
         }
-        let length = answer.bytes().await.unwrap_or_else(|error| wrong(error)).len();
-        assert!(length < ANSWER_BYTES_MAX, "{method} {path} {body}: {status} {length}");
+        let length = response.bytes().await.unwrap_or_else(|error| wrong(error)).len();
+        assert!(length < RESPONSE_BYTES_MAX, "{method} {path} {body}: {status} {length}");
     }
-    assert_eq!(house.get("/v1/regions").await.status, 200);
+    assert_eq!(harness.get("/v1/regions").await.status, 200);
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();

@@ -1,11 +1,11 @@
-//! The keys that the cluster signs with, for whoever checks what it signed.
+//! Tests of the public keys that verify the cluster's signatures.
 
 use model::change::Change;
 use model::keyring::RootKey;
 use model::{Index, RootKeyId, Timestamp};
 use serde_json::json;
 
-use super::house::House;
+use super::harness::Harness;
 
 const ID: &str = "0b0b0b0b-0b0b-0b0b-0b0b-0b0b0b0b0b0b";
 
@@ -22,27 +22,27 @@ fn key() -> Change {
 
 #[actix_web::test]
 async fn keys_are_told_once_there_are_any() {
-    // http-api §31
-    let house = House::with(Vec::new()).await;
-    let none = house.get("/.well-known/jwks.json").await;
+    // The key set is empty until a key exists (http-api §31).
+    let harness = Harness::with(Vec::new()).await;
+    let none = harness.get("/.well-known/jwks.json").await;
     assert_eq!((none.json(), none.header("x-nomad-knownleader")), (json!({ "keys": [] }), "true"));
-    assert_eq!(house.get("/v1/operator/keyring/keys").await.json(), json!([]));
-    house.change(vec![key()]);
-    let keys = house.get("/.well-known/jwks.json").await.json();
+    assert_eq!(harness.get("/v1/operator/keyring/keys").await.json(), json!([]));
+    harness.change(vec![key()]);
+    let keys = harness.get("/.well-known/jwks.json").await.json();
     let web_key = json!({ "use": "sig", "kty": "RSA", "kid": ID, "alg": "RS256", "n": "3q0", "e": "AQAB" });
     assert_eq!(keys, json!({ "keys": [web_key] }));
-    let listed = house.get("/v1/operator/keyring/keys").await.json();
+    let listed = harness.get("/v1/operator/keyring/keys").await.json();
     assert_eq!((&listed[0]["KeyID"], &listed[0]["State"]), (&json!(ID), &json!("active")));
     assert_eq!(listed[0]["CreateTime"], json!(7_000_000_000_u64));
 }
 
 #[actix_web::test]
 async fn where_the_keys_are_is_told_by_issuers_only() {
-    // http-api §31
+    // Discovery is disabled unless an issuer is configured (http-api §31).
     let path = "/.well-known/openid-configuration";
-    let house = House::with(Vec::new()).await;
-    assert_eq!(house.get(path).await.error(), (404, "OIDC Discovery endpoint disabled"));
-    let issuer = House::with_flags(&["--oidc-issuer", "https://drover.example/"]).await;
+    let harness = Harness::with(Vec::new()).await;
+    assert_eq!(harness.get(path).await.error(), (404, "OIDC Discovery endpoint disabled"));
+    let issuer = Harness::with_flags(&["--oidc-issuer", "https://drover.example/"]).await;
     assert_eq!(
         issuer.get(path).await.json(),
         json!({

@@ -1,16 +1,15 @@
-//! The API as its clients meet it: over HTTP, with a replica made for the test, a real NATS, and stand-ins for the applier
-//! and an agent.
+//! Tests of the API over HTTP, with a replica made for the test, a real NATS server, a fake applier and a fake agent.
 
 mod agent;
 mod blocking;
 mod deployments;
 mod evaluations;
-mod figures;
 mod files;
 mod fuzz;
-mod house;
+mod harness;
 mod keyring;
 mod reads;
+mod stats;
 mod statuses;
 mod submissions;
 mod transport;

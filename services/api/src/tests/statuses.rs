@@ -1,4 +1,4 @@
-//! How jobs fare, as the web interface asks for it.
+//! Tests of the list of job statuses.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use model::{DeploymentId, Index};
 use serde_json::{Value, json};
 
 use super::files::{ALLOC, NODE, cluster};
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 
 fn spec(id: &str) -> JobSpec {
     JobSpec {
@@ -29,29 +29,29 @@ fn job(index: u64, spec: JobSpec) -> Change {
     Change::Job(Arc::new(Job { spec: Arc::new(spec), ..indexes }))
 }
 
-fn ids(got: &Got) -> Vec<String> {
+fn ids(got: &Response) -> Vec<String> {
     let list = got.json();
     list.as_array().unwrap().iter().map(|job| job["ID"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Jobs `a` to `d`, each changed after the one before; the last two at the same index.
-async fn four() -> House {
-    let house = House::with(vec![job(2, spec("a"))]).await;
-    house.change(vec![job(3, spec("b"))]);
-    house.change(vec![job(4, spec("c")), job(4, spec("d"))]);
-    house
+/// Jobs `a` to `d`, each changed after the one before, except `c` and `d` at the same index.
+async fn four() -> Harness {
+    let harness = Harness::with(vec![job(2, spec("a"))]).await;
+    harness.change(vec![job(3, spec("b"))]);
+    harness.change(vec![job(4, spec("c")), job(4, spec("d"))]);
+    harness
 }
 
 #[actix_web::test]
 async fn what_changed_last_comes_first_in_pages_either_way() {
-    let house = four().await;
-    let got = house.get("/v1/jobs/statuses").await;
+    let harness = four().await;
+    let got = harness.get("/v1/jobs/statuses").await;
     assert_eq!(
         (ids(&got), got.header("x-nomad-index")),
         (["d", "c", "b", "a"].map(str::to_owned).to_vec(), "4")
     );
     let page = async |query: &str| {
-        let got = house.get(&format!("/v1/jobs/statuses?{query}")).await;
+        let got = harness.get(&format!("/v1/jobs/statuses?{query}")).await;
         (
             ids(&got).concat(),
             got.header("x-nomad-nexttoken").to_owned(),
@@ -71,26 +71,29 @@ async fn what_changed_last_comes_first_in_pages_either_way() {
     assert_eq!(page("namespace=other").await.0, "");
     assert_eq!(page("per_page=-1").await, expect("", "4", "4"));
     for filter in ["Nope%20==%20x", "Type%20%3E%203"] {
-        assert_eq!(house.get(&format!("/v1/jobs/statuses?filter={filter}")).await.error().0, 500);
+        assert_eq!(harness.get(&format!("/v1/jobs/statuses?filter={filter}")).await.error().0, 500);
     }
-    assert_eq!(Got::new(house.ask("DELETE", "/v1/jobs/statuses")).await.error(), (405, "Invalid method"));
+    assert_eq!(
+        Response::new(harness.request("DELETE", "/v1/jobs/statuses")).await.error(),
+        (405, "Invalid method")
+    );
 }
 
 #[actix_web::test]
 async fn a_long_list_is_sent_whole() {
-    let house = House::with((0..1_000).map(|n| job(2, spec(&format!("job-{n:04}")))).collect()).await;
-    let found = ids(&house.get("/v1/jobs/statuses").await);
+    let harness = Harness::with((0..1_000).map(|n| job(2, spec(&format!("job-{n:04}")))).collect()).await;
+    let found = ids(&harness.get("/v1/jobs/statuses").await);
     assert_eq!((found.len(), found[0].as_str(), found[999].as_str()), (1_000, "job-0999", "job-0000"));
 }
 
 #[actix_web::test]
 async fn jobs_are_asked_for_by_name() {
-    let house = four().await;
+    let harness = four().await;
     let body = r#"{"Jobs": [{"ID": "a", "Namespace": "default"}, {"ID": "c"}, {"ID": "a"}, {"ID": "none"}]}"#;
-    let got = Got::new(house.ask("POST", "/v1/jobs/statuses").body(body)).await;
+    let got = Response::new(harness.request("POST", "/v1/jobs/statuses").body(body)).await;
     assert_eq!((ids(&got), got.header("x-nomad-index")), (vec!["c".to_owned(), "a".to_owned()], "4"));
     for body in ["{}", r#"{"Jobs": []}"#] {
-        let got = Got::new(house.ask("POST", "/v1/jobs/statuses").body(body)).await;
+        let got = Response::new(harness.request("POST", "/v1/jobs/statuses").body(body)).await;
         assert_eq!(got.error(), (400, "no jobs in request"));
     }
 }
@@ -120,8 +123,8 @@ async fn a_job_comes_with_its_allocations_and_newest_deployment() {
         modify_time: model::Timestamp::default(),
         trace: None,
     })));
-    let house = House::with(changes).await;
-    let list = house.get("/v1/jobs/statuses").await.json();
+    let harness = Harness::with(changes).await;
+    let list = harness.get("/v1/jobs/statuses").await.json();
     let shown = &list[0];
     assert_eq!((&shown["GroupCountSum"], &shown["IsPack"]), (&json!(3), &json!(true)));
     assert_eq!((&shown["ChildStatuses"], &shown["Status"]), (&Value::Null, &json!("pending")));
@@ -148,34 +151,34 @@ async fn a_job_comes_with_its_allocations_and_newest_deployment() {
 async fn children_stand_with_their_parent_or_by_themselves() {
     let parent = JobSpec { periodic: Some(PeriodicConfig::default()), ..spec("p") };
     let child = JobSpec { parent_id: "p".into(), ..spec("p/periodic-1") };
-    let house = House::with(vec![job(2, parent), job(2, spec("p/other")), job(2, child)]).await;
-    let got = house.get("/v1/jobs/statuses?prefix=p").await;
+    let harness = Harness::with(vec![job(2, parent), job(2, spec("p/other")), job(2, child)]).await;
+    let got = harness.get("/v1/jobs/statuses?prefix=p").await;
     assert_eq!(ids(&got), ["p/other", "p"]);
     assert_eq!(got.json()[1]["ChildStatuses"], json!(["pending"]));
-    let got = house.get("/v1/jobs/statuses?include_children=true").await;
+    let got = harness.get("/v1/jobs/statuses?include_children=true").await;
     assert_eq!(ids(&got), ["p/periodic-1", "p/other", "p"]);
     assert_eq!((&got.json()[0]["ParentID"], &got.json()[2]["ChildStatuses"]), (&json!("p"), &json!([])));
 }
 
 #[actix_web::test]
 async fn who_waits_is_woken_by_what_is_shown() {
-    let house = four().await;
+    let harness = four().await;
     let path = "/v1/jobs/statuses?filter=ID%20==%20b&index=3&wait=60s";
-    let waits = house.get(path);
+    let waits = harness.get(path);
     let (got, ()) = tokio::join!(waits, async {
-        house.change(vec![job(5, spec("e"))]);
-        house.change(vec![job(6, JobSpec { priority: 77, ..spec("b") })]);
+        harness.change(vec![job(5, spec("e"))]);
+        harness.change(vec![job(6, JobSpec { priority: 77, ..spec("b") })]);
     });
     assert_eq!((&got.json()[0]["Priority"], got.header("x-nomad-index")), (&json!(77), "6"));
 
-    let waits = house.get("/v1/jobs/statuses?filter=ID%20==%20b&index=6&wait=60s");
+    let waits = harness.get("/v1/jobs/statuses?filter=ID%20==%20b&index=6&wait=60s");
     let (got, ()) = tokio::join!(waits, async {
-        // What is gone is seen at once, also by those who ask only then.
+        // A query sees a deletion at once, even if it arrives after the deletion.
         tokio::task::yield_now().await;
-        house.change(vec![Change::JobDeleted(model::JobKey::new("default", "b"))]);
+        harness.change(vec![Change::JobDeleted(model::JobKey::new("default", "b"))]);
     });
     assert_eq!((got.text.as_str(), got.header("x-nomad-index")), ("[]", "7"));
 
-    let got = house.get("/v1/jobs/statuses?filter=ID%20==%20a&index=99999999&wait=300ms").await;
+    let got = harness.get("/v1/jobs/statuses?filter=ID%20==%20a&index=99999999&wait=300ms").await;
     assert_eq!((ids(&got), got.header("x-nomad-index")), (vec!["a".to_owned()], "2"));
 }

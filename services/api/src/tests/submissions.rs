@@ -1,4 +1,4 @@
-//! Sources of jobs: sent along with a registration, and read over HTTP.
+//! Tests of job sources: registering with a source, and reading it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use model::{Index, JobKey, JobVersionKey};
 use serde_json::json;
 use wire::command::Command;
 
-use super::house::House;
+use super::harness::Harness;
 
 const VERSION: &str = "/v1/job/web/submission?version=";
 
@@ -38,8 +38,8 @@ fn submission(number: u64, flag: &str) -> Change {
 
 #[actix_web::test]
 async fn the_source_of_a_version_is_read() {
-    let house = House::with(vec![job(0), submission(0, "x%20y"), job(1), job(2)]).await;
-    let got = house.get(&format!("{VERSION}0")).await;
+    let harness = Harness::with(vec![job(0), submission(0, "x%20y"), job(1), job(2)]).await;
+    let got = harness.get(&format!("{VERSION}0")).await;
     assert_eq!((got.header("x-nomad-index"), got.header("x-nomad-knownleader")), ("2", "true"));
     let expected = json!({
         "Source": "job \"web\" {}",
@@ -52,12 +52,12 @@ async fn the_source_of_a_version_is_read() {
         "JobModifyIndex": 2,
     });
     assert_eq!(got.json(), expected);
-    let missing = house.get(&format!("{VERSION}1")).await;
+    let missing = harness.get(&format!("{VERSION}1")).await;
     assert_eq!(missing.error(), (404, "job source not found"));
     assert_eq!(missing.header("x-nomad-index"), "2");
-    assert_eq!(house.get("/v1/job/none/submission?version=0").await.error(), (404, "job source not found"));
+    assert_eq!(harness.get("/v1/job/none/submission?version=0").await.error(), (404, "job source not found"));
     for wrong in ["", "-1", "x", "1.5"] {
-        let got = house.get(&format!("{VERSION}{wrong}")).await;
+        let got = harness.get(&format!("{VERSION}{wrong}")).await;
         assert_eq!(got.error(), (400, "Unable to parse job submission version parameter"), "{wrong}");
         assert_eq!(got.header("x-nomad-index"), "");
     }
@@ -66,10 +66,10 @@ async fn the_source_of_a_version_is_read() {
 #[actix_web::test]
 async fn values_of_flags_are_plain_once_another_version_has_taken_them_over() {
     let copied = Change::JobSubmissionCopied { from: version(0), to: version(1) };
-    let house = House::with(vec![job(0), submission(0, "x%20y"), job(1), job(2), copied]).await;
-    house.change(vec![submission(2, "z%2520")]);
+    let harness = Harness::with(vec![job(0), submission(0, "x%20y"), job(1), job(2), copied]).await;
+    harness.change(vec![submission(2, "z%2520")]);
     let flags = async |version: u64| {
-        let got = house.get(&format!("{VERSION}{version}")).await.json();
+        let got = harness.get(&format!("{VERSION}{version}")).await.json();
         got["VariableFlags"].clone()
     };
     assert_eq!(flags(0).await, json!({ "a": "x y", "odd": "100%" }));
@@ -79,13 +79,13 @@ async fn values_of_flags_are_plain_once_another_version_has_taken_them_over() {
 
 #[actix_web::test]
 async fn a_registration_sends_its_source_along() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let body = json!({
         "Job": { "ID": "web", "TaskGroups": [{ "Name": "g", "Tasks": [{ "Name": "t", "Driver": "raw_exec" }] }] },
         "Submission": { "Source": "{}", "Format": "json", "VariableFlags": { "a": "1" }, "JobID": "of no interest" },
     });
-    assert_eq!(house.put("/v1/jobs", &body.to_string()).await.json()["Warnings"], "");
-    let commands = house.applier.commands.lock().unwrap();
+    assert_eq!(harness.put("/v1/jobs", &body.to_string()).await.json()["Warnings"], "");
+    let commands = harness.applier.commands.lock().unwrap();
     let [Command::RegisterJob(register)] = &commands[..] else { panic!("{commands:?}") };
     let expected = JobSource {
         text: "{}".into(),

@@ -1,12 +1,12 @@
-//! Routing and what surrounds bodies.
+//! Tests of routing, redirects, compression and CORS.
 
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 
 #[actix_web::test]
 async fn unknown_paths_crooked_ones_and_wrong_methods() {
-    let house = House::without_applier(Vec::new()).await;
+    let harness = Harness::without_applier(Vec::new()).await;
     for path in ["/v1/nonsense", "/v1/", "/v1", "/nonsense", "/v2/jobs", "/v1/jobs/nonsense", "/v1/jobs/"] {
-        let got = house.get(path).await;
+        let got = harness.get(path).await;
         assert_eq!((got.error(), got.header("content-type")), ((404, ""), ""), "{path}");
     }
     for (path, location) in [
@@ -16,10 +16,10 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         ("/ui", "/ui/"),
         ("/v1/job/a%2F..%2F..%2Fb", "/v1/b"),
     ] {
-        let got = house.get(path).await;
+        let got = harness.get(path).await;
         assert_eq!((got.status.as_u16(), got.header("location")), (307, location), "{path}");
     }
-    let got = house.get("/v1//jobs").await;
+    let got = harness.get("/v1//jobs").await;
     assert_eq!(got.text, "<a href=\"/v1/jobs\">Temporary Redirect</a>.\n\n");
     for (method, path) in [
         ("OPTIONS", "/v1/jobs"),
@@ -32,19 +32,19 @@ async fn unknown_paths_crooked_ones_and_wrong_methods() {
         ("PUT", "/v1/status/leader"),
         ("POST", "/v1/system/gc"),
     ] {
-        let got = Got::new(house.ask(method, path)).await;
+        let got = Response::new(harness.request(method, path)).await;
         assert_eq!(got.error(), (405, "Invalid method"), "{method} {path}");
         assert_eq!(got.header("content-type"), "text/plain; charset=utf-8");
     }
-    assert_eq!(Got::new(house.ask("HEAD", "/v1/status/leader")).await.status, 405);
-    assert_eq!(house.get("/v1/job/%00").await.error().0, 400);
-    assert_eq!(house.get("/v1/job/%ff").await.error().0, 400);
-    assert_eq!(house.get("/v1/status/leader?region=nowhere").await.error(), (500, "No path to region"));
+    assert_eq!(Response::new(harness.request("HEAD", "/v1/status/leader")).await.status, 405);
+    assert_eq!(harness.get("/v1/job/%00").await.error().0, 400);
+    assert_eq!(harness.get("/v1/job/%ff").await.error().0, 400);
+    assert_eq!(harness.get("/v1/status/leader?region=nowhere").await.error(), (500, "No path to region"));
 }
 
 #[actix_web::test]
 async fn what_is_not_built_says_its_name() {
-    let house = House::without_applier(Vec::new()).await;
+    let harness = Harness::without_applier(Vec::new()).await;
     for (method, path, name) in [
         ("GET", "/v1/volumes", "GET /v1/volumes is not built yet"),
         ("PUT", "/v1/job/a/b/revert", "PUT /v1/job/:id/revert is not built yet"),
@@ -52,34 +52,35 @@ async fn what_is_not_built_says_its_name() {
         ("GET", "/v1/quotas", "Nomad Enterprise only endpoint"),
         ("PUT", "/v1/operator/license", "Nomad Enterprise only endpoint"),
     ] {
-        assert_eq!(Got::new(house.ask(method, path)).await.error(), (501, name), "{path}");
+        assert_eq!(Response::new(harness.request(method, path)).await.error(), (501, name), "{path}");
     }
-    let got = house.get("/v1/operator/license").await;
+    let got = harness.get("/v1/operator/license").await;
     assert_eq!((got.status.as_u16(), got.text.as_str()), (204, ""));
 }
 
 #[actix_web::test]
 async fn answers_are_indented_and_compressed_on_request() {
-    let house = House::without_applier(Vec::new()).await;
-    assert_eq!(house.get("/v1/regions").await.text, r#"["global"]"#);
-    assert_eq!(house.get("/v1/regions?pretty").await.text, "[\n    \"global\"\n]\n");
-    assert_eq!(house.get("/v1/regions?pretty=0").await.text, r#"["global"]"#);
-    let gzip = |path| Got::new(house.ask("GET", path).header("accept-encoding", "gzip"));
-    let large = house.ask("GET", "/v1/agent/self").header("accept-encoding", "gzip").send().await.unwrap();
+    let harness = Harness::without_applier(Vec::new()).await;
+    assert_eq!(harness.get("/v1/regions").await.text, r#"["global"]"#);
+    assert_eq!(harness.get("/v1/regions?pretty").await.text, "[\n    \"global\"\n]\n");
+    assert_eq!(harness.get("/v1/regions?pretty=0").await.text, r#"["global"]"#);
+    let gzip = |path| Response::new(harness.request("GET", path).header("accept-encoding", "gzip"));
+    let large =
+        harness.request("GET", "/v1/agent/self").header("accept-encoding", "gzip").send().await.unwrap();
     assert_eq!(large.headers()["content-encoding"], "gzip");
     assert_eq!(large.headers()["vary"], "Accept-Encoding");
     assert_eq!(large.bytes().await.unwrap()[..2], [0x1f, 0x8b]);
     let small = gzip("/v1/regions").await;
     assert_eq!((small.header("content-encoding"), small.header("vary")), ("", "Accept-Encoding"));
-    assert_eq!(house.get("/v1/agent/self").await.header("content-encoding"), "");
+    assert_eq!(harness.get("/v1/agent/self").await.header("content-encoding"), "");
 }
 
 #[actix_web::test]
 async fn browsers_may_ask_for_what_is_open_to_pages() {
-    let house = House::without_applier(Vec::new()).await;
+    let harness = Harness::without_applier(Vec::new()).await;
     let ask = |method, path, wanted: &'static str| {
-        let request = house.ask(method, path).header("origin", "https://ui.example");
-        Got::new(
+        let request = harness.request(method, path).header("origin", "https://ui.example");
+        Response::new(
             request
                 .header("access-control-request-method", wanted)
                 .header("access-control-request-headers", "X-Nomad-Token"),

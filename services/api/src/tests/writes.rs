@@ -1,19 +1,19 @@
-//! Writes: what becomes a command, and what never does.
+//! Tests of writes: which requests become commands, and which are rejected before.
 
 use model::Index;
 use serde_json::json;
 use wire::command::Command;
 use wire::{Refusal, RefusalKind};
 
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 
 const JOB: &str = r#"{"Job": {"ID": "web", "TaskGroups": [{"Name": "g", "Count": 2,
     "Tasks": [{"Name": "t", "Driver": "raw_exec"}]}]}}"#;
 
 #[actix_web::test]
 async fn a_registration_is_a_command_and_reads_see_it() {
-    let house = House::with(Vec::new()).await;
-    let got = house.put("/v1/jobs", JOB).await;
+    let harness = Harness::with(Vec::new()).await;
+    let got = harness.put("/v1/jobs", JOB).await;
     let answer = got.json();
     assert_eq!(answer["EvalID"].as_str().unwrap().len(), 36);
     assert_eq!(
@@ -24,38 +24,38 @@ async fn a_registration_is_a_command_and_reads_see_it() {
     assert_eq!(got.header("x-nomad-index"), "3");
     assert_eq!(got.header("x-nomad-knownleader"), "");
 
-    let job = house.get("/v1/job/web").await.json();
+    let job = harness.get("/v1/job/web").await.json();
     assert_eq!(job["TaskGroups"][0]["Count"], 2);
     assert_eq!(job["Datacenters"], json!(["*"]));
-    let stub = &house.get("/v1/jobs").await.json()[0];
+    let stub = &harness.get("/v1/jobs").await.json()[0];
     assert_eq!((&stub["ID"], &stub["Type"]), (&json!("web"), &json!("service")));
-    let versions = house.get("/v1/job/web/versions").await.json();
+    let versions = harness.get("/v1/job/web/versions").await.json();
     assert_eq!((versions["Versions"].as_array().unwrap().len(), &versions["Diffs"]), (1, &json!(null)));
 }
 
 #[actix_web::test]
 async fn a_dry_run_says_what_would_come_of_a_registration_and_writes_nothing() {
-    let house = House::with(Vec::new()).await;
-    let new = house.put("/v1/job/web/plan", &JOB.replacen('{', r#"{"Diff": true, "#, 1)).await;
+    let harness = Harness::with(Vec::new()).await;
+    let new = harness.put("/v1/job/web/plan", &JOB.replacen('{', r#"{"Diff": true, "#, 1)).await;
     assert_eq!(new.header("x-nomad-index"), "0");
     let new = new.json();
     assert_eq!((&new["JobModifyIndex"], &new["Diff"]["Type"]), (&json!(0), &json!("Added")));
     assert_eq!(new["Annotations"]["DesiredTGUpdates"]["g"]["Place"], 2);
     assert_eq!(new["FailedTGAllocs"]["g"]["CoalescedFailures"], 1, "there is no node");
     assert_eq!(new["CreatedEvals"][0]["Status"], "blocked");
-    assert!(house.applier.commands.lock().unwrap().is_empty());
+    assert!(harness.applier.commands.lock().unwrap().is_empty());
 
-    house.put("/v1/jobs", JOB).await;
+    harness.put("/v1/jobs", JOB).await;
     let fewer = JOB.replace(r#""Count": 2"#, r#""Count": 1"#);
-    let fewer = house.put("/v1/job/web/plan", &fewer.replacen('{', r#"{"Diff": true, "#, 1)).await.json();
+    let fewer = harness.put("/v1/job/web/plan", &fewer.replacen('{', r#"{"Diff": true, "#, 1)).await.json();
     assert_eq!(fewer["JobModifyIndex"], 3);
     assert_eq!(
         fewer["Diff"]["TaskGroups"][0]["Fields"],
         json!([{ "Type": "Edited", "Name": "Count", "Old": "2", "New": "1", "Annotations": ["forces destroy"] }])
     );
-    let without = house.put("/v1/job/web/plan", JOB).await.json();
+    let without = harness.put("/v1/job/web/plan", JOB).await.json();
     assert_eq!(without["Diff"], json!(null));
-    assert_eq!(house.applier.commands.lock().unwrap().len(), 1, "only the registration");
+    assert_eq!(harness.applier.commands.lock().unwrap().len(), 1, "only the registration");
 
     for (path, body, status, text) in [
         ("/v1/job/web/plan", "{}", 400, "Job must be specified"),
@@ -63,7 +63,7 @@ async fn a_dry_run_says_what_would_come_of_a_registration_and_writes_nothing() {
         ("/v1/job/other/plan", JOB, 400, "Job ID does not match"),
         ("/v1/job/a%20b/plan", r#"{"Job": {"ID": "a b"}}"#, 500, "2 errors occurred:"),
     ] {
-        let got = house.put(path, body).await;
+        let got = harness.put(path, body).await;
         let error = got.error();
         assert!(error.0 == status && error.1.contains(text), "{path} {body}: {error:?}");
     }
@@ -71,14 +71,14 @@ async fn a_dry_run_says_what_would_come_of_a_registration_and_writes_nothing() {
 
 #[actix_web::test]
 async fn a_registrations_options_travel_along() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let body = JOB.replacen(
         '{',
         r#"{"EnforceIndex": true, "JobModifyIndex": 0, "EvalPriority": 70, "PreserveCounts": true, "#,
         1,
     );
-    assert_eq!(house.put("/v1/job/web?namespace=default", &body).await.status, 200);
-    let commands = house.applier.commands.lock().unwrap();
+    assert_eq!(harness.put("/v1/job/web?namespace=default", &body).await.status, 200);
+    let commands = harness.applier.commands.lock().unwrap();
     let [Command::RegisterJob(register)] = &commands[..] else { panic!("{commands:?}") };
     assert_eq!(register.enforce_index, Some(Index(0)));
     assert_eq!(register.eval_priority, Some(70));
@@ -87,7 +87,7 @@ async fn a_registrations_options_travel_along() {
 
 #[actix_web::test]
 async fn bad_bodies_never_become_commands() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let many = format!(r#"{{"Job": {{"ID": "a", "TaskGroups": [{}]}}}}"#, vec!["{}"; 1_000].join(","));
     let large = format!(r#"{{"Job": {{"ID": "{}"}}}}"#, "x".repeat(100 << 10));
     for (body, status, text) in [
@@ -117,62 +117,64 @@ async fn bad_bodies_never_become_commands() {
         (&many, 413, "request body holds more than 100 objects"),
         (&large, 413, "request body is larger than 65536 bytes"),
     ] {
-        let got = house.put("/v1/jobs", body).await;
+        let got = harness.put("/v1/jobs", body).await;
         let (found, found_text) = got.error();
         assert_eq!(found, status, "{body:.100}: {found_text}");
         assert!(found_text.starts_with(text), "{body:.100}: {found_text}");
         assert_eq!(got.header("x-nomad-index"), "");
     }
-    let got =
-        super::house::Got::new(house.ask("PUT", "/v1/jobs").body(b"{\"Job\": \"\xff\"}".to_vec())).await;
+    let got = super::harness::Response::new(
+        harness.request("PUT", "/v1/jobs").body(b"{\"Job\": \"\xff\"}".to_vec()),
+    )
+    .await;
     assert_eq!(got.error().0, 400);
-    assert_eq!(house.put("/v1/job/other", JOB).await.error(), (400, "Job ID does not match name"));
-    assert!(house.applier.commands.lock().unwrap().is_empty());
+    assert_eq!(harness.put("/v1/job/other", JOB).await.error(), (400, "Job ID does not match name"));
+    assert!(harness.applier.commands.lock().unwrap().is_empty());
 }
 
 #[actix_web::test]
 async fn what_the_applier_refuses_is_told_in_its_words() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let message = "Enforcing job modify index 10: job does not exist";
-    *house.applier.refusal.lock().unwrap() =
+    *harness.applier.refusal.lock().unwrap() =
         Some(Refusal { kind: RefusalKind::Conflict, message: message.into() });
-    assert_eq!(house.put("/v1/jobs", JOB).await.error(), (500, message));
+    assert_eq!(harness.put("/v1/jobs", JOB).await.error(), (500, message));
 }
 
 #[actix_web::test]
 async fn stopping_what_is_not_there_is_no_error() {
-    let house = House::with(Vec::new()).await;
-    let got = super::house::Got::new(house.ask("DELETE", "/v1/job/none?purge=true")).await;
+    let harness = Harness::with(Vec::new()).await;
+    let got = super::harness::Response::new(harness.request("DELETE", "/v1/job/none?purge=true")).await;
     let answer = got.json();
     assert_eq!((&answer["EvalID"], &answer["Index"]), (&json!(""), &json!(0)));
-    let got = super::house::Got::new(house.ask("DELETE", "/v1/job/none?eval_priority=0x")).await;
+    let got = super::harness::Response::new(harness.request("DELETE", "/v1/job/none?eval_priority=0x")).await;
     assert_eq!(got.error().0, 400);
 }
 
 #[actix_web::test]
 async fn an_evaluation_names_its_job() {
-    let house = House::with(Vec::new()).await;
-    let error = |body: &'static str| house.put("/v1/job/a/evaluate", body);
+    let harness = Harness::with(Vec::new()).await;
+    let error = |body: &'static str| harness.put("/v1/job/a/evaluate", body);
     assert_eq!(error("{}").await.error(), (400, "Job ID must be specified"));
     assert_eq!(error(r#"{"JobID": "b"}"#).await.error(), (400, "JobID not same as job name"));
     assert_eq!(error(r#"{"JobID": "a", "EvalOptions": {"ForceReschedule": true}}"#).await.status, 200);
-    let commands = house.applier.commands.lock().unwrap();
+    let commands = harness.applier.commands.lock().unwrap();
     let [Command::EvaluateJob(evaluate)] = &commands[..] else { panic!("{commands:?}") };
     assert!(evaluate.force_reschedule);
 }
 
 #[actix_web::test]
 async fn the_scheduler_is_configured_by_comparing() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let path = "/v1/operator/scheduler/configuration";
     let put = |query: &str, body: &str| {
         let path = format!("{path}{query}");
         let body = body.to_owned();
-        let house = &house;
-        async move { house.put(&path, &body).await }
+        let harness = &harness;
+        async move { harness.put(&path, &body).await }
     };
     assert_eq!(put("", r#"{"SchedulerAlgorithm": "spread"}"#).await.json()["Updated"], true);
-    *house.applier.refusal.lock().unwrap() =
+    *harness.applier.refusal.lock().unwrap() =
         Some(Refusal { kind: RefusalKind::Conflict, message: "stale".into() });
     let got = put("?cas=1", "{}").await;
     assert_eq!(got.json()["Updated"], false);
@@ -190,35 +192,35 @@ async fn the_scheduler_is_configured_by_comparing() {
 
 #[actix_web::test]
 async fn a_validation_lists_what_is_wrong() {
-    let house = House::with(Vec::new()).await;
-    let answer = house.put("/v1/validate/job", JOB).await.json();
+    let harness = Harness::with(Vec::new()).await;
+    let answer = harness.put("/v1/validate/job", JOB).await.json();
     assert_eq!((&answer["ValidationErrors"], &answer["Error"]), (&json!(null), &json!("")));
-    let answer = house.put("/v1/validate/job", r#"{"Job": {"ID": "val"}}"#).await.json();
+    let answer = harness.put("/v1/validate/job", r#"{"Job": {"ID": "val"}}"#).await.json();
     assert_eq!(answer["ValidationErrors"], json!(["Missing job task groups"]));
     assert_eq!(answer["Error"], "1 error occurred:\n\t* Missing job task groups\n\n");
 }
 
 #[actix_web::test]
 async fn an_unknown_allocation_cannot_be_stopped() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let path = "/v1/allocation/00000000-0000-4000-8000-000000000000/stop";
-    assert_eq!(house.put(path, "").await.error(), (404, "allocation not found"));
-    assert_eq!(house.put("/v1/allocation/abc/stop", "").await.error().0, 500);
+    assert_eq!(harness.put(path, "").await.error(), (404, "allocation not found"));
+    assert_eq!(harness.put("/v1/allocation/abc/stop", "").await.error().0, 500);
     let (status, text) = (
         500,
         "Failed to parse value of \"reschedule\" (x) as a bool: strconv.ParseBool: parsing \"x\": invalid syntax",
     );
-    assert_eq!(house.put(&format!("{path}?reschedule=x"), "").await.error(), (status, text));
-    assert!(house.applier.commands.lock().unwrap().is_empty());
+    assert_eq!(harness.put(&format!("{path}?reschedule=x"), "").await.error(), (status, text));
+    assert!(harness.applier.commands.lock().unwrap().is_empty());
 }
 
 #[actix_web::test]
 async fn a_job_file_is_read() {
-    let house = House::without_applier(Vec::new()).await;
+    let harness = Harness::without_applier(Vec::new()).await;
     let parse = |hcl: &str, canonicalize: bool| {
         let body = json!({"JobHCL": hcl, "Canonicalize": canonicalize}).to_string();
-        let house = &house;
-        async move { house.put("/v1/jobs/parse", &body).await }
+        let harness = &harness;
+        async move { harness.put("/v1/jobs/parse", &body).await }
     };
     let file = "job \"web\" {\n group \"g\" {\n task \"t\" {\n driver = \"raw_exec\"\n }\n }\n }\n";
     let job = parse(file, false).await.json();
@@ -233,25 +235,25 @@ async fn a_job_file_is_read() {
 
 #[actix_web::test]
 async fn nobody_has_to_be_asked_to_refuse_nonsense() {
-    let house = House::without_applier(Vec::new()).await;
+    let harness = Harness::without_applier(Vec::new()).await;
     let nonsense = r#"{"Job": {"ID": "a\nb"}}"#;
     let text = "2 errors occurred:\n\t* Job ID contains a control character\n\t* Missing job task groups\n\n";
-    assert_eq!(house.put("/v1/jobs", nonsense).await.error(), (500, text));
-    // Whether a namespace is there only the newest state can tell.
+    assert_eq!(harness.put("/v1/jobs", nonsense).await.error(), (500, text));
+    // Only the newest state can tell that a namespace does not exist.
     let elsewhere = JOB.replacen("\"ID\"", "\"Namespace\": \"none\", \"ID\"", 1);
-    assert_eq!(house.put("/v1/jobs", &elsewhere).await.error(), (500, "No cluster leader"));
+    assert_eq!(harness.put("/v1/jobs", &elsewhere).await.error(), (500, "No cluster leader"));
 }
 
 #[actix_web::test]
 async fn namespaces_and_node_pools_are_made_by_command() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     for (path, body) in [
         ("/v1/namespace", r#"{"Name": "team", "Description": "d", "Meta": {"k": "v"}}"#),
         ("/v1/namespace/team", r#"{"Name": "team"}"#),
         ("/v1/node/pools", r#"{"Name": "gpu_1", "NodeIdentityTTL": "30m"}"#),
         ("/v1/node/pool/gpu_1", r#"{"Name": "gpu_1"}"#),
     ] {
-        let got = house.put(path, body).await;
+        let got = harness.put(path, body).await;
         assert_eq!(
             (got.status.as_u16(), got.text.as_str(), got.header("content-type")),
             (200, "", ""),
@@ -260,9 +262,9 @@ async fn namespaces_and_node_pools_are_made_by_command() {
         assert_ne!(got.header("x-nomad-index"), "");
     }
     for path in ["/v1/namespace/team", "/v1/node/pool/gpu_1"] {
-        assert_eq!(Got::new(house.ask("DELETE", path)).await.status, 200);
+        assert_eq!(Response::new(harness.request("DELETE", path)).await.status, 200);
     }
-    assert_eq!(house.applier.commands.lock().unwrap().len(), 6);
+    assert_eq!(harness.applier.commands.lock().unwrap().len(), 6);
     for (path, body, status, text) in [
         ("/v1/namespace/a", r#"{"Name": "b"}"#, 400, "Namespace name does not match request path"),
         (
@@ -275,19 +277,19 @@ async fn namespaces_and_node_pools_are_made_by_command() {
         ("/v1/node/pool/a", r#"{"Description": "b"}"#, 400, "Node pool name does not match request path"),
         ("/v1/node/pools", r#"{"Name": "all"}"#, 400, "modifying node pool \"all\" is not allowed"),
     ] {
-        assert_eq!(house.put(path, body).await.error(), (status, text), "{path}");
+        assert_eq!(harness.put(path, body).await.error(), (status, text), "{path}");
     }
-    assert_eq!(house.applier.commands.lock().unwrap().len(), 6, "what is wrong is no command");
+    assert_eq!(harness.applier.commands.lock().unwrap().len(), 6, "an invalid request is no command");
 }
 
 #[actix_web::test]
 async fn nodes_are_evaluated_and_purged_by_command() {
-    let house = House::with(Vec::new()).await;
+    let harness = Harness::with(Vec::new()).await;
     let node = "00000000-0000-4000-8000-000000000000";
-    let got = house.put(&format!("/v1/node/{node}/evaluate"), "").await.json();
+    let got = harness.put(&format!("/v1/node/{node}/evaluate"), "").await.json();
     assert_eq!(got["EvalIDs"].as_array().unwrap().len(), 1);
     assert_eq!(got["EvalCreateIndex"], got["Index"]);
-    assert_eq!(house.put(&format!("/v1/node/{node}/purge"), "").await.status, 200);
-    assert_eq!(house.put("/v1/node/abc/purge", "").await.error().0, 500);
-    assert_eq!(house.applier.commands.lock().unwrap().len(), 2);
+    assert_eq!(harness.put(&format!("/v1/node/{node}/purge"), "").await.status, 200);
+    assert_eq!(harness.put("/v1/node/abc/purge", "").await.error().0, 500);
+    assert_eq!(harness.applier.commands.lock().unwrap().len(), 2);
 }

@@ -1,4 +1,5 @@
-//! Files that are rendered, fetched and handed out for a task: they stay in its allocation's directory (N-19.11, N-19.12).
+//! Validation of templates, artifacts, dispatch payloads and Vault blocks. Destination paths must stay in the allocation's
+//! directory (N-19.11, N-19.12).
 
 use api_types::{DispatchPayloadConfig, Task, TaskArtifact, Template, Vault};
 use model::text::quoted;
@@ -6,13 +7,13 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// All that a task says about files.
+/// Checks the templates, artifacts, dispatch payload and Vault block of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
-    for (place, template) in (1..).zip(items(&task.templates)) {
-        problems.nest(format_args!("Template {place} validation failed: "), &self::template(template));
+    for (position, template) in (1..).zip(items(&task.templates)) {
+        problems.nest(format_args!("Template {position} validation failed: "), &self::template(template));
     }
-    for (place, artifact) in (1..).zip(items(&task.artifacts)) {
-        problems.nest(format_args!("Artifact {place} validation failed: "), &self::artifact(artifact));
+    for (position, artifact) in (1..).zip(items(&task.artifacts)) {
+        problems.nest(format_args!("Artifact {position} validation failed: "), &self::artifact(artifact));
     }
     if let Some(payload) = &task.dispatch_payload {
         problems.nest("Dispatch Payload validation failed: ", &self::payload(payload));
@@ -31,7 +32,7 @@ fn template(template: &Template) -> Problems {
     );
     let destination = text(&template.dest_path);
     problems.add_if(destination.is_empty(), || "Must specify a destination for the template");
-    stays_inside(destination, &mut problems);
+    check_destination(destination, &mut problems);
     let script = template.change_script.as_ref();
     match text(&template.change_mode) {
         "noop" | "restart" => {}
@@ -70,13 +71,13 @@ fn artifact(artifact: &TaskArtifact) -> Problems {
     problems.add_if(!matches!(mode, "" | "any" | "file" | "dir"), || {
         format!("invalid artifact mode {}; must be one of: any, file, dir", quoted(mode))
     });
-    stays_inside(text(&artifact.relative_dest), &mut problems);
+    check_destination(text(&artifact.relative_dest), &mut problems);
     problems
 }
 
 fn payload(payload: &DispatchPayloadConfig) -> Problems {
     let mut problems = Problems::default();
-    stays_inside(text(&payload.file), &mut problems);
+    check_destination(text(&payload.file), &mut problems);
     problems
 }
 
@@ -93,9 +94,9 @@ fn vault(vault: &Vault) -> Problems {
     problems
 }
 
-/// Notes a path that leads out of the allocation's directory, in which the task's own is one level down. What begins a
-/// path that is filled in later is for the node to judge.
-fn stays_inside(path: &str, problems: &mut Problems) {
+/// Adds a problem if a path leaves the allocation's directory. Paths begin in the task's directory, which is one level
+/// below. A variable at the start of a path counts as one level; the node checks the path again once the variable is known.
+fn check_destination(path: &str, problems: &mut Problems) {
     let mut depth = 1_usize;
     for part in path.trim_start_matches('/').split('/') {
         match part {
@@ -115,7 +116,7 @@ mod tests {
     fn paths_stay_in_the_allocation() {
         let escapes = |path: &str| {
             let mut problems = Problems::default();
-            stays_inside(path, &mut problems);
+            check_destination(path, &mut problems);
             !problems.is_empty()
         };
         for inside in ["local/x", "../alloc/x", "local/../../alloc", "/local/x", "${NOMAD_SECRETS_DIR}/x", ""]

@@ -1,4 +1,4 @@
-//! Task groups (N-19.4).
+//! Validation of task groups (N-19.4).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use super::{policies, services, task, volumes};
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The least disk space that a group may ask for, in MB.
+/// Minimum disk space of a group, in MB.
 const DISK_MB_MIN: i64 = 10;
 
-/// One group of a job of that type, as far as the type is one.
+/// Checks a group. `kind` is the job's type, if it is valid.
 pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     problems.add_if(text(&group.name).is_empty(), || "Missing task group name");
@@ -25,7 +25,7 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems.append(placement::constraints(&group.constraints, Level::Group));
     problems.append(placement::affinities(&group.affinities, kind));
     problems.append(placement::spreads(&group.spreads, kind));
-    over_time(group, kind, &mut problems);
+    check_policies(group, kind, &mut problems);
     volumes::volumes(group, kind, &mut problems);
     problems.nest("Task group network validation failed: ", &networks(group));
     services::of_group(group, &mut problems);
@@ -39,8 +39,8 @@ pub(crate) fn group(group: &TaskGroup, kind: Option<JobType>) -> Problems {
     problems
 }
 
-/// What the group says about restarts, updates, drains, lost nodes and its end.
-fn over_time(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
+/// Checks the policies for restarts, reschedules, updates, migration and disconnected nodes, and the durations of a group.
+fn check_policies(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let not_for = |block: &str| {
         let kind = kind.map_or("", JobType::as_str);
         format!("Job type {} does not allow {block} block", quoted(kind))
@@ -94,15 +94,15 @@ fn over_time(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) 
 fn tasks(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     let tasks = items(&group.tasks);
     problems.add_if(tasks.is_empty(), || "Missing tasks for task group");
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, task) in (1..).zip(tasks) {
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+    for (position, task) in (1..).zip(tasks) {
         let name = text(&task.name);
         if name.is_empty() {
-            problems.add(format!("Task {place} missing name"));
-        } else if let Some(first) = places.get(name) {
-            problems.add(format!("Task {place} redefines '{name}' from task {first}"));
+            problems.add(format!("Task {position} missing name"));
+        } else if let Some(first) = positions.get(name) {
+            problems.add(format!("Task {position} redefines '{name}' from task {first}"));
         } else {
-            places.insert(name, place);
+            positions.insert(name, position);
         }
     }
     let leaders = tasks.iter().filter(|task| flag(task.leader)).count();

@@ -1,5 +1,5 @@
-//! Whether a job makes sense by itself (N-19): pure, on the API's form with all defaults filled in, and cumulative, so that
-//! one answer names all that is wrong. Whether it fits the cluster is asked elsewhere.
+//! Validation of a job by itself (N-19). Pure, on the API's form with all defaults filled in. All problems are collected,
+//! so that one response lists them all. Checks that depend on the cluster are in the parent module.
 
 mod destinations;
 mod group;
@@ -22,13 +22,14 @@ use super::Rules;
 use super::fields::{items, number, text};
 use super::problems::Problems;
 
-/// The longest description of a job for the web interface, in bytes (N-19.2).
+/// Maximum length of a job's description for the web interface, in bytes (N-19.2).
 const DESCRIPTION_BYTES_MAX: usize = 1_000;
 
-/// The longest id of a job, in bytes. Databases look jobs up by namespace and id, and their indexes have bounds.
+/// Maximum length of a job id, in bytes. PostgreSQL indexes jobs by namespace and id, and its index entries are limited in
+/// size.
 const ID_BYTES_MAX: usize = 1_024;
 
-/// Everything that is wrong with a job.
+/// All problems of a job.
 pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     let mut problems = Problems::default();
     identity(job, &mut problems);
@@ -39,7 +40,7 @@ pub(crate) fn job(job: &Job, rules: &Rules) -> Problems {
     problems.append(placement::spreads(&job.spreads, kind));
     schedule::schedule(job, kind, &mut problems);
     groups(job, kind, &mut problems);
-    by_rules(job, rules, &mut problems);
+    check_limits(job, rules, &mut problems);
     problems
 }
 
@@ -52,7 +53,7 @@ fn identity(job: &Job, problems: &mut Problems) {
     });
     problems.add_if(id.contains(' '), || "Job ID contains a space");
     problems.add_if(id.contains('\0'), || "Job ID contains a null character");
-    // It stands in paths, headers and logs.
+    // The id occurs in paths, headers and logs.
     let is_control = |c: char| c.is_control() && c != '\0';
     problems.add_if(id.contains(is_control), || "Job ID contains a control character");
     problems.add_if(name.is_empty(), || "Missing job name");
@@ -72,15 +73,15 @@ fn identity(job: &Job, problems: &mut Problems) {
 fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     let groups = items(&job.task_groups);
     problems.add_if(groups.is_empty(), || "Missing job task groups");
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for (place, group) in (1..).zip(groups) {
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
+    for (position, group) in (1..).zip(groups) {
         let (name, count) = (text(&group.name), number(group.count));
         if name.is_empty() {
-            problems.add(format!("Job task group {place} missing name"));
-        } else if let Some(first) = places.get(name) {
-            problems.add(format!("Job task group {place} redefines '{name}' from group {first}"));
+            problems.add(format!("Job task group {position} missing name"));
+        } else if let Some(first) = positions.get(name) {
+            problems.add(format!("Job task group {position} redefines '{name}' from group {first}"));
         } else {
-            places.insert(name, place);
+            positions.insert(name, position);
         }
         if let Some(kind @ (JobType::System | JobType::SysBatch)) = kind {
             problems.add_if(count > 1, || {
@@ -96,11 +97,11 @@ fn groups(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
     }
 }
 
-/// What the server allows (N-19.3).
-fn by_rules(job: &Job, rules: &Rules, problems: &mut Problems) {
-    let most = rules.priority_max;
-    problems.add_if(!(1..=i64::from(most)).contains(&number(job.priority)), || {
-        format!("job priority must be between [1, {most}]")
+/// Checks the server's limits (N-19.3).
+fn check_limits(job: &Job, rules: &Rules, problems: &mut Problems) {
+    let max = rules.priority_max;
+    problems.add_if(!(1..=i64::from(max)).contains(&number(job.priority)), || {
+        format!("job priority must be between [1, {max}]")
     });
     problems.add_if(
         job.payload.as_ref().is_some_and(|payload| !payload.0.is_empty()),
@@ -108,8 +109,8 @@ fn by_rules(job: &Job, rules: &Rules, problems: &mut Problems) {
     );
     let total =
         items(&job.task_groups).iter().fold(0_i64, |sum, group| sum.saturating_add(number(group.count)));
-    let most = rules.count_max;
-    problems.add_if(total > i64::from(most), || {
-        format!("total count was greater than configured job_max_count: {total} > {most}")
+    let max = rules.count_max;
+    problems.add_if(total > i64::from(max), || {
+        format!("total count was greater than configured job_max_count: {total} > {max}")
     });
 }

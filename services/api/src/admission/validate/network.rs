@@ -1,4 +1,4 @@
-//! Networks and ports of a group and its tasks (N-19.13).
+//! Validation of the networks and ports of a group and its tasks (N-19.13).
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,42 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The host network of a port that names none.
+/// Host network of ports that do not name one.
 const DEFAULT_HOST_NETWORK: &str = "default";
-/// The longest label of a host name, and the longest host name.
+/// Maximum length of a label of a host name, and of a host name.
 const DNS_LABEL_BYTES_MAX: usize = 63;
 const DNS_NAME_BYTES_MAX: usize = 253;
 
-/// The networks of a group and of its tasks.
+/// Checks the networks of a group and its tasks.
 pub(crate) fn networks(group: &TaskGroup) -> Problems {
-    let mut taken = Taken::default();
+    let mut used = UsedPorts::default();
     let mut problems = Problems::default();
     for network in items(&group.networks) {
-        problems.append(one(network, &mut taken, "taskgroup network"));
+        problems.append(check_network(network, &mut used, "taskgroup network"));
     }
     for task in items(&group.tasks) {
         let Some(resources) = &task.resources else { continue };
         for network in items(&resources.networks) {
-            problems.append(one(network, &mut taken, &format!("task {} network", quoted(text(&task.name)))));
+            problems.append(check_network(
+                network,
+                &mut used,
+                &format!("task {} network", quoted(text(&task.name))),
+            ));
         }
     }
     problems
 }
 
-/// What earlier ports of the group have taken.
+/// Labels and static ports that earlier ports of the group use.
 #[derive(Default)]
-struct Taken<'a> {
-    /// Labels, with who has them.
+struct UsedPorts<'a> {
+    /// Owner of each label.
     labels: BTreeMap<&'a str, String>,
-    /// Static ports by host network and number, with their labels.
+    /// Label of each static port, by host network and port number.
     fixed: BTreeMap<(&'a str, i64), &'a str>,
 }
 
-fn one<'a>(network: &'a NetworkResource, taken: &mut Taken<'a>, owner: &str) -> Problems {
+fn check_network<'a>(network: &'a NetworkResource, used: &mut UsedPorts<'a>, owner: &str) -> Problems {
     let mut problems = Problems::default();
     let is_host = matches!(text(&network.mode), "" | "host");
     for (port, is_static) in items(&network.reserved_ports)
@@ -47,7 +51,7 @@ fn one<'a>(network: &'a NetworkResource, taken: &mut Taken<'a>, owner: &str) -> 
         .map(|port| (port, true))
         .chain(items(&network.dynamic_ports).iter().map(|port| (port, false)))
     {
-        problems.append(self::port(port, is_static, is_host, taken, owner));
+        problems.append(self::port(port, is_static, is_host, used, owner));
     }
     if let Some(cni) = &network.cni {
         for (name, value) in cni.args.iter().flatten() {
@@ -63,7 +67,13 @@ fn one<'a>(network: &'a NetworkResource, taken: &mut Taken<'a>, owner: &str) -> 
     problems
 }
 
-fn port<'a>(port: &'a Port, is_static: bool, is_host: bool, taken: &mut Taken<'a>, owner: &str) -> Problems {
+fn port<'a>(
+    port: &'a Port,
+    is_static: bool,
+    is_host: bool,
+    used: &mut UsedPorts<'a>,
+    owner: &str,
+) -> Problems {
     let mut problems = Problems::default();
     let (label, value, to) = (text(&port.label), number(port.value), number(port.to));
     if label.is_empty() {
@@ -81,15 +91,15 @@ fn port<'a>(port: &'a Port, is_static: bool, is_host: bool, taken: &mut Taken<'a
     problems.add_if(flag(port.ignore_collision) && !is_host, || {
         format!("Port {label} cannot ignore collisions unless its network is of mode host")
     });
-    if let Some(holder) = taken.labels.get(label) {
+    if let Some(holder) = used.labels.get(label) {
         problems.add(format!("Port label {label} already in use by {holder}"));
     } else {
-        taken.labels.insert(label, owner.to_owned());
+        used.labels.insert(label, owner.to_owned());
     }
     if is_static && value > 0 && !flag(port.ignore_collision) {
         let network = Some(text(&port.host_network)).filter(|name| !name.is_empty());
         let network = network.unwrap_or(DEFAULT_HOST_NETWORK);
-        if let Some(holder) = taken.fixed.insert((network, value), label) {
+        if let Some(holder) = used.fixed.insert((network, value), label) {
             problems.add(format!("Static port {value} already reserved by {holder}"));
         }
     }

@@ -1,4 +1,4 @@
-//! Constraints, affinities and spreads (N-19.2, N-19.15).
+//! Validation of constraints, affinities and spreads (N-19.2, N-19.15).
 
 use api_types::{Affinity, Constraint, Spread};
 use model::job::{JobType, Operand};
@@ -8,23 +8,23 @@ use crate::admission::fields::{items, number, text};
 use crate::admission::problems::Problems;
 use crate::regexp;
 
-/// The most memory that a regular expression may take; schedulers go no further either.
+/// Maximum memory of a compiled regular expression, in bytes. Schedulers have the same limit.
 const REGEX_BYTES_MAX: usize = 10 << 20;
 
-/// Where conditions stand: some may not stand everywhere.
+/// Level of a constraint. Some operands are not allowed at every level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// At a job or a group.
+    /// Job or group.
     Group,
-    /// At a task.
+    /// Task.
     Task,
 }
 
-/// Constraints, each named by its place.
+/// Checks constraints. Problems name their position.
 pub(crate) fn constraints(list: &Option<Vec<Constraint>>, level: Level) -> Problems {
     let mut problems = Problems::default();
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Constraint {place} validation failed: "), &constraint(one, level));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Constraint {position} validation failed: "), &constraint(one, level));
     }
     problems
 }
@@ -81,15 +81,15 @@ fn constraint(constraint: &Constraint, level: Level) -> Problems {
     problems
 }
 
-/// Affinities, each named by its place.
+/// Checks affinities. Problems name their position.
 pub(crate) fn affinities(list: &Option<Vec<Affinity>>, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     if kind == Some(JobType::System) && !items(list).is_empty() {
         problems.add("System jobs may not have an affinity block");
         return problems;
     }
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Affinity {place} validation failed: "), &affinity(one));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Affinity {position} validation failed: "), &affinity(one));
     }
     problems
 }
@@ -115,15 +115,15 @@ fn affinity(affinity: &Affinity) -> Problems {
     problems
 }
 
-/// Spreads, each named by its place.
+/// Checks spreads. Problems name their position.
 pub(crate) fn spreads(list: &Option<Vec<Spread>>, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     if kind == Some(JobType::System) && !items(list).is_empty() {
         problems.add("System jobs may not have a spread block");
         return problems;
     }
-    for (place, one) in (1..).zip(items(list)) {
-        problems.nest(format_args!("Spread {place} validation failed: "), &spread(one));
+    for (position, one) in (1..).zip(items(list)) {
+        problems.nest(format_args!("Spread {position} validation failed: "), &spread(one));
     }
     problems
 }

@@ -1,4 +1,4 @@
-//! How a group is restarted, rescheduled, updated, migrated and kept while disconnected (N-19.5 to N-19.9).
+//! Validation of the restart, reschedule, update, migrate and disconnect blocks (N-19.5 to N-19.9).
 
 use api_types::{DisconnectStrategy, MigrateStrategy, ReschedulePolicy, RestartPolicy, UpdateStrategy};
 use model::Nanos;
@@ -8,14 +8,14 @@ use model::text::quoted;
 use crate::admission::fields::{flag, number, text};
 use crate::admission::problems::Problems;
 
-/// The shortest window in which restarts are counted.
+/// Minimum interval in which restarts are counted.
 const RESTART_INTERVAL_MIN: Nanos = Nanos::from_secs(5);
-/// The shortest wait before a reschedule, and the shortest bound of it.
+/// Minimum delay before a reschedule, and minimum of `max_delay`.
 const RESCHEDULE_DELAY_MIN: Nanos = Nanos::from_secs(5);
-/// The shortest window in which reschedules are counted.
+/// Minimum interval in which reschedules are counted.
 const RESCHEDULE_INTERVAL_MIN: Nanos = Nanos::from_secs(15);
 
-/// A restart policy (N-19.5).
+/// Checks a restart policy (N-19.5).
 pub(crate) fn restart(policy: &RestartPolicy) -> Problems {
     let mut problems = Problems::default();
     let mode = text(&policy.mode);
@@ -39,7 +39,7 @@ pub(crate) fn restart(policy: &RestartPolicy) -> Problems {
     problems
 }
 
-/// A reschedule policy (N-19.6). One without attempts is off.
+/// Checks a reschedule policy (N-19.6). A policy without attempts is disabled.
 pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
     let mut problems = Problems::default();
     let unlimited = flag(policy.unlimited);
@@ -85,7 +85,7 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
         format!("Interval cannot be less than {RESCHEDULE_INTERVAL_MIN} (got {interval})")
     });
     if problems.is_empty() {
-        let needed = waits(function, attempts, delay, max_delay);
+        let needed = total_delay(function, attempts, delay, max_delay);
         problems.add_if(needed > interval, || {
             format!(
                 "{attempts} attempts with initial delay {delay}, delay function {} and max delay {max_delay} do not fit in interval {interval}: set the interval to at least {needed}",
@@ -96,27 +96,27 @@ pub(crate) fn reschedule(policy: &ReschedulePolicy) -> Problems {
     problems
 }
 
-/// How long the waits before so many attempts take together.
-fn waits(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
-    let (mut sum, mut wait, mut before) = (Nanos::ZERO, delay, Nanos::ZERO);
-    for made in 0..attempts {
+/// Sum of the delays before the given number of attempts.
+fn total_delay(function: &str, attempts: i64, delay: Nanos, max_delay: Nanos) -> Nanos {
+    let (mut sum, mut wait, mut previous) = (Nanos::ZERO, delay, Nanos::ZERO);
+    for attempt in 0..attempts {
         sum += wait;
         let next = match function {
             "exponential" => wait + wait,
-            "fibonacci" => wait + before,
+            "fibonacci" => wait + previous,
             _ => wait,
         };
-        before = wait;
+        previous = wait;
         wait = if function == "constant" { next } else { next.min(max_delay) };
         if function == "constant" || wait == max_delay {
-            // From here on the waits are all the same.
-            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - made - 1)));
+            // From here on the delays are all equal.
+            return Nanos(sum.0.saturating_add(wait.0.saturating_mul(attempts - attempt - 1)));
         }
     }
     sum
 }
 
-/// An update strategy (N-19.7). One that updates nothing at a time is off.
+/// Checks an update strategy (N-19.7). A strategy with `max_parallel` 0 is disabled.
 pub(crate) fn update(update: &UpdateStrategy) -> Problems {
     let mut problems = Problems::default();
     let (max_parallel, canary) = (number(update.max_parallel), number(update.canary));
@@ -155,7 +155,7 @@ pub(crate) fn update(update: &UpdateStrategy) -> Problems {
     problems
 }
 
-/// A migrate strategy (N-19.8).
+/// Checks a migrate strategy (N-19.8).
 pub(crate) fn migrate(migrate: &MigrateStrategy) -> Problems {
     let mut problems = Problems::default();
     let max_parallel = number(migrate.max_parallel);
@@ -176,7 +176,7 @@ pub(crate) fn migrate(migrate: &MigrateStrategy) -> Problems {
     problems
 }
 
-/// What happens while a node is out of reach (N-19.9).
+/// Checks a disconnect strategy (N-19.9).
 pub(crate) fn disconnect(disconnect: &DisconnectStrategy, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     let lost_after = number(disconnect.lost_after);

@@ -1,4 +1,4 @@
-//! When a job runs: periodic and parameterized jobs (N-19.18).
+//! Validation of periodic and parameterized jobs (N-19.18).
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -12,19 +12,19 @@ use model::text::quoted;
 use crate::admission::fields::{items, text};
 use crate::admission::problems::Problems;
 
-/// The zone of periodic jobs that name none.
+/// Time zone of periodic jobs that do not name one.
 const DEFAULT_ZONE: &str = "UTC";
 
-/// What a job says about when it runs.
+/// Checks the `periodic` and `parameterized` blocks of a job.
 pub(crate) fn schedule(job: &Job, kind: Option<JobType>, problems: &mut Problems) {
-    let runs_out = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
+    let is_batch = matches!(kind, Some(JobType::Batch | JobType::SysBatch) | None);
     let only = |what: &str| format!("{what} can only be used with \"batch\" or \"sysbatch\" scheduler");
     if let Some(periodic) = &job.periodic {
-        problems.add_if(!runs_out, || only("Periodic"));
+        problems.add_if(!is_batch, || only("Periodic"));
         problems.nest("", &self::periodic(periodic));
     }
     if let Some(parameterized) = &job.parameterized_job {
-        problems.add_if(!runs_out, || only("Parameterized job"));
+        problems.add_if(!is_batch, || only("Parameterized job"));
         problems.nest("", &self::parameterized(parameterized));
     }
 }
@@ -50,7 +50,7 @@ fn periodic(periodic: &PeriodicConfig) -> Problems {
     problems
 }
 
-/// Whether a text names moments: five fields, or six or seven with seconds and years, or a word such as `@daily`.
+/// Checks a cron expression: five fields, six or seven with seconds and years, or a word such as `@daily`.
 fn cron(spec: &str) -> Result<(), String> {
     if spec.split_whitespace().count() < 5 && !spec.starts_with('@') {
         return Err("missing field(s)".to_owned());

@@ -1,4 +1,4 @@
-//! Services and their checks, of groups and of tasks (N-19.14, N-19.14a).
+//! Validation of services and their checks, in groups and in tasks (N-19.14, N-19.14a).
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The longest name of a service.
+/// Maximum length of a service name, in bytes.
 const NAME_BYTES_MAX: usize = 63;
-/// The shortest interval and timeout of a check.
+/// Minimum interval and timeout of a check.
 const CHECK_MIN: Nanos = Nanos::from_secs(1);
-/// Who keeps services when they do not say.
+/// Provider of services that do not name one.
 const DEFAULT_PROVIDER: &str = "consul";
 const NATIVE_PROVIDER: &str = "nomad";
 const ADDRESS_MODES: [&str; 6] = ["", "auto", "host", "driver", "alloc", "alloc_ipv6"];
 const CHECK_ADDRESS_MODES: [&str; 5] = ["", "host", "driver", "alloc", "alloc_ipv6"];
 
-/// What all services of a group must have in common, and those of the group itself.
+/// Checks the services of the group itself, and the properties that all services of the group and its tasks share.
 pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
     let of_tasks = items(&group.tasks)
         .iter()
@@ -39,23 +39,23 @@ pub(crate) fn of_group(group: &TaskGroup, problems: &mut Problems) {
         || "Multiple service providers used: task group services must use the same provider",
     );
     let mut of_services = Problems::default();
-    for (place, service) in items(&group.services).iter().enumerate() {
+    for (position, service) in items(&group.services).iter().enumerate() {
         let name = text(&service.name);
         let tasks = items(&group.tasks);
         of_services.nest(
-            format_args!("Service[{place}] {name} validation failed: "),
+            format_args!("Service[{position}] {name} validation failed: "),
             &self::service(service, tasks, None),
         );
     }
     problems.nest("Task group service validation failed: ", &of_services);
 }
 
-/// The services of a task.
+/// Checks the services of a task.
 pub(crate) fn of_task(task: &Task, problems: &mut Problems) {
-    for (place, service) in items(&task.services).iter().enumerate() {
+    for (position, service) in items(&task.services).iter().enumerate() {
         let name = text(&service.name);
         problems.nest(
-            format_args!("service[{place}] {name} validation failed: "),
+            format_args!("service[{position}] {name} validation failed: "),
             &self::service(service, std::slice::from_ref(task), Some(task)),
         );
     }
@@ -101,18 +101,18 @@ fn service(service: &Service, tasks: &[Task], owner: Option<&Task>) -> Problems 
     if let Some(restart) = &service.check_restart {
         problems.append(check_restart(restart));
     }
-    for (place, check) in items(&service.checks).iter().enumerate() {
+    for (position, check) in items(&service.checks).iter().enumerate() {
         let mut of_check = self::check(check, service, owner, &known_task);
         if is_native {
             of_check.append(native_check(check));
         }
         let name = text(&check.name);
-        problems.nest(format_args!("Check[{place}] {name} validation failed: "), &of_check);
+        problems.nest(format_args!("Check[{position}] {name} validation failed: "), &of_check);
     }
     problems
 }
 
-/// A name that is one in the DNS; what is filled in later is taken for one.
+/// Whether a name is a valid DNS label. A variable counts as one valid character.
 fn is_name(name: &str) -> bool {
     let mut plain = String::new();
     let mut rest = name;
@@ -149,7 +149,7 @@ fn check(
             let task = [&check.task_name, &service.task_name].into_iter().any(|name| !text(name).is_empty());
             problems.add_if(
                 owner.is_none() && !task,
-                || "a script check of a group's service names the task that it runs in",
+                || "a script check of a group's service must name the task that it runs in",
             );
         }
         _ => problems.add(format!(
@@ -158,7 +158,7 @@ fn check(
         )),
     }
     problems.add_if(matches!(kind.as_str(), "http" | "tcp" | "grpc") && !has_port, || {
-        format!("{kind} check needs a port, of its own or of its service")
+        format!("{kind} check requires a port, on the check or on its service")
     });
     for (what, length) in [("interval", check.interval), ("timeout", check.timeout)] {
         let length = Nanos(number(length));
@@ -199,10 +199,10 @@ fn check(
         let differ = on_update == "ignore_warnings" && !flag(restart.ignore_warnings);
         problems.add_if(
             differ,
-            || "on_update value \"ignore_warnings\" needs check_restart ignore_warnings = true",
+            || "on_update value \"ignore_warnings\" requires check_restart ignore_warnings = true",
         );
         problems
-            .add_if(on_update == "ignore", || "on_update value \"ignore\" does not go with check_restart");
+            .add_if(on_update == "ignore", || "on_update value \"ignore\" cannot be used with check_restart");
     }
     problems
 }
@@ -214,7 +214,7 @@ fn check_restart(restart: &CheckRestart) -> Problems {
     problems
 }
 
-/// What checks of services that the cluster keeps by itself may not have.
+/// Checks the settings that are not allowed with the native provider.
 fn native_check(check: &ServiceCheck) -> Problems {
     let mut problems = Problems::default();
     let kind = text(&check.r#type).to_lowercase();
@@ -222,7 +222,7 @@ fn native_check(check: &ServiceCheck) -> Problems {
         format!("invalid type ({}), must be one of \"http\" or \"tcp\" with provider nomad", quoted(&kind))
     });
     let restart_ignores = check.check_restart.as_ref().is_some_and(|restart| flag(restart.ignore_warnings));
-    let unfit = [
+    let consul_only = [
         (flag(check.expose), "expose"),
         (text(&check.on_update) == "ignore_warnings", "on_update \"ignore_warnings\""),
         (restart_ignores, "ignore_warnings of check_restart"),
@@ -232,7 +232,7 @@ fn native_check(check: &ServiceCheck) -> Problems {
         (number(check.failures_before_warning) != 0, "failures_before_warning"),
         (!text(&check.tls_server_name).is_empty(), "tls_server_name"),
     ];
-    for (given, what) in unfit {
+    for (given, what) in consul_only {
         problems.add_if(given, || format!("{what} may only be set for Consul service checks"));
     }
     let method = text(&check.method);

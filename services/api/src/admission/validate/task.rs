@@ -1,4 +1,4 @@
-//! Tasks and what they ask of their node (N-19.10, N-19.20).
+//! Validation of tasks and their resources (N-19.10, N-19.20).
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use super::{destinations, policies, services, volumes};
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The name of a directory beside those of the tasks.
+/// Name of the allocation's shared directory, which is a sibling of the task directories.
 const RESERVED_NAME: &str = "alloc";
-/// The least that a task may ask for (N-18.8).
+/// Minimum resources of a task (N-18.8).
 const CPU_MHZ_MIN: i64 = 1;
 const MEMORY_MB_MIN: i64 = 10;
 
-/// One task of a group.
+/// Checks a task of a group.
 pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Problems {
     let mut problems = Problems::default();
     name(text(&task.name), &mut problems);
@@ -32,7 +32,7 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
         let disk_mb = group.ephemeral_disk.as_ref().map_or(0, |disk| number(disk.size_mb));
         problems.nest("", &log_config(log, disk_mb));
     }
-    // A task that says nothing has its group's.
+    // A task without a restart policy has its group's, which is checked there.
     if let Some(policy) = task.restart_policy.as_ref().filter(|_| task.restart_policy != group.restart_policy)
     {
         problems.append(policies::restart(policy));
@@ -81,7 +81,7 @@ pub(crate) fn task(task: &Task, group: &TaskGroup, kind: Option<JobType>) -> Pro
 fn name(name: &str, problems: &mut Problems) {
     problems.add_if(name.is_empty(), || "Missing task name");
     problems.add_if(name == RESERVED_NAME, || format!("Task name cannot be {}", quoted(RESERVED_NAME)));
-    // It becomes part of paths.
+    // The name becomes a part of paths.
     problems.add_if(name.contains(['/', '\\']), || "Task name cannot include slashes");
     problems.add_if(name.contains('\0'), || "Task name cannot include null characters");
     problems.add_if(matches!(name, "." | ".."), || format!("Task name cannot be {}", quoted(name)));
@@ -114,7 +114,7 @@ fn log_config(log: &LogConfig, disk_mb: i64) -> Problems {
 
 fn resources(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
-    problems.nest("", &least(resources));
+    problems.nest("", &minimums(resources));
     let (memory, memory_max) = (number(resources.memory_mb), number(resources.memory_max_mb));
     problems.add_if(memory_max != 0 && memory_max != -1 && memory_max < memory, || {
         format!("MemoryMaxMB value ({memory_max}) should be larger than MemoryMB value ({memory})")
@@ -128,14 +128,14 @@ fn resources(resources: &Resources) -> Problems {
         number(resources.disk_mb) > 0,
         || "Task can't ask for disk resources, they have to be specified at the task group level.",
     );
-    for (place, device) in (1..).zip(items(&resources.devices)) {
-        problems.nest(format_args!("device {place} failed validation: "), &self::device(device));
+    for (position, device) in (1..).zip(items(&resources.devices)) {
+        problems.nest(format_args!("device {position} failed validation: "), &self::device(device));
     }
     problems
 }
 
-/// Every task needs some compute and some memory.
-fn least(resources: &Resources) -> Problems {
+/// Checks that a task has some compute and some memory.
+fn minimums(resources: &Resources) -> Problems {
     let mut problems = Problems::default();
     let (cpu, cores, memory) = (number(resources.cpu), number(resources.cores), number(resources.memory_mb));
     problems.add_if(cores < 0, || format!("cores cannot be negative; got {cores}"));

@@ -1,4 +1,5 @@
-//! Volumes of groups, scaling of their counts, and identities of tasks (N-19.16, N-19.17, N-19.19).
+//! Validation of the volumes and the scaling policy of a group, and of the identities of a task (N-19.16, N-19.17,
+//! N-19.19).
 
 use api_types::{ScalingPolicy, TaskGroup, VolumeRequest, WorkloadIdentity};
 use model::job::JobType;
@@ -7,12 +8,12 @@ use model::text::quoted;
 use crate::admission::fields::{flag, items, number, text};
 use crate::admission::problems::Problems;
 
-/// The longest name of an identity.
+/// Maximum length of an identity's name.
 const IDENTITY_NAME_BYTES_MAX: usize = 128;
-/// The identity that every task has.
+/// Name of the identity that every task has.
 const DEFAULT_IDENTITY: &str = "default";
 
-/// The volumes of a group.
+/// Checks the volumes of a group.
 pub(crate) fn volumes(group: &TaskGroup, kind: Option<JobType>, problems: &mut Problems) {
     for (name, volume) in group.volumes.iter().flatten() {
         problems.nest(
@@ -43,12 +44,12 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
             problems.add_if(attachment.is_empty(), || "CSI volumes must have an attachment mode");
             problems.add_if(access.is_empty(), || "CSI volumes must have an access mode");
             problems.add_if(sticky, || "CSI volumes cannot be sticky");
-            let for_one = matches!(
+            let is_exclusive = matches!(
                 access,
                 "single-node-reader-only" | "single-node-writer" | "multi-node-single-writer"
             );
-            problems.add_if(for_one && number(group.count) > 1 && !per_alloc, || {
-                format!("volume with access mode {} and count > 1 needs per_alloc", quoted(access))
+            problems.add_if(is_exclusive && number(group.count) > 1 && !per_alloc, || {
+                format!("volume with access mode {} and count > 1 requires per_alloc", quoted(access))
             });
         }
         other => problems.add(format!("volume has unrecognized type {}", quoted(other))),
@@ -60,7 +61,7 @@ fn volume(volume: &VolumeRequest, group: &TaskGroup, kind: Option<JobType>) -> P
     problems
 }
 
-/// The bounds of a group's count.
+/// Checks the count limits of a scaling policy.
 pub(crate) fn scaling(policy: &ScalingPolicy, count: i64) -> Problems {
     let mut problems = Problems::default();
     let wrong = |what: &str| format!("Scaling policy invalid: {what}");
@@ -81,16 +82,16 @@ pub(crate) fn scaling(policy: &ScalingPolicy, count: i64) -> Problems {
     problems
 }
 
-/// The identities of a task, its default one first.
+/// Checks the identities of a task, the default one first.
 pub(crate) fn identities(
     default: Option<&WorkloadIdentity>,
     others: &Option<Vec<WorkloadIdentity>>,
     problems: &mut Problems,
 ) {
     let mut defaults = 0;
-    for (place, identity) in default.into_iter().chain(items(others)).enumerate() {
+    for (position, identity) in default.into_iter().chain(items(others)).enumerate() {
         let name = text(&identity.name);
-        let is_default = place == 0 && default.is_some() || matches!(name, "" | DEFAULT_IDENTITY);
+        let is_default = position == 0 && default.is_some() || matches!(name, "" | DEFAULT_IDENTITY);
         defaults += usize::from(is_default);
         problems.nest(
             format_args!("Identity {} is invalid: ", quoted(name)),
@@ -113,8 +114,9 @@ fn identity(identity: &WorkloadIdentity, is_default: bool) -> Problems {
             )
         },
     );
-    for (place, audience) in (1..).zip(items(&identity.audience)) {
-        problems.add_if(audience.is_empty(), || format!("an empty string is an invalid audience ({place})"));
+    for (position, audience) in (1..).zip(items(&identity.audience)) {
+        problems
+            .add_if(audience.is_empty(), || format!("an empty string is an invalid audience ({position})"));
     }
     let ttl = number(identity.ttl);
     problems.add_if(ttl < 0, || "ttl must be >= 0");

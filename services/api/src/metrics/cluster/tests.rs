@@ -1,11 +1,11 @@
-//! Tests of merging.
+//! Tests of merging metrics.
 
 use super::*;
 
 const A: ProcessId = ProcessId::from_bytes([1; 16]);
 const B: ProcessId = ProcessId::from_bytes([2; 16]);
 
-/// A cluster's metrics, and the time that passes.
+/// Metrics of a cluster, with a simulated clock.
 struct Scene {
     metrics: ClusterMetrics,
     now: Instant,
@@ -44,15 +44,15 @@ impl Scene {
             gauges: wire::metrics::Gauges::default(),
             distributions: wire::metrics::Distributions::default(),
         };
-        self.metrics.take(&message, series, self.now).unwrap();
+        self.metrics.record(&message, series, self.now).unwrap();
     }
 
     fn pass(&mut self, time: Duration) {
         self.now += time;
-        self.metrics.pass(self.now);
+        self.metrics.advance_to(self.now);
     }
 
-    /// The lines of a metric, as labels and value.
+    /// Lines of a metric, as labels and value.
     fn lines(&self, name: &str) -> Vec<(String, Value)> {
         let lines = self.metrics.lines([].iter(), true);
         let named = lines.into_iter().filter(|line| line.shown.series.meta.name == name);
@@ -87,16 +87,16 @@ fn applied(count: u64) -> Vec<Series> {
 #[test]
 fn sums_are_over_all_processes_and_do_not_fall_when_one_ends() {
     let mut scene = Scene::new();
-    assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(0)), "it is there from the beginning");
+    assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(0)), "it exists from the start");
     scene.publish(A, applied(10));
     scene.publish(B, applied(4));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(14)));
     scene.publish(A, applied(12));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(16)));
-    scene.pass(FORGOTTEN_AFTER);
+    scene.pass(HIDDEN_AFTER);
     assert_eq!(scene.metrics.processes(), 0);
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(16)));
-    // B was only silent: what it had counted before is not added again.
+    // B was silent, but it is the same process: its earlier count is not added again.
     scene.publish(B, applied(5));
     assert_eq!(scene.value("nomad.raft.apply"), Some(Value::Counter(17)));
     scene.publish_as(B, "plan-applier", None, true, applied(6));
@@ -130,8 +130,8 @@ fn only_the_active_process_of_a_service_is_shown() {
     assert_eq!(scene.lines("nomad.broker.total_ready"), [(String::new(), Value::Gauge(5.0))]);
     let shown = format!("batch,service=eval-broker,process={A}");
     assert_eq!(scene.lines("drover.broker.ready"), [(shown, Value::Gauge(5.0))]);
-    assert_eq!(scene.lines("drover.feed.lag.change_sets").len(), 2, "it is of every process");
-    // A was killed, and B has taken over: A's last words are not shown beside B's.
+    assert_eq!(scene.lines("drover.feed.lag.change_sets").len(), 2, "every process has its own");
+    // A was killed and B has taken over: A's last metrics are not shown beside B's.
     scene.publish_as(B, "eval-broker", Some(4), false, ready(2.0));
     assert_eq!(scene.lines("nomad.broker.total_ready"), [(String::new(), Value::Gauge(2.0))]);
     assert_eq!(scene.lines("drover.broker.ready").len(), 1);
@@ -149,7 +149,7 @@ fn an_interval_has_what_came_within_it() {
     };
     let mut scene = Scene::new();
     scene.publish(A, took(&[0, 1], 2.0, 2.0));
-    assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0, "none has ended");
+    assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0, "no interval has ended");
     scene.pass(INTERVAL);
     assert_eq!(scene.interval("nomad.plan.evaluate").count(), 1);
     assert_eq!(scene.interval("nomad.raft.apply").count(), 2);
@@ -161,7 +161,9 @@ fn an_interval_has_what_came_within_it() {
     assert_eq!(scene.interval("nomad.raft.apply").count(), 7);
     scene.pass(INTERVAL);
     assert_eq!(scene.interval("nomad.plan.evaluate").count(), 0);
-    let Some(Value::Distribution(all)) = scene.value("nomad.plan.evaluate") else { panic!("a distribution") };
+    let Some(Value::Distribution(all)) = scene.value("nomad.plan.evaluate") else {
+        panic!("it is a distribution")
+    };
     assert_eq!((all.count(), all.sum), (4, 9.0));
 }
 
@@ -195,7 +197,7 @@ fn there_are_no_more_processes_than_there_may_be() {
         gauges: wire::metrics::Gauges::default(),
         distributions: wire::metrics::Distributions::default(),
     };
-    assert_eq!(scene.metrics.take(&message, Vec::new(), scene.now), Err(TooMany));
-    scene.pass(FORGOTTEN_AFTER);
-    assert_eq!(scene.metrics.take(&message, Vec::new(), scene.now), Ok(()));
+    assert_eq!(scene.metrics.record(&message, Vec::new(), scene.now), Err(TooManyProcesses));
+    scene.pass(HIDDEN_AFTER);
+    assert_eq!(scene.metrics.record(&message, Vec::new(), scene.now), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! Tests of what is computed from the state.
+//! Tests of metrics computed from the state.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn jobs_and_nodes_are_counted_from_the_state() {
     let mut changes = vec![node(1, NodeStatus::Ready), node(2, NodeStatus::Down)];
     changes.extend(job("web", JobStatus::Running, 3));
     changes.extend(job("db", JobStatus::Pending, 0));
-    let series = series(&state_of(changes), Published::default());
+    let series = series(&state_of(changes), PublishedMetrics::default());
     let value = |name: &str, labels: &[&str]| value(&series, name, labels);
     assert_eq!(value("nomad.job_status.running", &[]), 1.0);
     assert_eq!(value("nomad.job_status.pending", &[]), 1.0);

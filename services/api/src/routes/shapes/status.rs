@@ -1,4 +1,4 @@
-//! A job as the list of statuses shows it (http-api A.3): with its allocations, its newest deployment and its children.
+//! A job in the list of statuses (http-api A.3), with its allocations, newest deployment and children.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use model::job::Job;
 use serde::Serialize;
 use state::{AllocRef, State};
 
-/// What the keys of a job's meta begin with that a pack made.
+/// Prefix of the meta keys of jobs that were made by Nomad Pack.
 const PACK_META: &str = "pack.";
 
-/// How a job fares.
+/// Status of a job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct JobStatus {
@@ -28,7 +28,7 @@ pub(crate) struct JobStatus {
     modify_index: u64,
     allocs: Vec<AllocStatus>,
     group_count_sum: u64,
-    /// `None` where there can be no children.
+    /// `None` if the job cannot have children.
     child_statuses: Option<Vec<&'static str>>,
     #[serde(rename = "ParentID")]
     parent_id: String,
@@ -38,7 +38,7 @@ pub(crate) struct JobStatus {
     status: &'static str,
 }
 
-/// How an allocation fares.
+/// Status of an allocation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocStatus {
@@ -62,7 +62,7 @@ struct AllocHealth {
     healthy: Option<bool>,
 }
 
-/// How a job's newest deployment fares.
+/// Status of a job's newest deployment.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct LatestDeployment {
@@ -76,14 +76,14 @@ struct LatestDeployment {
     requires_promotion: bool,
 }
 
-/// Whether a job runs nothing by itself but has others launched.
+/// Whether a job only launches child jobs.
 pub(crate) fn is_parent(job: &Job) -> bool {
     let spec = &job.spec;
     spec.periodic.is_some() || (spec.parameterized_job.is_some() && !spec.dispatched)
 }
 
 impl JobStatus {
-    /// A job, with what belongs to it as it is registered now.
+    /// Status of a job, with its objects since it was created.
     pub(crate) fn new<'a>(state: &State, job: &'a Job, children: impl Iterator<Item = &'a Arc<Job>>) -> Self {
         let (spec, key) = (&job.spec, job.key());
         let mut allocs: Vec<_> = state
@@ -138,15 +138,16 @@ impl AllocStatus {
 impl LatestDeployment {
     fn new(deployment: &Deployment) -> Self {
         let is_active = !deployment.status.is_terminal();
-        let mut canaried = deployment.groups.values().filter(|group| group.desired_canaries > 0).peekable();
-        let requires_promotion = is_active && canaried.clone().any(|group| !group.promoted);
+        let mut with_canaries =
+            deployment.groups.values().filter(|group| group.desired_canaries > 0).peekable();
+        let requires_promotion = is_active && with_canaries.clone().any(|group| !group.promoted);
         Self {
             id: deployment.id.to_string(),
             is_active,
             job_version: deployment.job.version,
             status: deployment.status.as_str(),
             status_description: deployment.status_description.to_string(),
-            all_auto_promote: canaried.peek().is_some() && canaried.all(|group| group.auto_promote),
+            all_auto_promote: with_canaries.peek().is_some() && with_canaries.all(|group| group.auto_promote),
             requires_promotion,
         }
     }

@@ -1,4 +1,4 @@
-//! Figures of nodes and tasks, with a stand-in for an agent.
+//! Tests of resource usage of nodes and tasks, with a fake agent.
 
 use bus::Bus;
 use serde_json::json;
@@ -6,13 +6,13 @@ use wire::Subject;
 use wire::stats::*;
 
 use super::files::{ALLOC, NODE, cluster};
-use super::house::{Got, House};
+use super::harness::{Harness, Response};
 use crate::Beside;
 
 const USAGE: Usage =
     Usage { rss_bytes: 1_000, swap_bytes: 10, user_percent: 1.5, system_percent: 0.5, used_mhz: 40.0 };
 
-/// Has one processor, one disk, and a task `t` of one process.
+/// A fake agent with one processor, one disk, and a task `t` with one process.
 async fn serve(bus: Bus) {
     let mut requests = bus.serve(Subject::AgentStats(NODE).to_string()).await.unwrap();
     bus.flush().await.unwrap();
@@ -50,31 +50,31 @@ async fn serve(bus: Bus) {
     });
 }
 
-async fn house() -> House {
-    let house = House::beside(cluster(), Beside { node: Some(NODE), ..Beside::default() }).await;
-    serve(house.bus.clone()).await;
-    house
+async fn harness() -> Harness {
+    let harness = Harness::colocated(cluster(), Beside { node: Some(NODE), ..Beside::default() }).await;
+    serve(harness.bus.clone()).await;
+    harness
 }
 
 #[actix_web::test]
 async fn a_machine_is_asked_how_it_fares() {
-    let house = house().await;
+    let harness = harness().await;
     for path in ["/v1/client/stats".to_owned(), format!("/v1/client/stats?node_id={NODE}")] {
-        let stats = house.get(&path).await.json();
+        let stats = harness.get(&path).await.json();
         assert_eq!((&stats["CPU"][0]["CPU"], &stats["CPUTicksConsumed"]), (&json!("cpu0"), &json!(40.0)));
         assert_eq!((&stats["DiskStats"][0]["Size"], &stats["Uptime"]), (&json!(9), &json!(60)));
         assert_eq!(stats["Timestamp"], json!(1_767_225_600_000_000_000_i64));
     }
-    assert_eq!(Got::new(house.ask("PUT", "/v1/client/stats")).await.status, 200);
-    let client = &house.get("/v1/agent/self").await.json()["stats"]["client"];
+    assert_eq!(Response::new(harness.request("PUT", "/v1/client/stats")).await.status, 200);
+    let client = &harness.get("/v1/agent/self").await.json()["stats"]["client"];
     assert_eq!((&client["node_id"], &client["last_heartbeat"]), (&json!(NODE.to_string()), &json!("1.5s")));
-    let host = house.get("/v1/agent/host").await.json();
+    let host = harness.get("/v1/agent/host").await.json();
     assert_eq!((&host["OS"], &host["Disk"]["/"]["Size"]), (&json!("os"), &json!(9)));
 }
 
 #[actix_web::test]
 async fn who_cannot_be_asked_is_said() {
-    let house = House::with(cluster()).await;
+    let harness = Harness::with(cluster()).await;
     let unknown = "00000000-0000-4000-8000-000000000000";
     for (path, status, text) in [
         ("/v1/client/stats".to_owned(), 400, "No local Node and node_id not provided"),
@@ -92,20 +92,20 @@ async fn who_cannot_be_asked_is_said() {
         ),
         ("/v1/agent/host?server_id=none".to_owned(), 404, "unknown Nomad server \"none\""),
     ] {
-        assert_eq!(house.get(&path).await.error(), (status, text), "{path}");
+        assert_eq!(harness.get(&path).await.error(), (status, text), "{path}");
     }
 }
 
 #[actix_web::test]
 async fn tasks_are_added_up_or_looked_at_alone() {
-    let house = house().await;
+    let harness = harness().await;
     let path = format!("/v1/client/allocation/{ALLOC}/stats");
-    let all = house.get(&path).await.json();
+    let all = harness.get(&path).await.json();
     assert_eq!(all["ResourceUsage"]["MemoryStats"]["RSS"], json!(1_000));
     assert_eq!(all["ResourceUsage"]["CpuStats"]["Percent"], json!(2.0));
     assert_eq!(all["Tasks"]["t"]["Pids"]["7"]["CpuStats"]["TotalTicks"], json!(40.0));
-    let one = house.get(&format!("{path}?task=t")).await.json();
-    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "one is no sum");
+    let one = harness.get(&format!("{path}?task=t")).await.json();
+    assert_eq!(one["ResourceUsage"]["MemoryStats"]["RSS"], json!(0), "a single task has no total");
     assert_eq!(one["Tasks"]["t"]["ResourceUsage"]["MemoryStats"]["Swap"], json!(10));
-    assert_eq!(house.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
+    assert_eq!(harness.get(&format!("{path}?task=x")).await.json()["Tasks"], json!({}));
 }

@@ -1,4 +1,4 @@
-//! Figures of nodes and of what runs on them (http-api §18, §27), measured by their agents.
+//! Routes of resource usage of nodes and tasks (http-api §18, §27), measured by agents.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,55 +15,55 @@ use wire::stats::{
 
 use super::Request;
 use crate::Api;
-use crate::files::{Files, figures};
-use crate::frame::{Answer, Error, Query, parse_id};
+use crate::files::{AllocAgent, request_stats};
+use crate::http::{Error, Query, Response, parse_id};
 
-/// How long this process's own agent may take to say how it fares, to those who ask about more than that.
-const OWN_AGENT_WITHIN: Duration = Duration::from_millis(500);
-/// What is measured of memory, by the names that clients know.
+/// Timeout of the request to this process's own agent, whose stats are only a part of the response.
+const OWN_AGENT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Memory values that are measured, by their names in Nomad.
 const MEMORY_MEASURED: [&str; 3] = ["RSS", "Swap", "Usage"];
-/// What is measured of compute.
+/// CPU values that are measured, by their names in Nomad.
 const CPU_MEASURED: [&str; 3] = ["System Mode", "User Mode", "Percent"];
 
 impl Api {
-    /// The node that a request is about: the one that it names, or the one that this process is.
+    /// The node that a request names, or the node of this process.
     ///
     /// # Errors
-    /// If it names none that there is, or none at all and this process is none.
+    /// If the node does not exist, or the request names none and this process is not a node.
     pub(super) async fn node_of(&self, query: &Query) -> Result<NodeId, Error> {
         let id: NodeId = match query.text("node_id") {
             "" => {
                 let missing = || Error::bad_request("No local Node and node_id not provided");
-                return self.beside.node.ok_or_else(missing);
+                return self.colocated.node.ok_or_else(missing);
             }
             id => parse_id("node", id)?,
         };
         let is_there = |state: &State| state.node(id).is_some();
-        if is_there(&self.replica.snapshot()) || is_there(&*self.fresh(false).await?) {
+        if is_there(&self.replica.snapshot()) || is_there(&*self.fresh_snapshot(false).await?) {
             return Ok(id);
         }
         Err(Error::not_found(format!("Unknown node {id}")))
     }
 }
 
-/// How a node's machine fares.
-pub(crate) async fn host(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads the resource usage of a node's host.
+pub(crate) async fn host(api: &Api, request: &Request) -> Result<Response, Error> {
     let node = api.node_of(&request.query).await?;
-    let stats: HostStats = figures(&api.bus, node, &AskHostStats {}).await?;
-    Ok(Answer::json(&host_shape(&stats)))
+    let stats: HostStats = request_stats(&api.bus, node, &AskHostStats {}).await?;
+    Ok(Response::json(&host_shape(&stats)))
 }
 
-/// How this process's own agent fares, as it is shown; `None` where there is none, or it does not answer.
+/// Stats of this process's own agent; `None` if there is no agent or it does not answer in time.
 pub(super) async fn own_agent(api: &Api) -> Option<Value> {
-    let node = api.beside.node?;
-    let asked = figures(&api.bus, node, &AskAgentStats {});
-    let stats: AgentStats = tokio::time::timeout(OWN_AGENT_WITHIN, asked).await.ok()?.ok()?;
-    let heard = stats.heard_ago_ms.map(|ms| format!("{}s", Duration::from_millis(ms).as_secs_f64()));
+    let node = api.colocated.node?;
+    let response = request_stats(&api.bus, node, &AskAgentStats {});
+    let stats: AgentStats = tokio::time::timeout(OWN_AGENT_TIMEOUT, response).await.ok()?.ok()?;
+    let last_heartbeat = stats.heard_ago_ms.map(|ms| format!("{}s", Duration::from_millis(ms).as_secs_f64()));
     Some(json!({
         "node_id": node,
         "known_servers": "1",
         "num_allocations": stats.allocs.to_string(),
-        "last_heartbeat": heard.unwrap_or_else(|| "never".to_owned()),
+        "last_heartbeat": last_heartbeat.unwrap_or_else(|| "never".to_owned()),
         "heartbeat_ttl": format!("{}s", Duration::from_millis(stats.ttl_ms).as_secs_f64()),
     }))
 }
@@ -108,7 +108,7 @@ fn disk_shape(disk: &DiskStats) -> Value {
     })
 }
 
-/// What an allocation's tasks use.
+/// Resource usage of an allocation.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct AllocUsage<'a> {
@@ -133,7 +133,7 @@ struct ResourceUsage {
     device_stats: [(); 0],
 }
 
-/// Memory, in bytes. What is not measured is 0.
+/// Memory, in bytes. Values that are not measured are 0.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct MemoryUsage {
@@ -149,7 +149,7 @@ struct MemoryUsage {
     measured: Option<[&'static str; 3]>,
 }
 
-/// Compute: percent of one processor, and ticks as MHz. What is not measured is 0.
+/// CPU: percentages of one processor, and ticks in MHz. Values that are not measured are 0.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct CpuUsage {
@@ -196,34 +196,34 @@ impl From<&TaskStats> for TaskUsage {
     }
 }
 
-/// What an allocation's tasks use: all of them, or the one that is named.
-pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Answer, Error> {
-    let agent = Files::find(api, request.id()).await?;
+/// Reads the resource usage of an allocation's tasks, or of one of them.
+pub(crate) async fn alloc(api: &Api, request: &Request) -> Result<Response, Error> {
+    let agent = AllocAgent::find(api, request.id()).await?;
     let task = Some(request.query.text("task")).filter(|task| !task.is_empty()).map(Text::from);
-    let question = AskAllocStats { alloc: agent.alloc(), task };
-    let AllocStats { tasks } = agent.figures(&question).await?;
-    // One task is no sum.
-    let sum = match question.task {
+    let message = AskAllocStats { alloc: agent.alloc(), task };
+    let AllocStats { tasks } = agent.request_stats(&message).await?;
+    // The total is left empty if one task is requested.
+    let sum = match message.task {
         Some(_) => ResourceUsage::default(),
         None => tasks.iter().fold(Usage::default(), |sum, task| sum.and(task.sum)).into(),
     };
-    Ok(Answer::json(&AllocUsage {
+    Ok(Response::json(&AllocUsage {
         resource_usage: sum,
         timestamp: tasks.iter().map(|task| task.at.0).max().unwrap_or_default(),
         tasks: tasks.iter().map(|task| (&*task.task, task.into())).collect(),
     }))
 }
 
-/// How a machine is set up: a node's, or this server's, if it is a node.
-pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Answer, Error> {
+/// Reads how a node's host is set up. Without a node id, the node is this process.
+pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Response, Error> {
     let query = &request.query;
     api.check_server(query)?;
     let node = api.node_of(query).await?;
-    let facts: HostFacts = figures(&api.bus, node, &AskHostFacts {}).await?;
+    let facts: HostFacts = request_stats(&api.bus, node, &AskHostFacts {}).await?;
     let network = |(name, addresses): &(Text, Vec<Text>)| json!({ "Name": name, "Addresses": addresses });
     let environment: BTreeMap<_, _> = facts.environment.iter().map(|(name, value)| (name, value)).collect();
     let disks: BTreeMap<_, _> = facts.disks.iter().map(|disk| (&disk.mountpoint, disk_shape(disk))).collect();
-    Ok(Answer::json(&json!({
+    Ok(Response::json(&json!({
         "OS": facts.os,
         "Network": facts.networks.iter().map(network).collect::<Vec<_>>(),
         "ResolvConf": facts.resolv_conf,
@@ -234,10 +234,10 @@ pub(crate) async fn facts(api: &Api, request: &Request) -> Result<Answer, Error>
 }
 
 impl Api {
-    /// Whether the server that a request names, if it names one, is this one: no other is asked.
+    /// Checks that a requested server is this one. Requests are not forwarded to other servers.
     ///
     /// # Errors
-    /// If it is not, or a node is named as well.
+    /// If it is another server, or a node is requested as well.
     pub(super) fn check_server(&self, query: &Query) -> Result<(), Error> {
         let server = query.text("server_id");
         if server.is_empty() {

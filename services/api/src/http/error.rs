@@ -1,54 +1,53 @@
-//! Why a request gets no answer of its own, as status and text (http-api §9). The one place where what other parts refuse
-//! becomes HTTP.
+//! Error responses: a status and a text (http-api §9). Errors of other modules are converted to HTTP here only.
 
 use actix_web::http::StatusCode;
 
 use crate::admission::Rejection;
 
-/// What the API says when nobody can be found to decide (http-api §5.4); the web interface compares it.
+/// Error text when there is no active applier (http-api §5.4). The web interface compares it exactly.
 pub(crate) const NO_LEADER: &str = "No cluster leader";
 
-/// An answer that is an error: a status and a sentence.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Error {
-    /// The status.
+    /// HTTP status.
     pub(crate) status: StatusCode,
-    /// The whole body.
+    /// Whole response body.
     pub(crate) text: String,
 }
 
 impl Error {
-    /// The request is malformed, or a condition that the HTTP layer checks does not hold.
+    /// 400: the request is malformed, or a condition that the HTTP layer checks does not hold.
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
         Self { status: StatusCode::BAD_REQUEST, text: text.into() }
     }
 
-    /// What is asked for is not there.
+    /// 404: the requested object does not exist.
     pub(crate) fn not_found(text: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_FOUND, text: text.into() }
     }
 
-    /// The usual status of whatever failed, also of much that is not the server's fault (http-api §9.2).
+    /// 500: the usual status of a failure, including many that are not the server's fault (http-api §9.2).
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, text: text.into() }
     }
 
-    /// It is not built.
+    /// 501: the feature is not built.
     pub(crate) fn not_built(text: impl Into<String>) -> Self {
         Self { status: StatusCode::NOT_IMPLEMENTED, text: text.into() }
     }
 
-    /// The method is none that the route takes.
+    /// 405: the route does not accept the method.
     pub(crate) fn wrong_method() -> Self {
         Self { status: StatusCode::METHOD_NOT_ALLOWED, text: "Invalid method".to_owned() }
     }
 
-    /// Whether it says that something is not there.
+    /// Whether the error is a 404.
     pub(crate) fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
 
-    /// The body is larger than it may be.
+    /// 413: the request body is too large.
     pub(crate) fn too_large(text: impl Into<String>) -> Self {
         Self { status: StatusCode::PAYLOAD_TOO_LARGE, text: text.into() }
     }

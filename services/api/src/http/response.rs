@@ -1,4 +1,4 @@
-//! Answers: bodies with the headers that clients read (http-api §1.6, §1.7, §4).
+//! Responses: bodies and the headers that clients read (http-api §1.6, §1.7, §4).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use futures::Stream;
 use model::Index;
 use serde::Serialize;
 
-use super::{Error, Made, gzip};
+use super::{Error, SharedBody, gzip};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -22,110 +22,110 @@ const LAST_CONTACT: &str = "X-Nomad-LastContact";
 const KNOWN_LEADER: &str = "X-Nomad-KnownLeader";
 const NEXT_TOKEN: &str = "X-Nomad-NextToken";
 
-/// Pieces of a body that is made while it is sent.
-pub(crate) type Pieces = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
+/// Body that is produced while it is sent.
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>>>>;
 
-/// What is answered to a request.
-pub(crate) struct Answer {
+/// Response to a request.
+pub(crate) struct Response {
     status: StatusCode,
     body: Body,
     meta: Meta,
 }
 
-/// A body and what it is.
+/// Response body with its content type.
 pub(crate) enum Body {
-    /// Nothing, which has no type either.
+    /// No body and no content type.
     Empty,
     /// JSON without indentation.
     Json(Vec<u8>),
-    /// The same, which other answers have, too.
-    Shared(Arc<Made>),
-    /// JSON, made while it is sent.
-    JsonPieces(Pieces),
-    /// JSON values, one a line, as things happen; not for caches.
-    Events(Pieces),
-    /// Anything else.
+    /// JSON that several responses share.
+    Shared(Arc<SharedBody>),
+    /// JSON that is produced while it is sent.
+    JsonStream(BodyStream),
+    /// JSON values, one in each line, as events occur. Must not be cached.
+    Events(BodyStream),
+    /// Any other content type.
     Other {
-        /// Its MIME type.
+        /// MIME type.
         content_type: String,
-        /// The whole of it.
+        /// Whole body.
         bytes: Bytes,
     },
-    /// Anything else, made while it is sent.
-    OtherPieces {
-        /// Its MIME type.
+    /// Any other content type, produced while it is sent.
+    OtherStream {
+        /// MIME type.
         content_type: String,
-        /// The pieces.
-        pieces: Pieces,
+        /// Body.
+        pieces: BodyStream,
     },
 }
 
-/// What headers say about an answer. What is `None` is left out.
+/// Values of the response headers. A header whose value is `None` is omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// The index that the answer is at.
+    /// Index of the response.
     pub(crate) index: Option<Index>,
-    /// How long ago the applier was heard of, and whether there is one.
+    /// Time since the last message of the applier, and whether it is known.
     pub(crate) contact: Option<(Duration, bool)>,
-    /// Where the next page begins.
+    /// Token of the next page.
     pub(crate) next_token: Option<String>,
 }
 
 impl Body {
-    /// A value as JSON.
+    /// Serializes a value as JSON.
     pub(crate) fn json(value: &impl Serialize) -> Self {
-        Self::Json(serde_json::to_vec(value).expect("plain data in memory always has a JSON form"))
+        Self::Json(serde_json::to_vec(value).expect("plain data always serializes to JSON"))
     }
 
-    /// A text.
+    /// Plain text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Other { content_type: TEXT.to_owned(), bytes: text.into().into() }
     }
 }
 
-impl Answer {
-    /// A good answer without headers of its own.
+impl Response {
+    /// A 200 without Nomad's headers.
     pub(crate) fn ok(body: Body) -> Self {
         Self { status: StatusCode::OK, body, meta: Meta::default() }
     }
 
-    /// A value as JSON.
+    /// A 200 with a value as JSON.
     pub(crate) fn json(value: &impl Serialize) -> Self {
         Self::ok(Body::json(value))
     }
 
-    /// An answer to a write that happened at an index.
+    /// Response to a write that was committed at an index.
     pub(crate) fn written(value: &impl Serialize, index: Index) -> Self {
         Self::json(value).with(Meta { index: Some(index), ..Meta::default() })
     }
 
-    /// An answer without a body to a write that happened at an index.
+    /// Response without a body to a write that was committed at an index.
     pub(crate) fn done(index: Index) -> Self {
         Self::ok(Body::Empty).with(Meta { index: Some(index), ..Meta::default() })
     }
 
-    /// Its status.
+    /// HTTP status.
     pub(crate) fn status_code(&self) -> StatusCode {
         self.status
     }
 
-    /// The same body under another status.
+    /// Sets the status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same answer with these headers.
+    /// Sets the headers.
     pub(crate) fn with(self, meta: Meta) -> Self {
         Self { meta, ..self }
     }
 
-    /// An error.
+    /// Response for an error.
     pub(crate) fn error(error: Error) -> Self {
         Self { status: error.status, body: Body::text(error.text), meta: Meta::default() }
     }
 
-    /// The response, indented if so wished, and compressed if the client understands that and it is worth it.
-    pub(crate) fn into_response(self, pretty: bool, compress: bool) -> HttpResponse {
+    /// Builds the HTTP response, indented if `pretty`, and compressed if `compress` and the body is large enough.
+    pub(crate) fn into_http(self, pretty: bool, compress: bool) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         response.insert_header((VARY, "Accept-Encoding"));
         let Meta { index, contact, next_token } = self.meta;
@@ -136,7 +136,7 @@ impl Answer {
             response.insert_header((LAST_CONTACT, ago.as_millis().to_string()));
             response.insert_header((KNOWN_LEADER, if is_known { "true" } else { "false" }));
         }
-        // Ids in it may be of any letters, which go out as they are.
+        // Ids in a token may contain any UTF-8 characters, which are sent as they are.
         if let Some(token) = next_token.and_then(|token| HeaderValue::from_bytes(token.as_bytes()).ok()) {
             response.insert_header((NEXT_TOKEN, token));
         }
@@ -144,40 +144,40 @@ impl Answer {
             Body::Empty => response.finish(),
             Body::Json(bytes) => {
                 let bytes = if pretty { indented(bytes) } else { bytes };
-                whole(response.content_type(JSON), bytes.into(), compress)
+                with_body(response.content_type(JSON), bytes.into(), compress)
             }
-            Body::Shared(made) if pretty => {
-                whole(response.content_type(JSON), indented(made.json.to_vec()).into(), compress)
+            Body::Shared(shared) if pretty => {
+                with_body(response.content_type(JSON), indented(shared.json.to_vec()).into(), compress)
             }
-            Body::Shared(made) => {
+            Body::Shared(shared) => {
                 response.content_type(JSON);
-                match compress.then(|| made.gzipped()).flatten() {
+                match compress.then(|| shared.gzipped()).flatten() {
                     Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
-                    None => response.body(made.json.clone()),
+                    None => response.body(shared.json.clone()),
                 }
             }
             Body::Other { content_type, bytes } => {
-                whole(response.content_type(content_type), bytes, compress)
+                with_body(response.content_type(content_type), bytes, compress)
             }
             Body::Events(pieces) => {
                 response.insert_header((CACHE_CONTROL, "no-cache")).content_type(JSON).streaming(pieces)
             }
-            Body::JsonPieces(pieces) => response.content_type(JSON).streaming(pieces),
-            Body::OtherPieces { content_type, pieces } => {
+            Body::JsonStream(pieces) => response.content_type(JSON).streaming(pieces),
+            Body::OtherStream { content_type, pieces } => {
                 response.insert_header((CONTENT_TYPE, content_type)).streaming(pieces)
             }
         }
     }
 }
 
-fn whole(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
+fn with_body(response: &mut actix_web::HttpResponseBuilder, bytes: Bytes, compress: bool) -> HttpResponse {
     match compress.then(|| gzip(&bytes)).flatten() {
         Some(smaller) => response.insert_header((CONTENT_ENCODING, "gzip")).body(smaller),
         None => response.body(bytes),
     }
 }
 
-/// Four spaces a level and a newline at the end, for people.
+/// Indents JSON for people: four spaces for each level, and a newline at the end.
 fn indented(json: Vec<u8>) -> Vec<u8> {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(&json) else { return json };
     let mut text = Vec::with_capacity(json.len() * 2);
@@ -211,15 +211,15 @@ mod tests {
             contact: Some((Duration::from_millis(12), false)),
             next_token: Some("a.b".to_owned()),
         };
-        let response = Answer::json(&1).with(meta).into_response(false, true);
+        let response = Response::json(&1).with(meta).into_http(false, true);
         let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap());
         assert_eq!(header(INDEX), Some("7"));
         assert_eq!(header(LAST_CONTACT), Some("12"));
         assert_eq!(header(KNOWN_LEADER), Some("false"));
         assert_eq!(header(NEXT_TOKEN), Some("a.b"));
         assert_eq!(header("content-type"), Some(JSON));
-        assert_eq!(header("content-encoding"), None, "not worth it");
-        let response = Answer::ok(Body::Empty).into_response(false, false);
+        assert_eq!(header("content-encoding"), None, "the body is too small");
+        let response = Response::ok(Body::Empty).into_http(false, false);
         assert!(response.headers().get("content-type").is_none());
         assert!(response.headers().get(INDEX).is_none());
     }

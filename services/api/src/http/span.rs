@@ -1,5 +1,5 @@
-//! Spans of HTTP requests, named and attributed by OpenTelemetry's conventions. Every write is traced, every read that
-//! belongs to somebody's trace, and of other reads a few.
+//! Spans of HTTP requests, with OpenTelemetry's names and attributes. Every write has a span, every read that belongs to a
+//! client's trace, and a sample of the other reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,24 +12,25 @@ use tracing::Span;
 use tracing::field::Empty;
 use wire::envelope::HEADER_TRACE;
 
-/// One of so many reads gets a span of its own: at tens of thousands a second, all of them would cost more than they tell.
+/// One of this many untraced reads gets a span. At tens of thousands of reads a second, a span for each would cost too
+/// much.
 const READS_PER_SPAN: u64 = 1_024;
 
-/// Makes the spans of requests.
+/// Creates the spans of requests.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     reads: AtomicU64,
 }
 
 impl Spans {
-    /// The span of a request, which is a child of the client's if it names one.
+    /// Span of a request. It is a child of the client's span if the request names one.
     pub(crate) fn server(&self, request: &HttpRequest, route: &'static str) -> Span {
         if !traces::are_exported() {
             return Span::none();
         }
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         let parent: Option<TraceContext> = header(HEADER_TRACE).and_then(|value| value.parse().ok());
-        if request.method() == Method::GET && parent.is_none() && !self.is_turn() {
+        if request.method() == Method::GET && parent.is_none() && !self.is_sampled() {
             return Span::none();
         }
         let method = request.method().as_str();
@@ -54,14 +55,14 @@ impl Spans {
         span
     }
 
-    fn is_turn(&self) -> bool {
+    fn is_sampled(&self) -> bool {
         self.reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(READS_PER_SPAN)
     }
 }
 
-/// Notes the response's status. As the conventions have it, a server's span has failed if the server has: what is wrong with
-/// a request of status 4xx is the client's business.
-pub(crate) fn responded(span: &Span, status: StatusCode, error: Option<&str>) {
+/// Records the response's status. By OpenTelemetry's conventions, a server span fails on a 5xx only: a 4xx is the client's
+/// error.
+pub(crate) fn record_status(span: &Span, status: StatusCode, error: Option<&str>) {
     span.record(attribute::HTTP_RESPONSE_STATUS_CODE, i64::from(status.as_u16()));
     if status.is_server_error() {
         let class = match status {
@@ -76,7 +77,7 @@ pub(crate) fn responded(span: &Span, status: StatusCode, error: Option<&str>) {
     }
 }
 
-/// A `Host` header in its parts.
+/// Splits a `Host` header into host and port.
 fn host_and_port(host: &str) -> (&str, Option<i64>) {
     let port = |text: &str| text.parse::<u16>().ok().map(i64::from);
     match host.rsplit_once(':') {

@@ -1,8 +1,8 @@
-//! Lists in pieces: a page that a client asks for, or one after the other until all is sent (http-api §6).
+//! Lists: one page that a client requests, or all items in a stream of pieces (http-api §6).
 //!
-//! A list knows how to make a piece from a token on; the token of the next piece is the sort key of its first item. So
-//! paging and streaming are the same thing, and a long list is never in memory as a whole. Whoever looks for few items
-//! among many lets other requests of its thread in between.
+//! Each list has a function that makes a piece of it, beginning at a token. The token of the next piece is the sort key of
+//! its first item. So paging and streaming use the same code, and a long list is never in memory as a whole. A scan that
+//! finds few matching items yields regularly, so that other requests of the same thread proceed.
 
 use std::ops::Bound;
 
@@ -12,45 +12,45 @@ use model::Index;
 use serde::Serialize;
 use state::{Snapshot, State};
 
-use super::answer::Pieces;
-use super::{Body, Page, Part};
+use super::response::BodyStream;
+use super::{Body, Content, Page};
 
-/// The most items that are made at once for an answer without a limit; longer lists are sent in such pieces.
+/// Maximum number of items in one piece of a streamed list.
 const PIECE_ITEMS_MAX: usize = 256;
-/// The most items that are looked at without letting other requests in between.
-pub(crate) const LOOKED_AT_MAX: usize = 512;
-/// The most items of a page, whatever a client asks for: a page is made as a whole.
+/// Maximum number of items that are scanned before the task yields.
+pub(crate) const SCANNED_MAX: usize = 512;
+/// Maximum number of items in a page, whatever the client requests. A page is built in memory as a whole.
 const PAGE_ITEMS_MAX: usize = 10_000;
 
-/// The lowest and the highest key of a range.
+/// Lower and upper bound of a key range.
 pub(crate) type Bounds<K> = (Bound<K>, Bound<K>);
 
-/// Some items of a list, in its order.
+/// Consecutive items of a list.
 pub(crate) struct Piece<T> {
-    /// The items.
+    /// Items in list order.
     items: Vec<T>,
     next: Next,
 }
 
-/// How a list goes on after a piece.
+/// Where a list continues after a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// It ends.
+    /// The list ends.
     End,
-    /// With the item of this token.
+    /// The next piece begins with the item of this token.
     Item(String),
-    /// From this token on, perhaps; so far have been looked at enough.
-    Look(String),
+    /// The scan limit is reached. The scan continues at this token, and may find no further item.
+    Continue(String),
 }
 
 impl<T> Piece<T> {
-    /// The piece that begins at a token that nothing has.
+    /// An empty piece, for a token that matches no position in the list.
     pub(crate) fn empty() -> Self {
         Self { items: Vec::new(), next: Next::End }
     }
 }
 
-/// The first items that are wanted of what is sorted already.
+/// The first `limit` included items of a sorted sequence, or fewer if [`SCANNED_MAX`] items were scanned.
 pub(crate) fn piece<I, T>(
     sorted: impl Iterator<Item = I>,
     limit: usize,
@@ -59,9 +59,9 @@ pub(crate) fn piece<I, T>(
     shape: impl Fn(I) -> T,
 ) -> Piece<T> {
     let mut items = Vec::new();
-    for (looked_at, item) in sorted.enumerate() {
-        if looked_at == LOOKED_AT_MAX {
-            return Piece { items, next: Next::Look(token(&item)) };
+    for (scanned, item) in sorted.enumerate() {
+        if scanned == SCANNED_MAX {
+            return Piece { items, next: Next::Continue(token(&item)) };
         }
         if !is_wanted(&item) {
             continue;
@@ -74,7 +74,7 @@ pub(crate) fn piece<I, T>(
     Piece { items, next: Next::End }
 }
 
-/// The same items, or in the opposite order.
+/// The items, in reverse order if `reverse` is set.
 pub(crate) fn ordered<'a, T: 'a>(
     items: impl DoubleEndedIterator<Item = T> + 'a,
     reverse: bool,
@@ -82,7 +82,7 @@ pub(crate) fn ordered<'a, T: 'a>(
     if reverse { Box::new(items.rev()) } else { Box::new(items) }
 }
 
-/// The keys between two bounds that are still to come when a piece begins at `from`.
+/// Narrows key bounds to the part that begins at `from`.
 pub(crate) fn remaining<K: Ord>((low, high): Bounds<K>, from: Option<K>, reverse: bool) -> Bounds<K> {
     let Some(from) = from else { return (low, high) };
     if reverse {
@@ -100,7 +100,7 @@ pub(crate) fn remaining<K: Ord>((low, high): Bounds<K>, from: Option<K>, reverse
     }
 }
 
-/// The ids from the first to the last that are still to come when a piece begins at a token; `None` if that is no id.
+/// Bounds of an id range from a token on; `None` if the token is not an id.
 pub(crate) fn id_bounds<T: Ord + std::str::FromStr>(
     (first, last): (T, T),
     from: Option<&str>,
@@ -110,7 +110,7 @@ pub(crate) fn id_bounds<T: Ord + std::str::FromStr>(
     Some(remaining((Bound::Included(first), Bound::Included(last)), from, reverse))
 }
 
-/// The same of what is sorted by when it was made.
+/// Bounds of a list that is sorted by creation, from a token on; `None` if the token is malformed.
 pub(crate) fn creation_bounds<T: Ord + std::str::FromStr>(
     from: Option<&str>,
     reverse: bool,
@@ -122,38 +122,38 @@ pub(crate) fn creation_bounds<T: Ord + std::str::FromStr>(
     Some(remaining((Bound::Unbounded, Bound::Unbounded), from, reverse))
 }
 
-/// The token of something sorted by when it was made.
+/// Token of an item in a list that is sorted by creation.
 pub(crate) fn creation_token(index: Index, id: impl std::fmt::Display) -> String {
     format!("{index}.{id}")
 }
 
-/// Reads such a token; `None` if it is none.
+/// Parses a token of [`creation_token`]; `None` if it is malformed.
 fn read_creation_token<T: std::str::FromStr>(token: &str) -> Option<(Index, T)> {
     let (index, id) = token.split_once('.')?;
     Some((Index(index.parse().ok()?), id.parse().ok()?))
 }
 
-/// A list as the body of an answer, with the token of its next page.
+/// Makes a list into a response body, with the token of the next page.
 ///
-/// `make` makes at most so many items of a state from a token on. Indentation is only for what is sent as a whole.
+/// `make` returns at most the given number of items of a state, beginning at a token. A streamed list is not indented.
 pub(crate) async fn body<T: Serialize + 'static>(
     snapshot: Snapshot,
     page: Page<'_>,
     make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
-) -> Part {
+) -> Content {
     let limit = page.limit.map_or(PIECE_ITEMS_MAX, |limit| limit.min(PAGE_ITEMS_MAX));
-    let (items, next) = filled(&snapshot, page.from, limit, &make).await;
+    let (items, next) = collect_items(&snapshot, page.from, limit, &make).await;
     match (page.limit, next) {
         (None, Some(next)) => {
             let rest = Rest { snapshot, next: Some(next), make };
-            Body::JsonPieces(pieces(&items, rest)).into()
+            Body::JsonStream(pieces(&items, rest)).into()
         }
-        (_, next_token) => Part { body: Body::json(&items), next_token },
+        (_, next_token) => Content { body: Body::json(&items), next_token },
     }
 }
 
-/// So many items from a token on, or all that there are; and the token of the one after them.
-async fn filled<T>(
+/// Up to `limit` items from a token on, and the token of the next item if there is one.
+async fn collect_items<T>(
     state: &State,
     from: Option<&str>,
     limit: usize,
@@ -164,7 +164,7 @@ async fn filled<T>(
         match next {
             Next::End => return (items, None),
             Next::Item(token) => return (items, Some(token)),
-            Next::Look(token) => {
+            Next::Continue(token) => {
                 tokio::task::yield_now().await;
                 let more = make(state, Some(&token), limit - items.len());
                 items.extend(more.items);
@@ -174,14 +174,14 @@ async fn filled<T>(
     }
 }
 
-/// What of a list is still to be sent.
+/// The part of a list that is not sent yet.
 struct Rest<F> {
     snapshot: Snapshot,
     next: Option<String>,
     make: F,
 }
 
-fn pieces<T: Serialize, F>(first: &[T], rest: Rest<F>) -> Pieces
+fn pieces<T: Serialize, F>(first: &[T], rest: Rest<F>) -> BodyStream
 where
     F: Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
 {
@@ -190,7 +190,7 @@ where
     let begin = stream::iter([Ok(Bytes::from(begin))]);
     let more = stream::unfold(rest, |mut rest| async move {
         let from = rest.next.take()?;
-        let (items, next) = filled(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX, &rest.make).await;
+        let (items, next) = collect_items(&rest.snapshot, Some(&from), PIECE_ITEMS_MAX, &rest.make).await;
         let mut text = Vec::new();
         if !items.is_empty() {
             text.push(b',');
@@ -205,13 +205,13 @@ where
     Box::pin(futures::StreamExt::chain(begin, more))
 }
 
-/// Items with commas between them.
+/// Writes items as JSON, separated by commas.
 fn write_items<T: Serialize>(text: &mut Vec<u8>, items: &[T]) {
-    for (place, item) in items.iter().enumerate() {
-        if place > 0 {
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
             text.push(b',');
         }
-        serde_json::to_writer(&mut *text, item).expect("plain data in memory always has a JSON form");
+        serde_json::to_writer(&mut *text, item).expect("plain data always serializes to JSON");
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers below `count`, whose tokens are themselves.
+    /// The numbers below `count`. The token of a number is the number itself.
     fn numbers(count: u64) -> impl Fn(&State, Option<&str>, usize) -> Piece<u64> {
         move |_, from, limit| {
             let from = from.map_or(0, |token| token.parse().unwrap());
@@ -231,10 +231,10 @@ mod tests {
 
     async fn all(limit: Option<usize>, from: Option<&str>, count: u64) -> (Vec<u64>, Option<String>) {
         let page = Page { limit, from, reverse: false };
-        let Part { body, next_token: next } = body(Snapshot::default(), page, numbers(count)).await;
+        let Content { body, next_token: next } = body(Snapshot::default(), page, numbers(count)).await;
         let text = match body {
             Body::Json(text) => text,
-            Body::JsonPieces(pieces) => {
+            Body::JsonStream(pieces) => {
                 let pieces = pieces.collect::<Vec<_>>().await;
                 pieces.into_iter().flat_map(Result::unwrap).collect()
             }
@@ -242,7 +242,7 @@ mod tests {
             | Body::Shared(_)
             | Body::Events(_)
             | Body::Other { .. }
-            | Body::OtherPieces { .. } => panic!("a list is JSON of its own"),
+            | Body::OtherStream { .. } => panic!("a list is JSON or a JSON stream"),
         };
         (serde_json::from_slice(&text).unwrap(), next)
     }
@@ -272,16 +272,16 @@ mod tests {
             piece(from..4_500_u64, limit, |number| number % 1_000 == 999, u64::to_string, |number| number)
         };
         let state = State::default();
-        let all = filled(&state, None, 10, &thousands).await;
+        let all = collect_items(&state, None, 10, &thousands).await;
         assert_eq!(all, (vec![999, 1_999, 2_999, 3_999], None));
-        let page = filled(&state, None, 2, &thousands).await;
+        let page = collect_items(&state, None, 2, &thousands).await;
         assert_eq!(
             page,
             (vec![999, 1_999], Some("2999".to_owned())),
-            "the token is of an item of the next page"
+            "the token is that of an item of the next page"
         );
-        assert_eq!(filled(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
-        assert_eq!(filled(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));
+        assert_eq!(collect_items(&state, Some("2999"), 2, &thousands).await, (vec![2_999, 3_999], None));
+        assert_eq!(collect_items(&state, None, 0, &thousands).await, (vec![], Some("999".to_owned())));
     }
 
     #[test]

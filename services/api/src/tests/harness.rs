@@ -1,4 +1,4 @@
-//! A running API with all that it needs.
+//! Test harness: a running API with a replica, a NATS server and a fake applier.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,59 +27,59 @@ struct ApiArgs {
     args: Args,
 }
 
-/// A running API. Everything ends with it.
-pub(super) struct House {
-    /// What it reads from.
+/// A running API. Dropping it stops everything.
+pub(super) struct Harness {
+    /// Replica that the API reads from.
     pub(super) replica: Arc<Replica>,
-    /// Its NATS.
+    /// Connection to its NATS.
     pub(super) bus: Bus,
-    /// What its stand-in for an applier does and has done.
-    pub(super) applier: Arc<Applier>,
+    /// The fake applier.
+    pub(super) applier: Arc<FakeApplier>,
     client: reqwest::Client,
     url: String,
     stop: CancellationToken,
     _nats: Nats,
 }
 
-/// A stand-in for the applier: it writes down commands, and answers as it is told.
-pub(super) struct Applier {
+/// A fake applier. It records commands and responds as configured.
+pub(super) struct FakeApplier {
     replica: Arc<Replica>,
-    /// The commands, in order.
+    /// Received commands, in order.
     pub(super) commands: Mutex<Vec<Command>>,
-    /// What it refuses the next command with.
+    /// Refusal of the next command.
     pub(super) refusal: Mutex<Option<Refusal>>,
-    /// The head that it tells, if that is not the replica's.
+    /// Index of the head that it reports, if not the replica's.
     pub(super) head: Mutex<Option<Index>>,
 }
 
-impl House {
-    /// With a cluster that has just been made, after these changes.
+impl Harness {
+    /// With a new cluster after these changes.
     pub(super) async fn with(changes: Vec<Change>) -> Self {
-        let house = Self::without_applier(changes).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+        let harness = Self::without_applier(changes).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
-    /// The same in a process that does more than serve the API.
-    pub(super) async fn beside(changes: Vec<Change>, beside: Beside) -> Self {
-        let house = Self::made(changes, beside, &[]).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+    /// Like [`Self::with`], in a process that has other roles as well.
+    pub(super) async fn colocated(changes: Vec<Change>, colocated: Beside) -> Self {
+        let harness = Self::start(changes, colocated, &[]).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
-    /// The same in a process with these settings.
+    /// Like [`Self::with`], with these flags and without changes.
     pub(super) async fn with_flags(flags: &[&str]) -> Self {
-        let house = Self::made(Vec::new(), Beside::default(), flags).await;
-        Arc::clone(&house.applier).serve(house.bus.clone()).await;
-        house
+        let harness = Self::start(Vec::new(), Beside::default(), flags).await;
+        Arc::clone(&harness.applier).serve(harness.bus.clone()).await;
+        harness
     }
 
-    /// The same with nobody to ask or command.
+    /// Like [`Self::with`], without an applier.
     pub(super) async fn without_applier(changes: Vec<Change>) -> Self {
-        Self::made(changes, Beside::default(), &[]).await
+        Self::start(changes, Beside::default(), &[]).await
     }
 
-    async fn made(changes: Vec<Change>, beside: Beside, flags: &[&str]) -> Self {
+    async fn start(changes: Vec<Change>, colocated: Beside, flags: &[&str]) -> Self {
         let nats = Nats::temporary().await.unwrap();
         let credentials = nats.credentials(Role::Observer).unwrap();
         let bus_args = bus::Args { credentials, ..bus::Args::new(vec![nats.url().parse().unwrap()]) };
@@ -87,9 +87,9 @@ impl House {
         let replica = Arc::new(Replica::new(scene::state_of(changes)));
         let usual = ["test", "--http-addr", "127.0.0.1:0", "--http-workers", "1"];
         let args = ApiArgs::parse_from(usual.iter().chain(flags)).args;
-        let mut server = Server::bind(args).unwrap().beside(beside);
+        let mut server = Server::bind(args).unwrap().beside(colocated);
         server.limits = Limits {
-            leader_within: Duration::from_millis(500),
+            leader_timeout: Duration::from_millis(500),
             request_bytes_max: 64 << 10,
             request_objects_max: 100,
             ..Limits::default()
@@ -99,7 +99,7 @@ impl House {
         let process = ProcessId::from_bytes([9; 16]);
         let serving = server.run(bus.clone(), Arc::clone(&replica), bus.contact(), process, stop.clone());
         rt::spawn(serving);
-        let applier = Arc::new(Applier {
+        let applier = Arc::new(FakeApplier {
             replica: Arc::clone(&replica),
             commands: Mutex::default(),
             refusal: Mutex::default(),
@@ -113,52 +113,52 @@ impl House {
         Self { replica, bus, applier, client, url, stop, _nats: nats }
     }
 
-    /// Applies one more change set.
+    /// Applies one change set.
     pub(super) fn change(&self, changes: Vec<Change>) {
         self.change_together(vec![changes]);
     }
 
-    /// Moves the state on by change sets that become known together.
+    /// Applies several change sets as one batch.
     pub(super) fn change_together(&self, sets: Vec<Vec<Change>>) {
         let first = self.replica.snapshot().index().next().0;
         let sets = (first..).zip(sets).map(|(index, changes)| Arc::new(scene::set(index, changes)));
         self.replica.apply(sets.collect()).unwrap();
     }
 
-    /// A request that is still to be sent.
-    pub(super) fn ask(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+    /// A request that is not sent yet.
+    pub(super) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         self.client.request(method, format!("{}{path}", self.url))
     }
 
-    /// What is answered to a GET.
-    pub(super) async fn get(&self, path: &str) -> Got {
-        Got::new(self.ask("GET", path)).await
+    /// Response to a GET.
+    pub(super) async fn get(&self, path: &str) -> Response {
+        Response::new(self.request("GET", path)).await
     }
 
-    /// What is answered to a PUT of some JSON.
-    pub(super) async fn put(&self, path: &str, body: &str) -> Got {
-        Got::new(self.ask("PUT", path).body(body.to_owned())).await
+    /// Response to a PUT of a JSON body.
+    pub(super) async fn put(&self, path: &str, body: &str) -> Response {
+        Response::new(self.request("PUT", path).body(body.to_owned())).await
     }
 }
 
-impl Drop for House {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Applier {
+impl FakeApplier {
     async fn serve(self: Arc<Self>, bus: Bus) {
         let mut heads = bus.serve(Subject::AskHead.to_string()).await.unwrap();
         let mut commands = bus.serve(Subject::EVERY_COMMAND).await.unwrap();
         bus.contact().hear(self.head());
         bus.flush().await.unwrap();
-        let told = Arc::clone(&self);
+        let applier = Arc::clone(&self);
         tokio::spawn(async move {
             while let Some(request) = heads.next().await {
                 request.body::<AskHead>().unwrap();
-                request.answer(&told.head()).await;
+                request.answer(&applier.head()).await;
             }
         });
         tokio::spawn(async move {
@@ -188,7 +188,7 @@ impl Applier {
         }
     }
 
-    /// Jobs are registered, all else only gets an index.
+    /// Registers jobs. Any other command only gets an index.
     fn carry_out(&self, command: Command, eval: EvalId) -> Done {
         let index = self.replica.snapshot().index().next();
         let mut changes = Vec::new();
@@ -212,28 +212,28 @@ impl Applier {
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
-pub(super) struct Got {
+pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: reqwest::header::HeaderMap,
     pub(super) text: String,
 }
 
-impl Got {
-    /// Sends a request and receives the whole answer.
+impl Response {
+    /// Sends a request and receives the whole response.
     pub(super) async fn new(request: reqwest::RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
         Self { status, headers, text: response.text().await.unwrap() }
     }
 
-    /// A header, empty if it is not there.
+    /// Value of a header; empty if it is absent.
     pub(super) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The body of a good answer.
+    /// Body of a successful JSON response.
     pub(super) fn json(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text);
         assert_eq!(self.header("content-type"), "application/json");

@@ -1,4 +1,4 @@
-//! What is recorded of requests: how many, how long they take, and the reference's timers of what they stand for.
+//! Metrics of requests: counts, durations, and the reference's timers of the corresponding RPCs.
 
 use std::time::Duration;
 
@@ -12,15 +12,20 @@ use telemetry::metrics::catalogue::{
     JOB_LATEST_DEPLOYMENT, JOB_LIST, JOB_PLAN, JOB_REGISTER, JOB_STATUSES, JOB_VALIDATE, RPC_QUERY,
 };
 
-/// A request of a route was answered with this status. `waited`: it may have waited for a change, so that its time says
-/// nothing.
-pub(super) fn answered(route: &str, method: &Method, status: StatusCode, took: Duration, waited: bool) {
-    let method = shown(method);
-    API_REQUESTS.add_with(1, &[route, method, class(status)]);
+/// Records a response. If the request may have blocked, its duration says nothing and is not recorded.
+pub(super) fn record(
+    route: &str,
+    method: &Method,
+    status: StatusCode,
+    took: Duration,
+    may_have_blocked: bool,
+) {
+    let method = method_label(method);
+    API_REQUESTS.add_with(1, &[route, method, status_class(status)]);
     if method == "GET" {
         RPC_QUERY.add(1);
     }
-    if !waited {
+    if !may_have_blocked {
         API_REQUEST.record_with(took.as_secs_f64(), &[route, method]);
         if let Some(timer) = timer(route, method) {
             timer.record(took);
@@ -28,8 +33,8 @@ pub(super) fn answered(route: &str, method: &Method, status: StatusCode, took: D
     }
 }
 
-/// Anything may come as a method; a label for each there must not be.
-fn shown(method: &Method) -> &'static str {
+/// Label for a method. Clients can send any method, so unknown ones share a label.
+fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::PUT => "PUT",
@@ -40,7 +45,7 @@ fn shown(method: &Method) -> &'static str {
     }
 }
 
-fn class(status: StatusCode) -> &'static str {
+fn status_class(status: StatusCode) -> &'static str {
     match status.as_u16() {
         ..200 => "1xx",
         200..300 => "2xx",
@@ -50,7 +55,7 @@ fn class(status: StatusCode) -> &'static str {
     }
 }
 
-/// The timer that the reference has for what a route stands for.
+/// The reference's timer for a route.
 fn timer(route: &str, method: &str) -> Option<&'static Timer> {
     Some(match (route, method) {
         ("/v1/job/:id", "GET") => &JOB_GET_JOB,
@@ -89,7 +94,7 @@ fn timer(route: &str, method: &str) -> Option<&'static Timer> {
 mod tests {
     #[test]
     fn routes_with_a_timer_are_routes() {
-        let source = include_str!("measured.rs");
+        let source = include_str!("request_metrics.rs");
         let (_, table) = source.split_once("fn timer(").unwrap();
         let (table, _) = table.split_once("_ => return None").unwrap();
         let named: Vec<&str> = table.split('"').filter(|part| part.starts_with("/v1/")).collect();

@@ -1,5 +1,4 @@
-//! Compression of answers that are worth it (http-api §1.8). Streams go out as they are, so that each message arrives at
-//! once.
+//! Gzip compression of response bodies (http-api §1.8). Streams are not compressed, so that each message arrives at once.
 
 use std::io::Write as _;
 
@@ -7,11 +6,11 @@ use actix_web::http::header::{ACCEPT_ENCODING, HeaderMap};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The smallest body that is compressed, in bytes: what fits one packet anyway gains nothing.
-const WORTH_BYTES_MIN: usize = 1_024;
+/// Minimum size of a body that is compressed, in bytes. Compression gains nothing for a body that fits in one packet.
+const GZIP_BYTES_MIN: usize = 1_024;
 
-/// Whether a client takes gzip.
-pub(crate) fn is_understood(headers: &HeaderMap) -> bool {
+/// Whether the client accepts gzip.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
@@ -20,9 +19,9 @@ pub(crate) fn is_understood(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The body compressed; `None` if it is not worth it.
+/// Compresses a body; `None` if the body is too small.
 pub(crate) fn gzip(body: &[u8]) -> Option<Vec<u8>> {
-    if body.len() < WORTH_BYTES_MIN {
+    if body.len() < GZIP_BYTES_MIN {
         return None;
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
@@ -41,11 +40,11 @@ mod tests {
         let accepts = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
-            is_understood(&headers)
+            accepts_gzip(&headers)
         };
         assert!(accepts("gzip") && accepts("deflate, GZIP;q=0.5"));
         assert!(!accepts("identity") && !accepts("br, gzip;q=0") && !accepts(""));
-        assert!(!is_understood(&HeaderMap::new()));
+        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which routes browsers may ask from other sites' pages, and what they are told about it (http-api §1.10).
+//! Cross-origin requests: which routes browsers may call from pages of other sites, and the CORS headers (http-api §1.10).
 
 use actix_web::HttpResponse;
 use actix_web::http::Method;
@@ -11,7 +11,7 @@ use actix_web::http::header::{
 const READS: [Method; 2] = [Method::GET, Method::HEAD];
 const READS_AND_WRITES: [Method; 4] = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
 
-/// The methods by which pages may ask for a path; none if they may not at all.
+/// Methods that pages of other origins may use on a path; empty if they may use none.
 pub(crate) fn methods(path: &str) -> &'static [Method] {
     const BELOW: [&str; 3] = ["/v1/client/fs/", "/v1/client/allocation/", "/v1/client/identity"];
     const EXACT: [&str; 3] = ["/v1/client/stats", "/v1/client/metadata", "/v1/vars"];
@@ -22,7 +22,7 @@ pub(crate) fn methods(path: &str) -> &'static [Method] {
     if is_open { &READS } else { &[] }
 }
 
-/// The answer to a browser that asks first; `None` if this is not such a question.
+/// Response to a CORS preflight request; `None` if the request is not one.
 pub(crate) fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap) -> Option<HttpResponse> {
     if method != Method::OPTIONS || methods.is_empty() {
         return None;
@@ -47,15 +47,20 @@ pub(crate) fn preflight(methods: &[Method], method: &Method, headers: &HeaderMap
     Some(response.finish())
 }
 
-/// Lets the page that has asked see the answer.
-pub(crate) fn open(methods: &[Method], method: &Method, headers: &HeaderMap, response: &mut HttpResponse) {
+/// Adds the headers that let a page of another origin read the response.
+pub(crate) fn allow_origin(
+    methods: &[Method],
+    method: &Method,
+    headers: &HeaderMap,
+    response: &mut HttpResponse,
+) {
     if !headers.contains_key(ORIGIN) || !methods.contains(method) {
         return;
     }
-    let answer = response.headers_mut();
-    answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-    answer.insert(VARY, HeaderValue::from_static("Accept-Encoding, Origin"));
+    let response_headers = response.headers_mut();
+    response_headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response_headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    response_headers.insert(VARY, HeaderValue::from_static("Accept-Encoding, Origin"));
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Ids and their beginnings, as paths and the parameter `prefix` give them (http-api §3, §9.4).
+//! Parsing of ids and id prefixes from paths and from the parameter `prefix` (http-api §3, §9.4).
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -7,31 +7,31 @@ use model::ids::InvalidId;
 
 use super::Error;
 
-/// How many characters a UUID has, and how many hyphens are among them.
+/// Number of characters of a UUID, four of which are hyphens.
 const UUID_CHARS: usize = 36;
-/// How many bytes a UUID has.
+/// Number of bytes of a UUID.
 const UUID_BYTES: usize = 16;
 
-/// Reads the id of a `what`.
+/// Parses an id. `kind` names the kind of object in error texts.
 ///
 /// # Errors
-/// If it is none: not *not found*, but a failure.
-pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(what: &str, id: &str) -> Result<T, Error> {
+/// A 500 if the id is malformed, not a 404 (http-api §9.4).
+pub(crate) fn parse_id<T: FromStr<Err = InvalidId>>(kind: &str, id: &str) -> Result<T, Error> {
     id.parse().map_err(|error| {
         let problem = match error {
             InvalidId::Length { .. } => "UUID must be 36 characters".to_owned(),
             InvalidId::Form { .. } => format!("Invalid UUID: {id:?}"),
         };
-        lookup_failed(what, &problem)
+        lookup_failed(kind, &problem)
     })
 }
 
-/// The ids of `what`s that begin with `prefix`, from the first to the last.
+/// Range of the ids that begin with `prefix`. `kind` names the kind of object in error texts.
 ///
 /// # Errors
-/// If no id can begin so.
-pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
-    let failed = |problem: &str| Err(lookup_failed(what, problem));
+/// If no id can begin with `prefix`.
+pub(crate) fn prefix_range(kind: &str, prefix: &str) -> Result<RangeInclusive<[u8; UUID_BYTES]>, Error> {
+    let failed = |problem: &str| Err(lookup_failed(kind, problem));
     if prefix.len() > UUID_CHARS {
         return failed(&format!(
             "Invalid UUID length. UUID have {UUID_CHARS} characters; got {}",
@@ -46,22 +46,22 @@ pub(crate) fn prefix_range(what: &str, prefix: &str) -> Result<RangeInclusive<[u
         return failed("Invalid UUID: too many digits");
     }
     let (mut first, mut last) = ([0; UUID_BYTES], [u8::MAX; UUID_BYTES]);
-    for (place, pair) in digits.chunks_exact(2).enumerate() {
+    for (position, pair) in digits.chunks_exact(2).enumerate() {
         let mut byte = 0;
         for digit in pair {
             let Some(value) = digit.to_digit(16) else {
                 let code = u32::from(*digit);
                 return failed(&format!("Invalid UUID: encoding/hex: invalid byte: U+{code:04X} '{digit}'"));
             };
-            byte = byte << 4 | u8::try_from(value).expect("a digit is below 16");
+            byte = byte << 4 | u8::try_from(value).expect("a hexadecimal digit is less than 16");
         }
-        (first[place], last[place]) = (byte, byte);
+        (first[position], last[position]) = (byte, byte);
     }
     Ok(first..=last)
 }
 
-fn lookup_failed(what: &str, problem: &str) -> Error {
-    Error::failed(format!("{what} lookup failed: index error: {problem}"))
+fn lookup_failed(kind: &str, problem: &str) -> Error {
+    Error::failed(format!("{kind} lookup failed: index error: {problem}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What filters see of each kind of object: the fields that lists are usually narrowed by, as they lie in the state, and
-//! everything else as the API shows the object whole (http-api §7.2).
+//! [`Object`] for each type that lists can filter (http-api §7.2). The fields that filters use most are read from the state
+//! directly. For all other fields the object is serialized.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ use state::AllocRef;
 use super::shapes;
 use crate::filter::{Filter, Object};
 
-/// Whether a filter wants an object; none wants them all.
-pub(crate) fn is_wanted(filter: Option<&Filter>, object: &dyn Object) -> bool {
-    filter.is_none_or(|filter| filter.wants(object))
+/// Whether an object matches a filter. Without a filter every object does.
+pub(crate) fn matches_filter(filter: Option<&Filter>, object: &dyn Object) -> bool {
+    filter.is_none_or(|filter| filter.matches(object))
 }
 
 fn json(api: &impl Serialize) -> Value {
-    serde_json::to_value(api).expect("plain data in memory always has a JSON form")
+    serde_json::to_value(api).expect("plain data always serializes to JSON")
 }
 
 fn id(id: impl ToString) -> Cow<'static, str> {
@@ -29,7 +29,7 @@ fn id(id: impl ToString) -> Cow<'static, str> {
 }
 
 impl Object for Job {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         Some(match field {
             "ID" => (&*self.spec.id).into(),
             "Name" => (&*self.spec.name).into(),
@@ -41,13 +41,13 @@ impl Object for Job {
         })
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&self.to_api())
     }
 }
 
 impl Object for AllocRef<'_> {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         Some(match field {
             "ID" => id(AllocRef::id(*self)),
             "Name" => id(self.name()),
@@ -63,13 +63,13 @@ impl Object for AllocRef<'_> {
         })
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&shapes::alloc(*self))
     }
 }
 
 impl Object for Evaluation {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         Some(match field {
             "ID" => id(self.id),
             "Namespace" => (&*self.job.namespace).into(),
@@ -79,13 +79,13 @@ impl Object for Evaluation {
         })
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&self.to_api())
     }
 }
 
 impl Object for Deployment {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         Some(match field {
             "ID" => id(self.id),
             "Namespace" => (&*self.job.job.namespace).into(),
@@ -95,13 +95,13 @@ impl Object for Deployment {
         })
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&self.to_api())
     }
 }
 
 impl Object for Node {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         Some(match field {
             "ID" => id(self.id),
             "Name" => (&*self.spec.name).into(),
@@ -112,17 +112,17 @@ impl Object for Node {
         })
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&self.to_api())
     }
 }
 
 impl Object for NodePool {
-    fn at_hand(&self, field: &str) -> Option<Cow<'_, str>> {
+    fn stored_field(&self, field: &str) -> Option<Cow<'_, str>> {
         (field == "Name").then(|| (&*self.name).into())
     }
 
-    fn whole(&self) -> Value {
+    fn to_json(&self) -> Value {
         json(&shapes::pool(self))
     }
 }

@@ -1,4 +1,4 @@
-//! Request bodies: received within bounds, then decoded (http-api §1.5).
+//! Request bodies: receiving them within limits, and decoding them (http-api §1.5).
 
 use actix_web::web::{Bytes, Payload};
 use serde::de::DeserializeOwned;
@@ -6,13 +6,13 @@ use serde::de::DeserializeOwned;
 use super::Error;
 use crate::settings::Limits;
 
-/// Receives a body.
+/// Receives a request body.
 ///
 /// # Errors
-/// If it is too large, takes too long, or breaks off.
+/// If the body is too large, takes too long to arrive, or ends early.
 pub(crate) async fn receive(payload: Payload, limits: &Limits) -> Result<Bytes, Error> {
     let max = limits.request_bytes_max;
-    match tokio::time::timeout(limits.request_within, payload.to_bytes_limited(max)).await {
+    match tokio::time::timeout(limits.request_timeout, payload.to_bytes_limited(max)).await {
         Ok(Ok(Ok(body))) => Ok(body),
         Ok(Ok(Err(error))) => Err(Error::bad_request(format!("cannot receive the request body: {error}"))),
         Ok(Err(_)) => Err(Error::too_large(format!("request body is larger than {max} bytes"))),
@@ -20,24 +20,24 @@ pub(crate) async fn receive(payload: Payload, limits: &Limits) -> Result<Bytes, 
     }
 }
 
-/// Decodes a body.
+/// Decodes a JSON request body.
 ///
 /// # Errors
-/// If there is none, it holds more than may be looked at, or is not what it should be.
+/// If the body is empty, contains too many objects, or does not have the form of `T`.
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Error> {
     if body.is_empty() {
         return Err(Error::bad_request("Request body is empty"));
     }
-    // A few bytes of JSON can become a kilobyte of job: what is too much is seen before it is made.
-    if objects(body) > limits.request_objects_max {
+    // A few bytes of JSON can become a kilobyte of job, so objects are counted before anything is decoded.
+    if count_objects(body) > limits.request_objects_max {
         let max = limits.request_objects_max;
         return Err(Error::too_large(format!("request body holds more than {max} objects")));
     }
     api_types::decode::from_slice(body).map_err(|error| Error::bad_request(error.to_string()))
 }
 
-/// How many objects some JSON opens; near enough where it is none.
-fn objects(json: &[u8]) -> usize {
+/// Counts the opening braces outside of strings. The count is approximate if the input is not valid JSON.
+fn count_objects(json: &[u8]) -> usize {
     let (mut count, mut in_text, mut is_escaped) = (0, false, false);
     for byte in json {
         match byte {
@@ -65,8 +65,8 @@ mod tests {
 
     #[test]
     fn objects_are_counted_outside_of_texts() {
-        assert_eq!(objects(br#"{"a{": "\"{{", "b": [{}, {"c": {}}]}"#), 4);
-        assert_eq!(objects(b"\"{"), 0);
+        assert_eq!(count_objects(br#"{"a{": "\"{{", "b": [{}, {"c": {}}]}"#), 4);
+        assert_eq!(count_objects(b"\"{"), 0);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Figures of machines and of tasks, which only their agents know. Agents are asked while somebody reads metrics, and only where
-//! the settings say so: each answer costs the agent a look at its machine.
+//! Metrics of hosts and tasks, which only agents can measure. Agents are polled only if a setting enables it, and only
+//! while somebody reads metrics, because each response makes the agent measure its machine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,94 +25,100 @@ use wire::stats::{AllocStats, AskAllocStats, AskHostStats, HostStats, TaskStats}
 
 use super::computed::node_labels;
 
-/// How often agents are asked.
-const ASKED_EVERY: Duration = Duration::from_secs(10);
-/// For how long after metrics were read it goes on.
-const WANTED_FOR: Duration = Duration::from_secs(90);
-/// The most nodes that are asked how their machines fare.
+/// Interval between two polls of an agent.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Time for which polling continues after metrics were last read.
+const POLL_AFTER_READ_FOR: Duration = Duration::from_secs(90);
+/// Maximum number of nodes whose host metrics are polled.
 const NODES_MAX: usize = 200;
-/// The most allocations whose agents are asked what these use.
+/// Maximum number of allocations whose task metrics are polled.
 const ALLOCS_MAX: usize = 500;
-/// How many are asked at once.
-const AT_ONCE: usize = 32;
-/// How long an agent has to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Maximum number of concurrent requests.
+const CONCURRENT_REQUESTS_MAX: usize = 32;
+/// Timeout of a request to an agent.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is published of agents' figures.
+/// Which metrics of agents are published.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Published {
-    /// How machines fare.
+pub(crate) struct PublishedMetrics {
+    /// Host metrics of nodes.
     pub(crate) nodes: bool,
-    /// What tasks use.
+    /// Resource usage of tasks.
     pub(crate) allocs: bool,
 }
 
-/// What agents said last.
+/// Polls agents, and keeps their last metrics.
 #[derive(Debug, Default)]
-pub(super) struct Agents {
-    read_at: Mutex<Option<Instant>>,
+pub(super) struct AgentPoller {
+    last_read_at: Mutex<Option<Instant>>,
     series: Mutex<Arc<Vec<Series>>>,
 }
 
-impl Agents {
-    /// What they said last. They go on being asked for a while.
+impl AgentPoller {
+    /// The metrics of the last poll. Reading them keeps polling active for a while.
     pub(super) fn series(&self) -> Arc<Vec<Series>> {
-        *lock(&self.read_at) = Some(clock::monotonic());
+        *lock(&self.last_read_at) = Some(clock::monotonic());
         Arc::clone(&lock(&self.series))
     }
 
-    /// Asks agents again and again, for as long as it is awaited.
-    pub(super) async fn ask(&self, bus: &Bus, replica: &Replica, published: Published) {
+    /// Polls agents periodically, for as long as the future is polled.
+    pub(super) async fn poll(&self, bus: &Bus, replica: &Replica, published: PublishedMetrics) {
         if !published.nodes && !published.allocs {
             return;
         }
-        let mut ticks = tokio::time::interval(ASKED_EVERY);
+        let mut ticks = tokio::time::interval(POLL_INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            let is_wanted = lock(&self.read_at).is_some_and(|at| at.elapsed() < WANTED_FOR);
-            let series = if is_wanted { ask_once(bus, replica, published).await } else { Vec::new() };
+            let is_read = lock(&self.last_read_at).is_some_and(|at| at.elapsed() < POLL_AFTER_READ_FOR);
+            let series = if is_read { poll_once(bus, replica, published).await } else { Vec::new() };
             *lock(&self.series) = Arc::new(series);
         }
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks every agent once; those that do not answer are left out.
-async fn ask_once(bus: &Bus, replica: &Replica, published: Published) -> Vec<Series> {
+/// Polls every agent once. An agent that does not answer is left out.
+async fn poll_once(bus: &Bus, replica: &Replica, published: PublishedMetrics) -> Vec<Series> {
     let snapshot = replica.snapshot();
-    let room = Arc::new(Semaphore::new(AT_ONCE));
-    let mut asking = JoinSet::new();
+    let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS_MAX));
+    let mut requests = JoinSet::new();
     if published.nodes {
-        let is_there = |node: &NodeRef<'_>| node.server().status == NodeStatus::Ready;
-        for node in snapshot.nodes().filter(is_there).take(NODES_MAX) {
-            asking.spawn(host(bus.clone(), Arc::clone(&room), node.id(), node_labels(node)));
+        let is_ready = |node: &NodeRef<'_>| node.server().status == NodeStatus::Ready;
+        for node in snapshot.nodes().filter(is_ready).take(NODES_MAX) {
+            requests.spawn(poll_host(bus.clone(), Arc::clone(&permits), node.id(), node_labels(node)));
         }
     }
     if published.allocs {
-        let runs = |alloc: &AllocRef<'_>| alloc.client_status() == ClientStatus::Running;
-        for alloc in snapshot.allocs().filter(runs).take(ALLOCS_MAX) {
-            let of_tasks = Allocated::of(alloc);
-            asking.spawn(tasks(bus.clone(), Arc::clone(&room), alloc.node_id(), alloc.id(), of_tasks));
+        let is_running = |alloc: &AllocRef<'_>| alloc.client_status() == ClientStatus::Running;
+        for alloc in snapshot.allocs().filter(is_running).take(ALLOCS_MAX) {
+            let allocated = Allocated::of(alloc);
+            requests.spawn(poll_tasks(
+                bus.clone(),
+                Arc::clone(&permits),
+                alloc.node_id(),
+                alloc.id(),
+                allocated,
+            ));
         }
     }
     let mut series = Vec::new();
-    while let Some(answered) = asking.join_next().await {
-        series.extend(answered.unwrap_or_default());
+    while let Some(polled) = requests.join_next().await {
+        series.extend(polled.unwrap_or_default());
     }
     series
 }
 
-async fn host(bus: Bus, room: Arc<Semaphore>, node: NodeId, labels: Vec<String>) -> Vec<Series> {
-    let _permit = room.acquire_owned().await;
-    let answer = bus.request(Subject::AgentStats(node), &AskHostStats {}, ANSWER_WITHIN).await;
-    answer.map(|stats| host_series(&stats, &labels)).unwrap_or_default()
+async fn poll_host(bus: Bus, permits: Arc<Semaphore>, node: NodeId, labels: Vec<String>) -> Vec<Series> {
+    let _permit = permits.acquire_owned().await;
+    let response = bus.request(Subject::AgentStats(node), &AskHostStats {}, RESPONSE_TIMEOUT).await;
+    response.map(|stats| host_series(&stats, &labels)).unwrap_or_default()
 }
 
-/// Series of a machine, whose node has these labels.
+/// Series of a host. `labels` are those of its node.
 fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
     let with = |more: &str| labels.iter().cloned().chain([more.to_owned()]).collect::<Vec<_>>();
     let mut series = vec![
@@ -134,7 +140,7 @@ fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
         }
     }
     let mut devices = std::collections::BTreeSet::new();
-    // A device may be mounted in several places.
+    // A device that is mounted in several places is reported once.
     for disk in stats.disks.iter().filter(|disk| devices.insert(&disk.device)) {
         for (gauge, value) in [
             (&HOST_DISK_SIZE, disk.size_bytes as f64),
@@ -149,13 +155,13 @@ fn host_series(stats: &HostStats, labels: &[String]) -> Vec<Series> {
     series
 }
 
-/// What tasks of an allocation were given, and the labels of its series.
+/// Resources that the tasks of an allocation have, and the labels of its series.
 struct Allocated {
     job: String,
     group: String,
     namespace: String,
     alloc: String,
-    /// CPU in MHz and memory in MB, by task.
+    /// Name, CPU in MHz and memory in MB of each task.
     tasks: Vec<(String, u32, u32)>,
 }
 
@@ -182,25 +188,26 @@ impl Allocated {
     }
 }
 
-async fn tasks(
+async fn poll_tasks(
     bus: Bus,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     node: NodeId,
     alloc: AllocId,
     allocated: Allocated,
 ) -> Vec<Series> {
-    let _permit = room.acquire_owned().await;
-    let question = AskAllocStats { alloc, task: None };
-    let answer = bus.request::<_, AllocStats>(Subject::AgentStats(node), &question, ANSWER_WITHIN).await;
-    let stats = answer.map(|stats| stats.tasks).unwrap_or_default();
+    let _permit = permits.acquire_owned().await;
+    let message = AskAllocStats { alloc, task: None };
+    let response = bus.request::<_, AllocStats>(Subject::AgentStats(node), &message, RESPONSE_TIMEOUT).await;
+    let stats = response.map(|stats| stats.tasks).unwrap_or_default();
     stats.iter().flat_map(|stats| task_series(stats, &allocated)).collect()
 }
 
 fn task_series(stats: &TaskStats, allocated: &Allocated) -> Vec<Series> {
     const MB: f64 = 1_048_576.0;
     let TaskStats { task, sum, .. } = stats;
-    let given = allocated.tasks.iter().find(|(name, ..)| **name == **task);
-    let (cpu_mhz, memory_mb) = given.map_or((0, 0), |(_, cpu_mhz, memory_mb)| (*cpu_mhz, *memory_mb));
+    let allocated_task = allocated.tasks.iter().find(|(name, ..)| **name == **task);
+    let (cpu_mhz, memory_mb) =
+        allocated_task.map_or((0, 0), |(_, cpu_mhz, memory_mb)| (*cpu_mhz, *memory_mb));
     [
         (&ALLOCS_MEMORY_USAGE, sum.rss_bytes as f64),
         (&ALLOCS_MEMORY_RSS, sum.rss_bytes as f64),
@@ -262,7 +269,7 @@ mod tests {
         assert_eq!(value(&series, "nomad.client.host.disk.used_percent", "/dev/sda1"), 25.0);
         assert_eq!(value(&series, "nomad.client.uptime", "id"), 7.0);
         let disks = series.iter().filter(|one| one.meta.name == "nomad.client.host.disk.size").count();
-        assert_eq!(disks, 1, "once, wherever it is mounted");
+        assert_eq!(disks, 1, "one series for each device");
         assert!(series.iter().all(|one| one.labels.len() == one.meta.labels.len()));
     }
 

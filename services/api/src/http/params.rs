@@ -1,4 +1,4 @@
-//! Query parameters (http-api §3): what a URL may say beside its path, and how it is read.
+//! Query parameters (http-api §3).
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::Error;
 use crate::admission::DEFAULT_NAMESPACE;
 use crate::filter::{self, Filter};
 
-/// The namespace that stands for all of them.
+/// The parameter value that selects all namespaces.
 const ANY_NAMESPACE: &str = "*";
 
-/// Parameters that say how and when to answer, but not what.
-const NOT_WHAT: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
+/// Parameters that affect when and how a response is sent, but not its content.
+const NON_KEY_PARAMS: [&str; 5] = ["index", "wait", "stale", "consistent", "pretty"];
 
-/// The parameters of one request.
+/// Path and query parameters of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query {
     path: String,
@@ -25,7 +25,7 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    /// Reads the query string of a path. Pairs that are not properly escaped are left out.
+    /// Parses the query string of a path. Pairs with invalid percent escapes are ignored.
     pub(crate) fn parse(path: &str, query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -34,35 +34,35 @@ impl Query {
         Self { path: path.to_owned(), pairs: pairs.collect() }
     }
 
-    /// What is asked for: requests that ask for the same are the same here.
-    pub(crate) fn asked(&self) -> String {
-        let mut asked = self.path.clone();
-        for (name, value) in self.pairs.iter().filter(|(name, _)| !NOT_WHAT.contains(&name.as_str())) {
-            // With their lengths, whatever letters are in them.
-            asked.push_str(&format!("\0{} {} {name}{value}", name.len(), value.len()));
+    /// A key that is equal for two requests exactly if they request the same content.
+    pub(crate) fn cache_key(&self) -> String {
+        let mut key = self.path.clone();
+        for (name, value) in self.pairs.iter().filter(|(name, _)| !NON_KEY_PARAMS.contains(&name.as_str())) {
+            // The lengths make the key unambiguous, whatever characters name and value contain.
+            key.push_str(&format!("\0{} {} {name}{value}", name.len(), value.len()));
         }
-        asked
+        key
     }
 
-    /// A parameter's first value.
+    /// First value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter's first value; empty where there is none.
+    /// First value of a parameter; empty if it is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// Every value of a parameter that may be given more than once.
+    /// All values of a parameter that may be repeated.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.pairs.iter().filter(move |(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
-    /// A flag, where absent and empty are `default`.
+    /// Value of a boolean parameter; `default` if it is absent or empty.
     ///
     /// # Errors
-    /// If it is no flag, with status 500 as the reference has it.
+    /// A 500 if the value is not a boolean, as in the reference.
     pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
         match self.text(name) {
             "" => Ok(default),
@@ -76,12 +76,12 @@ impl Query {
         }
     }
 
-    /// Whether the answer is to be indented (http-api §1.7).
+    /// Whether the response is to be indented (http-api §1.7).
     pub(crate) fn pretty(&self) -> bool {
         self.get("pretty").is_some_and(|value| value != "0")
     }
 
-    /// Which namespaces are meant.
+    /// Namespaces that the request selects.
     pub(crate) fn namespace(&self) -> Namespace {
         match self.text("namespace") {
             "" => Namespace::named(DEFAULT_NAMESPACE),
@@ -89,11 +89,11 @@ impl Query {
         }
     }
 
-    /// How fresh and how patient a read is to be.
+    /// Consistency and blocking options of a read.
     ///
     /// # Errors
-    /// If a parameter cannot be read.
-    pub(crate) fn reading(&self) -> Result<Reading, Error> {
+    /// If a parameter is malformed.
+    pub(crate) fn read_options(&self) -> Result<ReadOptions, Error> {
         let stale = match self.get("stale") {
             None => false,
             Some("" | "true") => true,
@@ -113,13 +113,13 @@ impl Query {
             value => Index(value.parse().map_err(|_| Error::bad_request("Invalid index"))?),
         };
         let wait = wait.and_then(|nanos| u64::try_from(nanos).ok()).map(Duration::from_nanos);
-        Ok(Reading { stale, after: index, wait })
+        Ok(ReadOptions { stale, after: index, wait })
     }
 
-    /// Which part of a list is meant.
+    /// The requested page of a list.
     ///
     /// # Errors
-    /// If a parameter cannot be read, or what it asks for is not built.
+    /// If a parameter is malformed.
     pub(crate) fn page(&self) -> Result<Page<'_>, Error> {
         let limit =
             match self.text("per_page") {
@@ -129,38 +129,38 @@ impl Query {
                 })?),
             };
         Ok(Page {
-            // A negative page is an empty one.
+            // A negative page size requests an empty page.
             limit: limit.filter(|limit| *limit != 0).map(|limit| usize::try_from(limit).unwrap_or(0)),
             from: self.get("next_token").filter(|token| !token.is_empty()),
             reverse: self.flag("reverse", false)?,
         })
     }
 
-    /// The filter of a list whose objects the API shows as `T` (http-api §7).
+    /// The filter of a list whose objects the API shows as `T` (http-api §7); `None` if there is none.
     ///
     /// # Errors
-    /// If it is none for them.
+    /// If the expression is malformed or does not fit `T`.
     pub(crate) fn filter<T: DeserializeOwned>(&self) -> Result<Option<Filter>, Error> {
         Ok(filter::read::<T>(self.text("filter"))?)
     }
 }
 
-/// Namespaces that a request is about.
+/// Namespaces that a request selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Namespace {
-    /// Every one.
+    /// All namespaces.
     Any,
-    /// One.
+    /// One namespace.
     Only(String),
 }
 
 impl Namespace {
-    /// The one of a name, or all of them.
+    /// Parses a parameter value: a name, or `*` for all namespaces.
     pub(crate) fn named(name: &str) -> Self {
         if name == ANY_NAMESPACE { Self::Any } else { Self::Only(name.to_owned()) }
     }
 
-    /// The name of the one that an object is looked for in; that of all of them is `*`, which none has.
+    /// Name of the namespace in which an object is looked up; `*`, which is no valid name, for all namespaces.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Any => ANY_NAMESPACE,
@@ -168,7 +168,7 @@ impl Namespace {
         }
     }
 
-    /// Whether a namespace is meant.
+    /// Whether the namespace `name` is selected.
     pub(crate) fn holds(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
@@ -177,29 +177,29 @@ impl Namespace {
     }
 }
 
-/// How fresh and how patient a read is to be (http-api §5).
+/// Consistency and blocking options of a read (http-api §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
-    /// Whether what this process knows is enough.
+pub(crate) struct ReadOptions {
+    /// Whether the local replica is fresh enough as it is.
     pub(crate) stale: bool,
-    /// Wait until there is something after this index; 0 is not at all.
+    /// Blocks until the index exceeds this one; 0 does not block.
     pub(crate) after: Index,
-    /// For how long; `None` is as long as usual.
+    /// Maximum time to block; `None` is the default.
     pub(crate) wait: Option<Duration>,
 }
 
-/// A part of a list (http-api §6).
+/// A page of a list (http-api §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page<'a> {
-    /// The most items; `None` is all.
+    /// Maximum number of items; `None` requests the whole list.
     pub(crate) limit: Option<usize>,
-    /// Where it begins; `None` is at the beginning.
+    /// Token of the first item; `None` begins at the start of the list.
     pub(crate) from: Option<&'a str>,
-    /// Whether the order is turned around.
+    /// Whether the order is reversed.
     pub(crate) reverse: bool,
 }
 
-/// Go's words for truth and its opposite.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 fn flag(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -208,7 +208,7 @@ fn flag(value: &str) -> Option<bool> {
     }
 }
 
-/// Undoes percent escapes, and in a query `+`. `None` if an escape is none, or the result is not UTF-8.
+/// Decodes percent escapes, and in a query also `+`. `None` if an escape is invalid, or the result is not UTF-8.
 pub(crate) fn unescape(text: &str, in_query: bool) -> Option<String> {
     if !text.contains(['%', '+']) {
         return Some(text.to_owned());
@@ -240,12 +240,12 @@ mod tests {
 
     #[test]
     fn the_same_is_asked_for_however_it_is_to_be_answered() {
-        let asked = |query| Query::parse("/v1/jobs", query).asked();
-        assert_eq!(asked("prefix=a&index=7&wait=1m&stale&pretty"), asked("prefix=a"));
-        assert_ne!(asked("prefix=a"), asked("prefix=b"));
-        assert_ne!(asked("a=%00b&c=d"), asked("a=&b=&c=d"));
-        assert_ne!(asked("ab=c"), asked("a=bc"));
-        assert_ne!(Query::parse("/v1/nodes", "").asked(), asked(""));
+        let key = |query| Query::parse("/v1/jobs", query).cache_key();
+        assert_eq!(key("prefix=a&index=7&wait=1m&stale&pretty"), key("prefix=a"));
+        assert_ne!(key("prefix=a"), key("prefix=b"));
+        assert_ne!(key("a=%00b&c=d"), key("a=&b=&c=d"));
+        assert_ne!(key("ab=c"), key("a=bc"));
+        assert_ne!(Query::parse("/v1/nodes", "").cache_key(), key(""));
     }
 
     #[test]
@@ -261,17 +261,17 @@ mod tests {
 
     #[test]
     fn freshness_and_patience() {
-        let reading = |query| Query::parse("", query).reading();
-        let plain = Reading { stale: false, after: Index::ZERO, wait: None };
-        assert_eq!(reading(""), Ok(plain));
-        assert_eq!(reading("stale&index=&wait=-5s"), Ok(Reading { stale: true, ..plain }));
-        let blocking = Reading { stale: false, after: Index(7), wait: Some(Duration::from_secs(90)) };
-        assert_eq!(reading("stale=false&index=7&wait=1m30s"), Ok(blocking));
-        assert_eq!(status(reading("index=-1")), (400, "Invalid index".to_owned()));
-        assert_eq!(status(reading("index=99999999999999999999999")), (400, "Invalid index".to_owned()));
-        assert_eq!(status(reading("wait=5")), (400, "Invalid wait time".to_owned()));
+        let read_options = |query| Query::parse("", query).read_options();
+        let plain = ReadOptions { stale: false, after: Index::ZERO, wait: None };
+        assert_eq!(read_options(""), Ok(plain));
+        assert_eq!(read_options("stale&index=&wait=-5s"), Ok(ReadOptions { stale: true, ..plain }));
+        let blocking = ReadOptions { stale: false, after: Index(7), wait: Some(Duration::from_secs(90)) };
+        assert_eq!(read_options("stale=false&index=7&wait=1m30s"), Ok(blocking));
+        assert_eq!(status(read_options("index=-1")), (400, "Invalid index".to_owned()));
+        assert_eq!(status(read_options("index=99999999999999999999999")), (400, "Invalid index".to_owned()));
+        assert_eq!(status(read_options("wait=5")), (400, "Invalid wait time".to_owned()));
         assert_eq!(
-            status(reading("stale=1")),
+            status(read_options("stale=1")),
             (400, "Expect `true` or `false` for `stale` query string parameter".to_owned())
         );
     }

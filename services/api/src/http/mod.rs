@@ -1,0 +1,26 @@
+//! HTTP plumbing that all routes share: parameters, bodies, consistency, blocking queries, pages, headers and errors.
+
+mod body;
+mod compress;
+pub(crate) mod cors;
+mod error;
+mod ids;
+pub(crate) mod list;
+mod params;
+mod path;
+mod read;
+mod response;
+mod response_cache;
+mod span;
+
+pub(crate) use body::{decode, receive};
+pub(crate) use compress::{accepts_gzip, gzip};
+pub(crate) use error::{Error, NO_LEADER};
+pub(crate) use ids::{parse_id, prefix_range};
+pub(crate) use list::{Piece, creation_token, ordered, piece, remaining};
+pub(crate) use params::{Namespace, Page, Query, ReadOptions, unescape};
+pub(crate) use path::{CleanPath, clean, escape};
+pub(crate) use read::{Content, HeadClient, Selection, Watched, head_client};
+pub(crate) use response::{Body, BodyStream, Meta, Response};
+pub(crate) use response_cache::{CacheKey, ResponseCache, SharedBody};
+pub(crate) use span::{Spans, record_status};

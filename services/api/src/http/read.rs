@@ -1,0 +1,339 @@
+//! Reads: their consistency (design §4, *Reading what was written*) and blocking queries (http-api §5).
+//!
+//! A default read requests the head from the applier and waits until the replica has reached its index. Reads that arrive
+//! while a request is in flight share the next one. So the head is always confirmed after the read arrived: its index
+//! covers every write that was acknowledged to anybody before, including those of this process.
+
+use std::time::Duration;
+
+use bus::Bus;
+use model::{Index, JobKey};
+use serde::Serialize;
+use state::{Snapshot, State, Table, WatchKey};
+use tokio::sync::{mpsc, oneshot};
+use wire::Subject;
+use wire::feed::{AskHead, Head};
+
+use super::list::{self, Piece};
+use super::{Body, CacheKey, Error, Meta, NO_LEADER, Page, Query, ReadOptions, Response};
+use crate::Api;
+
+/// Maximum number of reads in the queue for the next head request.
+const WAITING_READS_MAX: usize = 4_096;
+/// Timeout of one head request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause before a failed head request is repeated.
+const HEAD_RETRY_AFTER: Duration = Duration::from_millis(100);
+/// An applier counts as known if its last message is no older than this.
+const LEADER_KNOWN_FOR: Duration = Duration::from_secs(5);
+/// Default and maximum time of a blocking query.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// Minimum time between two evaluations of a [`Selection`], so that many changes in a row cost one evaluation.
+const REEVALUATE_AFTER: Duration = Duration::from_millis(100);
+/// A blocking query waits up to 1/16 longer, at random, so that many queries do not end at once.
+const JITTER_DIVISOR: u32 = 16;
+
+/// Requests the applier's head on behalf of all reads.
+#[derive(Debug, Clone)]
+pub(crate) struct HeadClient(mpsc::Sender<oneshot::Sender<Option<Head>>>);
+
+impl HeadClient {
+    /// The head, confirmed after this call began; `None` if the request failed.
+    async fn fetch(&self) -> Option<Head> {
+        let (reply, head) = oneshot::channel();
+        self.0.send(reply).await.ok()?;
+        head.await.ok().flatten()
+    }
+}
+
+/// Makes a [`HeadClient`] and the task that serves it.
+pub(crate) fn head_client(bus: Bus) -> (HeadClient, impl Future<Output = ()> + Send) {
+    let (sender, mut receiver) = mpsc::channel::<oneshot::Sender<Option<Head>>>(WAITING_READS_MAX);
+    let serve = async move {
+        let mut waiting = Vec::new();
+        // A read that arrives during a request waits for the next one: the current response may be older than the read.
+        while receiver.recv_many(&mut waiting, WAITING_READS_MAX).await > 0 {
+            let response = bus.request::<AskHead, Head>(Subject::AskHead, &AskHead {}, HEAD_TIMEOUT).await;
+            if let Err(error) = &response {
+                tracing::debug!(error = telemetry::chain(error), "cannot request the applier's head");
+            }
+            let head = response.ok();
+            for reply in waiting.drain(..) {
+                // Fails if the client has disconnected.
+                let _ = reply.send(head);
+            }
+        }
+    };
+    (HeadClient(sender), serve)
+}
+
+/// What a read depends on: the keys whose changes wake it, and the index that it reports.
+pub(crate) struct Watched<'a> {
+    keys: Vec<WatchKey>,
+    index: Box<dyn Fn(&State) -> Index + 'a>,
+}
+
+impl<'a> Watched<'a> {
+    /// Watches `keys`. `index` returns the last index at which the result changed.
+    pub(crate) fn new(keys: impl Into<Vec<WatchKey>>, index: impl Fn(&State) -> Index + 'a) -> Self {
+        Self { keys: keys.into(), index: Box::new(index) }
+    }
+
+    /// Watches a table.
+    pub(crate) fn table(table: Table) -> Watched<'static> {
+        Watched::new([WatchKey::Table(table)], move |state| state.table_index(table))
+    }
+
+    /// Watches the objects of a table whose name begins with `prefix`. The index is that of the whole table.
+    pub(crate) fn prefix(table: Table, prefix: &str) -> Watched<'static> {
+        let key = match prefix {
+            "" => WatchKey::Table(table),
+            prefix => WatchKey::Prefix(table, prefix.into()),
+        };
+        Watched::new([key], move |state| state.table_index(table))
+    }
+
+    /// Watches the objects of a table that belong to a job.
+    pub(crate) fn of_job(table: Table, job: &'a JobKey) -> Self {
+        Self::new([WatchKey::Job(table, job.clone())], move |state| state.job_index(table, job))
+    }
+
+    /// Index to report. It is never 0, because clients reject an index of 0 (http-api §4).
+    fn index_in(&self, state: &State) -> Index {
+        (self.index)(state).max(Index(1))
+    }
+}
+
+/// Objects that a query selects from the state. Their index is known only after the query is evaluated.
+pub(crate) trait Selection {
+    /// Last index at which one of the objects changed.
+    fn index(&self) -> Index;
+
+    /// Keys to watch for changes of the result.
+    fn watch_keys(&self) -> Vec<WatchKey>;
+
+    /// Whether `other` contains the same objects, whatever their contents.
+    fn has_same_objects(&self, other: &Self) -> bool;
+}
+
+/// Body of a response, and the token of the next page.
+pub(crate) struct Content {
+    /// Body.
+    pub(crate) body: Body,
+    /// Token of the next page, if there is one.
+    pub(crate) next_token: Option<String>,
+}
+
+impl From<Body> for Content {
+    fn from(body: Body) -> Self {
+        Self { body, next_token: None }
+    }
+}
+
+impl Content {
+    /// The response with these headers.
+    pub(crate) fn into_response(self, meta: Meta) -> Response {
+        Response::ok(self.body).with(Meta { next_token: self.next_token, ..meta })
+    }
+}
+
+impl Api {
+    /// A snapshot that is as fresh as requested.
+    ///
+    /// # Errors
+    /// If the newest state is requested and there is no active applier, or the replica does not catch up in time.
+    pub(crate) async fn fresh_snapshot(&self, stale: bool) -> Result<Snapshot, Error> {
+        if stale {
+            return Ok(self.replica.snapshot());
+        }
+        let head = async {
+            loop {
+                match self.head_client.fetch().await {
+                    Some(head) => return head,
+                    None => tokio::time::sleep(HEAD_RETRY_AFTER).await,
+                }
+            }
+        };
+        let head = tokio::time::timeout(self.limits.leader_timeout, head)
+            .await
+            .map_err(|_| Error::failed(NO_LEADER))?;
+        tokio::time::timeout(self.limits.catch_up_timeout, self.replica.wait_for(head.index)).await.map_err(
+            |_| {
+                let reached = self.replica.snapshot().index();
+                Error::failed(format!(
+                    "this server is behind: it has reached index {reached}, the cluster is at {}",
+                    head.index
+                ))
+            },
+        )
+    }
+
+    /// Answers a read with the requested consistency, after blocking if requested. `shape` must depend on nothing but the
+    /// state and the query, because its result is cached for equal requests.
+    ///
+    /// # Errors
+    /// If no snapshot is fresh enough, or `shape` fails. A 404 is not an error here: it is a response with headers.
+    pub(crate) async fn read(
+        &self,
+        query: &Query,
+        watched: Watched<'_>,
+        shape: impl FnOnce(&Snapshot) -> Result<Content, Error>,
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        if let Some(content) = self.response_cache.get(&key) {
+            return Ok(content.into_response(meta));
+        }
+        match shape(&snapshot) {
+            Ok(content) => Ok(self.response_cache.insert(key, content).into_response(meta)),
+            Err(error) if error.is_not_found() => Ok(Response::error(error).with(meta)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Like [`Self::read`], for a list. `make` is as for [`list::body`].
+    ///
+    /// # Errors
+    /// If no snapshot is fresh enough.
+    pub(crate) async fn list<T: Serialize + 'static>(
+        &self,
+        query: &Query,
+        watched: Watched<'_>,
+        page: Page<'_>,
+        make: impl Fn(&State, Option<&str>, usize) -> Piece<T> + 'static,
+    ) -> Result<Response, Error> {
+        let (snapshot, meta) = self.snapshot_for(query, &watched).await?;
+        let key = CacheKey::new(&snapshot, query.cache_key());
+        let content = match self.response_cache.get(&key) {
+            Some(content) => content,
+            None => self.response_cache.insert(key, list::body(snapshot, page, make).await),
+        };
+        Ok(content.into_response(meta))
+    }
+
+    /// The snapshot to answer a query from, with the response headers. It is fresh enough, and changed if the query blocks.
+    async fn snapshot_for(&self, query: &Query, watched: &Watched<'_>) -> Result<(Snapshot, Meta), Error> {
+        let options = query.read_options()?;
+        let mut snapshot = self.fresh_snapshot(options.stale).await?;
+        let is_blocking = options.after.is_set() && watched.index_in(&snapshot) <= options.after;
+        if is_blocking {
+            drop(snapshot);
+            snapshot = self.wait_for_change(watched, &options).await;
+        }
+        let meta = self.meta(watched.index_in(&snapshot), options.stale || is_blocking);
+        Ok((snapshot, meta))
+    }
+
+    /// Like [`Self::snapshot_for`], for a [`Selection`]. `evaluate` evaluates the query on a state.
+    ///
+    /// # Errors
+    /// If no snapshot is fresh enough.
+    pub(crate) async fn select<S: Selection>(
+        &self,
+        query: &Query,
+        evaluate: impl AsyncFn(&State) -> S,
+    ) -> Result<(Snapshot, S, Meta), Error> {
+        let options = query.read_options()?;
+        let snapshot = self.fresh_snapshot(options.stale).await?;
+        let selection = evaluate(&snapshot).await;
+        if !options.after.is_set() || selection.index() > options.after {
+            let meta = self.meta(selection.index().max(Index(1)), options.stale);
+            return Ok((snapshot, selection, meta));
+        }
+        drop(snapshot);
+        let (snapshot, newer) = self.wait_for_other_selection(&selection, &options, &evaluate).await;
+        // An object that was removed no longer counts towards the selection's index, but the reported index must never
+        // fall. So the index of the whole state is reported then.
+        let index = if newer.has_same_objects(&selection) { newer.index() } else { snapshot.index() };
+        Ok((snapshot, newer, self.meta(index.max(Index(1)), true)))
+    }
+
+    /// Waits until the selection changes, or the waiting time has passed.
+    async fn wait_for_other_selection<S: Selection>(
+        &self,
+        before: &S,
+        options: &ReadOptions,
+        evaluate: &impl AsyncFn(&State) -> S,
+    ) -> (Snapshot, S) {
+        let [random_byte, ..] = telemetry::clock::random_bytes();
+        let mut watch = self.replica.watch(before.watch_keys());
+        let changed = async {
+            loop {
+                {
+                    let snapshot = self.replica.snapshot();
+                    let selection = evaluate(&snapshot).await;
+                    if selection.index() > options.after || !selection.has_same_objects(before) {
+                        return (snapshot, selection);
+                    }
+                }
+                tokio::time::sleep(REEVALUATE_AFTER).await;
+                watch.changed().await;
+            }
+        };
+        tokio::select! {
+            changed = changed => return changed,
+            () = tokio::time::sleep(wait_time(options.wait, random_byte)) => {}
+            () = self.stop.cancelled() => {}
+        }
+        let snapshot = self.replica.snapshot();
+        let selection = evaluate(&snapshot).await;
+        (snapshot, selection)
+    }
+
+    /// Response headers for an index. `stale` says that the local replica answered without the applier.
+    pub(crate) fn meta(&self, index: Index, stale: bool) -> Meta {
+        Meta { index: Some(index), contact: Some(self.contact(stale)), next_token: None }
+    }
+
+    /// Waits until the watched index exceeds the client's, or the waiting time has passed.
+    async fn wait_for_change(&self, watched: &Watched<'_>, options: &ReadOptions) -> Snapshot {
+        let [random_byte, ..] = telemetry::clock::random_bytes();
+        let mut watch = self.replica.watch(watched.keys.iter().cloned());
+        let changed = async {
+            loop {
+                // No snapshot is held while waiting: it would keep alive everything that is overwritten meanwhile.
+                let snapshot = self.replica.snapshot();
+                if watched.index_in(&snapshot) > options.after {
+                    return snapshot;
+                }
+                drop(snapshot);
+                watch.changed().await;
+            }
+        };
+        tokio::select! {
+            snapshot = changed => snapshot,
+            () = tokio::time::sleep(wait_time(options.wait, random_byte)) => self.replica.snapshot(),
+            () = self.stop.cancelled() => self.replica.snapshot(),
+        }
+    }
+
+    /// Time since the last message of the applier, and whether it is known. A read that is not stale has just requested its
+    /// head.
+    pub(crate) fn contact(&self, stale: bool) -> (Duration, bool) {
+        if !stale {
+            return (Duration::ZERO, true);
+        }
+        let ago = self.contact.heard_ago();
+        (ago.unwrap_or_default(), ago.is_some_and(|ago| ago < LEADER_KNOWN_FOR))
+    }
+}
+
+/// How long a blocking query waits (http-api §5.2). `random_byte` selects the jitter.
+fn wait_time(wait: Option<Duration>, random_byte: u8) -> Duration {
+    let wait = wait.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX).min(WAIT_MAX);
+    wait + wait / JITTER_DIVISOR * u32::from(random_byte) / u32::from(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_bounded_and_a_little_uneven() {
+        assert_eq!(wait_time(None, 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::ZERO), 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::from_secs(3_600)), 0), Duration::from_secs(300));
+        assert_eq!(wait_time(Some(Duration::from_secs(16)), 0), Duration::from_secs(16));
+        assert_eq!(wait_time(Some(Duration::from_secs(16)), u8::MAX), Duration::from_secs(17));
+    }
+}

@@ -1,0 +1,280 @@
+//! Cache of response bodies: equal requests get the same body for as long as the state does not change. Ten thousand
+//! clients that wait for one job, or a dashboard that requests a long list repeatedly, cost one body.
+//!
+//! Every body that [`Api::read`](crate::Api) and [`Api::list`](crate::Api) make is a function of the state and of the
+//! request. Anything else that a body comes to depend on, such as the caller's identity, must become a part of the key.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use actix_web::web::Bytes;
+use futures::{StreamExt as _, stream};
+use model::{HistoryId, Index};
+use state::State;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::response::BodyStream;
+use super::{Body, Content, gzip};
+
+/// Maximum total size of the cached bodies and their keys, in bytes.
+const BYTES_MAX: usize = 128 << 20;
+/// Maximum size of a cached body, in bytes. A list of 20,000 allocations takes about 48 MB.
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Maximum size of a body that is compressed on the serving thread, in bytes. That takes some milliseconds.
+const COMPRESSED_INLINE_BYTES_MAX: usize = 1 << 20;
+/// Maximum number of streamed bodies that are collected for the cache at the same time.
+const COLLECTED_MAX: usize = 2;
+
+/// JSON body that several responses share.
+#[derive(Debug)]
+pub(crate) struct SharedBody {
+    pub(crate) json: Bytes,
+    next_token: Option<String>,
+    gzipped: OnceLock<Option<Bytes>>,
+    /// Whether compression on another thread has started.
+    is_compressing: AtomicBool,
+}
+
+impl SharedBody {
+    fn new(json: impl Into<Bytes>, next_token: Option<String>) -> Arc<Self> {
+        Arc::new(Self {
+            json: json.into(),
+            next_token,
+            gzipped: OnceLock::new(),
+            is_compressing: AtomicBool::new(false),
+        })
+    }
+
+    /// The body compressed, which happens once; `None` if it is too small. A long body is compressed on another thread and
+    /// sent uncompressed until that is done, so that no request of the serving thread waits for it.
+    pub(crate) fn gzipped(self: &Arc<Self>) -> Option<Bytes> {
+        if self.json.len() <= COMPRESSED_INLINE_BYTES_MAX {
+            return self.compress();
+        }
+        if !self.is_compressing.swap(true, Ordering::Relaxed) {
+            let shared = Arc::clone(self);
+            tokio::task::spawn_blocking(move || shared.compress());
+        }
+        self.gzipped.get().cloned().flatten()
+    }
+
+    fn compress(&self) -> Option<Bytes> {
+        self.gzipped.get_or_init(|| gzip(&self.json).map(Bytes::from)).clone()
+    }
+
+    fn content(self: Arc<Self>) -> Content {
+        Content { next_token: self.next_token.clone(), body: Body::Shared(self) }
+    }
+}
+
+/// Identifies a state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct StateVersion {
+    history: HistoryId,
+    index: Index,
+}
+
+/// Key of a body: the state and the requested content.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheKey {
+    version: StateVersion,
+    request: String,
+}
+
+impl CacheKey {
+    pub(crate) fn new(state: &State, request: String) -> Self {
+        Self { version: StateVersion { history: state.history(), index: state.index() }, request }
+    }
+}
+
+/// Bodies made from the newest state.
+#[derive(Debug)]
+pub(crate) struct ResponseCache {
+    newest: Mutex<Newest>,
+    permits: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Newest {
+    version: StateVersion,
+    bytes: usize,
+    bodies: HashMap<String, Arc<SharedBody>>,
+}
+
+impl Default for ResponseCache {
+    fn default() -> Self {
+        Self { newest: Mutex::default(), permits: Arc::new(Semaphore::new(COLLECTED_MAX)) }
+    }
+}
+
+impl ResponseCache {
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cached response, if there is one.
+    pub(crate) fn get(&self, key: &CacheKey) -> Option<Content> {
+        let newest = self.newest();
+        let shared = newest.bodies.get(&key.request).filter(|_| newest.version == key.version);
+        shared.map(|shared| Arc::clone(shared).content())
+    }
+
+    /// Caches a response and returns it. A body that is too long, or of an older state, is returned without being cached.
+    pub(crate) fn insert(self: &Arc<Self>, key: CacheKey, Content { body, next_token }: Content) -> Content {
+        match body {
+            Body::Json(json) if json.len() <= BODY_BYTES_MAX => {
+                let shared = SharedBody::new(json, next_token);
+                self.store(key, &shared);
+                shared.content()
+            }
+            Body::JsonStream(pieces) => {
+                let permit = Arc::clone(&self.permits).try_acquire_owned();
+                let body = Body::JsonStream(match permit {
+                    Ok(permit) => self.cache_when_sent(key, pieces, permit),
+                    Err(_) => pieces,
+                });
+                Content { body, next_token }
+            }
+            body @ (Body::Json(_)
+            | Body::Empty
+            | Body::Shared(_)
+            | Body::Events(_)
+            | Body::Other { .. }
+            | Body::OtherStream { .. }) => Content { body, next_token },
+        }
+    }
+
+    fn store(&self, CacheKey { version, request }: CacheKey, shared: &Arc<SharedBody>) {
+        let mut newest = self.newest();
+        if newest.version != version {
+            if newest.version.history == version.history && newest.version.index > version.index {
+                return;
+            }
+            *newest = Newest { version, ..Newest::default() };
+        }
+        let bytes = shared.json.len() + request.len();
+        if newest.bytes + bytes <= BYTES_MAX && newest.bodies.insert(request, Arc::clone(shared)).is_none() {
+            newest.bytes += bytes;
+        }
+    }
+
+    /// Passes a streamed body through, and caches it once all of it has been sent.
+    fn cache_when_sent(
+        self: &Arc<Self>,
+        key: CacheKey,
+        pieces: BodyStream,
+        permit: OwnedSemaphorePermit,
+    ) -> BodyStream {
+        struct PartialBody {
+            cache: Arc<ResponseCache>,
+            key: CacheKey,
+            text: Vec<u8>,
+            _permit: OwnedSemaphorePermit,
+        }
+        let partial = PartialBody { cache: Arc::clone(self), key, text: Vec::new(), _permit: permit };
+        let pieces = stream::unfold((pieces, Some(partial)), |(mut pieces, partial)| async move {
+            let Some(piece) = pieces.next().await else {
+                if let Some(PartialBody { cache, key, text, .. }) = partial {
+                    cache.store(key, &SharedBody::new(text, None));
+                }
+                return None;
+            };
+            let partial = partial.and_then(|mut partial| {
+                let bytes = piece.as_ref().ok()?;
+                partial.text.extend_from_slice(bytes);
+                (partial.text.len() <= BODY_BYTES_MAX).then_some(partial)
+            });
+            Some((piece, (pieces, partial)))
+        });
+        Box::pin(pieces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u64, request: &str) -> CacheKey {
+        let version = StateVersion { index: Index(index), ..StateVersion::default() };
+        CacheKey { version, request: request.to_owned() }
+    }
+
+    fn json(content: &Content) -> &[u8] {
+        match &content.body {
+            Body::Shared(shared) => &shared.json,
+            Body::Json(json) => json,
+            Body::Empty
+            | Body::JsonStream(_)
+            | Body::Events(_)
+            | Body::Other { .. }
+            | Body::OtherStream { .. } => panic!("the body is not in memory"),
+        }
+    }
+
+    #[test]
+    fn the_same_question_of_the_same_state_is_answered_once() {
+        let cache = Arc::<ResponseCache>::default();
+        assert!(cache.get(&key(7, "/v1/jobs")).is_none());
+        let content = Content { body: Body::Json(b"[1]".to_vec()), next_token: Some("next".to_owned()) };
+        assert_eq!(json(&cache.insert(key(7, "/v1/jobs"), content)), b"[1]");
+        let found = cache.get(&key(7, "/v1/jobs")).unwrap();
+        assert_eq!((json(&found), found.next_token.as_deref()), (&b"[1]"[..], Some("next")));
+        assert!(cache.get(&key(7, "/v1/nodes")).is_none());
+        assert!(cache.get(&key(8, "/v1/jobs")).is_none());
+        assert!(cache.get(&key(6, "/v1/jobs")).is_none());
+    }
+
+    #[test]
+    fn only_the_newest_state_counts() {
+        let cache = Arc::<ResponseCache>::default();
+        let content = |text: &str| Content::from(Body::Json(text.as_bytes().to_vec()));
+        cache.insert(key(7, "a"), content("new"));
+        assert_eq!(json(&cache.insert(key(6, "a"), content("old"))), b"old", "it is returned nevertheless");
+        assert_eq!(json(&cache.get(&key(7, "a")).unwrap()), b"new");
+        cache.insert(key(8, "b"), content("newer"));
+        assert!(cache.get(&key(7, "a")).is_none());
+        assert!(cache.get(&key(8, "b")).is_some());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let cache = Arc::<ResponseCache>::default();
+        let long = |bytes| Content::from(Body::Json(vec![b' '; bytes]));
+        cache.insert(key(1, "too long"), long(BODY_BYTES_MAX + 1));
+        assert!(cache.get(&key(1, "too long")).is_none());
+        let names: Vec<String> = (0..8).map(|number| number.to_string()).collect();
+        names.iter().for_each(|name| drop(cache.insert(key(1, name), long(BODY_BYTES_MAX))));
+        let found = names.iter().filter(|name| cache.get(&key(1, name)).is_some()).count();
+        assert_eq!(found, BYTES_MAX / BODY_BYTES_MAX - 1, "the keys count, too");
+    }
+
+    #[actix_web::test]
+    async fn a_long_body_is_compressed_beside() {
+        let shared = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX + 1], None);
+        assert_eq!(shared.gzipped(), None, "it is sent uncompressed until then");
+        while shared.gzipped().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(shared.gzipped().is_some_and(|smaller| smaller.len() < COMPRESSED_INLINE_BYTES_MAX / 100));
+        let short = SharedBody::new(vec![b' '; COMPRESSED_INLINE_BYTES_MAX], None);
+        assert!(short.gzipped().is_some());
+    }
+
+    #[actix_web::test]
+    async fn a_body_in_pieces_is_kept_when_it_has_been_sent() {
+        let cache = Arc::<ResponseCache>::default();
+        let pieces = |texts: [&'static str; 2]| {
+            let pieces = stream::iter(texts).map(|text| Ok(Bytes::from(text)));
+            Content::from(Body::JsonStream(Box::pin(pieces)))
+        };
+        let Body::JsonStream(mut sent) = cache.insert(key(1, "a"), pieces(["[1,", "2]"])).body else {
+            panic!("it is still a stream")
+        };
+        assert_eq!(sent.next().await.unwrap().unwrap(), "[1,");
+        assert!(cache.get(&key(1, "a")).is_none(), "the stream has not ended");
+        assert_eq!(sent.next().await.unwrap().unwrap(), "2]");
+        assert!(sent.next().await.is_none());
+        assert_eq!(json(&cache.get(&key(1, "a")).unwrap()), b"[1,2]");
+    }
+}

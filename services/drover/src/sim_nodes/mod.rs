@@ -86,7 +86,7 @@ impl Args {
     /// The process that the nodes are simulated in; nobody waits for it to be ready.
     pub(crate) fn process(&self) -> process::Settings {
         let (telemetry, health) = (self.telemetry.clone(), health::Args::default());
-        process::Settings { name: "sim-nodes", parts: Parts::NONE, ends_others: false, telemetry, health }
+        process::Settings { name: "sim-nodes", parts: Parts::NONE, stops_children: false, telemetry, health }
     }
 }
 

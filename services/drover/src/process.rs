@@ -98,7 +98,7 @@ impl Process {
         if let Some(listener) = args.listen()? {
             health::serve(listener, self.health.clone())?;
         }
-        tokio::task::spawn_local(probe::beat(self.health.clone()));
+        tokio::task::spawn_local(probe::event_loop(self.health.clone()));
         tokio::task::spawn_local(notify::run(self.health.clone()));
         Ok(())
     }

@@ -122,7 +122,7 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     if let Some(text) = configuration::addresses_missing(settings, is_dev) {
         bail!(text);
     }
-    if let Some(text) = configuration::unfit(settings).into_iter().next() {
+    if let Some(text) = configuration::conflicts(settings).into_iter().next() {
         bail!(text);
     }
     let is_server = settings.server.enabled.unwrap_or(is_dev);
@@ -191,7 +191,7 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
-            text.parse().map_err(|_| anyhow!("enabled_schedulers: no type of job is called {text:?}"))
+            text.parse().map_err(|_| anyhow!("enabled_schedulers: unknown job type {text:?}"))
         };
         scheduler.schedulers = types.iter().map(read).collect::<Result<_, _>>()?;
     }
@@ -329,6 +329,6 @@ mod tests {
         assert!(error(half).starts_with("a server needs the addresses of NATS and of PostgreSQL"));
         assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
         let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
-        assert_eq!(error(types), "server.enabled_schedulers: no type of job is called \"x\"");
+        assert_eq!(error(types), "server.enabled_schedulers: unknown job type \"x\"");
     }
 }

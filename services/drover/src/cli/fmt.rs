@@ -1,4 +1,4 @@
-//! `drover fmt`: lays out job files as everybody does.
+//! `drover fmt`: formats job files in the canonical style.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,34 +8,34 @@ use anyhow::Context as _;
 
 use super::{Output, flags, job};
 
-/// Files that are laid out where a directory is named.
+/// Extensions of the files that are formatted in a directory.
 const ENDINGS: [&str; 2] = ["nomad", "hcl"];
-/// Levels of directories that are looked into.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
-/// Lays out job files; comments stay where they are.
+/// Formats job files. Comments stay in place.
 ///
-/// Without paths, those of the current directory. `-` lays out standard input.
+/// Without paths, formats the files in the current directory. `-` formats standard input.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// Files and directories.
+    /// Files and directories to format.
     #[arg(default_value = ".")]
     paths: Vec<PathBuf>,
-    /// Write nothing; exit with 1 if a file would change.
+    /// Do not write files; exit with 1 if a file would change.
     #[arg(long)]
     check: bool,
-    /// Name the files that change.
+    /// Print the names of the files that change.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     list: bool,
-    /// Write files that change; otherwise their new text is printed.
+    /// Write the files that change. If false, print their new text instead.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     write: bool,
-    /// Also look into directories in directories.
+    /// Format files in nested directories, too.
     #[arg(long)]
     recursive: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What became of the files.
+/// How many files were changed and refused.
 #[derive(Default)]
 struct Tally {
     changed: usize,
@@ -68,7 +68,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// The text laid out; what is wrong with it is said.
+    /// Formats a text. Prints its errors, if it has any.
     fn formatted(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
         match jobspec::format(text, name) {
             Ok(formatted) => {
@@ -102,7 +102,7 @@ fn one(output: Output, args: &Args, file: &Path, tally: &mut Tally) -> anyhow::R
     Ok(())
 }
 
-/// The file itself, or the job files of a directory.
+/// The file itself, or the job files in a directory.
 fn files(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     let name = path.display();
     if path.is_file() {

@@ -1,5 +1,5 @@
-//! Follows evaluations and deployments: asks for what [`super::monitor`] and [`super::deployment::rollout`] want to see,
-//! and writes what they say.
+//! Follows evaluations and deployments: fetches the snapshots that [`super::monitor`] and [`super::deployment::rollout`]
+//! need, and prints their lines.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::monitor::{Line, Monitor, Next, Until};
 use super::page::Page;
 use super::{Session, format};
 
-/// For how long an API that does not answer is asked again.
+/// How long an unreachable API is retried.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait before asking again: at first, and at most.
+/// The pause before a retry: the first one and the longest one.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(2);
 
-/// How following one evaluation ended.
+/// The result of following one evaluation.
 enum Ended {
-    /// With this exit code; and the deployment that it is for.
+    /// The exit code, and the deployment of the evaluation.
     Done(u8, String),
-    /// Another one takes its place.
+    /// The evaluation that replaces it.
     Other(String),
 }
 
 impl Session {
-    /// Follows an evaluation, and those that take its place, to the end; and the deployment that it is for, if it is to
-    /// run. That one's end is what counts then.
+    /// Follows an evaluation, and the evaluations that replace it, to the end. If `until` is [`Until::Running`] and there is a
+    /// deployment, follows that too, and returns its exit code.
     pub(crate) async fn follow(&self, eval: &str, until: Until, verbose: bool) -> anyhow::Result<ExitCode> {
         let mut id = eval.to_owned();
         loop {
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Waits for something newer than `index`, also while the API is away for a moment.
+    /// Waits for a version newer than `index`. Retries while the API is unreachable.
     pub(super) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
         let mut away_since = None;
         let mut pause = AGAIN_AFTER;
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Says these lines, with the time.
+    /// Prints these lines with the current time.
     pub(super) fn tell(&self, lines: Vec<Line>) {
         let now = format::moment(format::now());
         let mut page = Page::default();

@@ -1,6 +1,6 @@
-//! What is said of an evaluation while it is followed, and of the allocations that come of it (`spec/cli.md`, *job run*).
-//! Pure: successive snapshots in; lines, what to wait for next, and in the end an exit code out. [`super::follow`] asks
-//! for the snapshots.
+//! The lines that are printed while an evaluation and its allocations are followed (`spec/cli.md`, *job run*). Pure: takes
+//! successive snapshots, and returns lines, what to wait for next, and finally an exit code. [`super::follow`] fetches the
+//! snapshots.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use api_types::{AllocListStub, Evaluation, TaskEvent};
 use super::format;
 use super::reasons::reasons;
 
-/// The exit code when not all could be placed.
+/// The exit code if some allocations could not be placed.
 pub(crate) const EXIT_UNPLACED: u8 = 2;
-/// The exit code when the evaluation or an allocation failed.
+/// The exit code if the evaluation or an allocation failed.
 const EXIT_FAILED: u8 = 1;
 
-/// What happens to every task that starts, and is not worth a line.
+/// Events that every task has, which are not printed.
 const ORDINARY: [&str; 9] = [
     "Received",
     "Task Setup",
@@ -27,55 +27,55 @@ const ORDINARY: [&str; 9] = [
     "Reconnected",
 ];
 
-/// Whether to wait until tasks run, or only until the scheduler is done.
+/// How far to follow an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The evaluation is done.
+    /// Until the evaluation is complete.
     Scheduled,
-    /// What was placed runs, or has run.
+    /// Until the placed allocations run, or have run.
     Running,
 }
 
-/// One line.
+/// One line of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Something begins or ends.
+    /// The start or end of a step.
     Milestone(String),
-    /// Something in between.
+    /// A change within a step.
     Progress(String),
-    /// More on the line before.
+    /// A detail of the line before.
     Detail(String),
 }
 
-/// What to do next.
+/// What to do after a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Wait for a change of the evaluation.
     Eval,
     /// Wait for a change of its allocations.
     Allocs,
-    /// Follow the evaluation that takes its place.
+    /// Follow the evaluation that replaces it.
     Other(String),
-    /// Nothing: end with this exit code.
+    /// Stop with this exit code.
     Done(u8),
 }
 
-/// What was said of one evaluation.
+/// The state of following one evaluation: what has been printed.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     until: Until,
     verbose: bool,
-    /// Its status, once anything was said of it.
+    /// The last printed status, once anything was printed.
     status: Option<String>,
     is_finished: bool,
     allocs: BTreeMap<String, Told>,
 }
 
-/// What was said of an allocation.
+/// What has been printed about an allocation.
 #[derive(Debug, Default)]
 struct Told {
     status: String,
-    /// When the last thing happened of which was said that it did, by task.
+    /// The time of the last printed event, by task.
     events: BTreeMap<String, i64>,
 }
 
@@ -84,7 +84,7 @@ impl Monitor {
         Self { until, verbose, status: None, is_finished: false, allocs: BTreeMap::new() }
     }
 
-    /// What is new in a snapshot, and what to do next.
+    /// The new lines for a snapshot, and what to do next.
     pub(crate) fn see(&mut self, eval: &Evaluation, allocs: &[AllocListStub]) -> (Vec<Line>, Next) {
         let mut lines = Vec::new();
         let status = format::text(eval.status.as_ref());
@@ -177,7 +177,7 @@ impl Monitor {
         }
     }
 
-    /// What the evaluation came to.
+    /// The result of the evaluation.
     fn finish(&self, eval: &Evaluation, lines: &mut Vec<Line>) {
         let id = format::id(eval.id.as_ref(), self.verbose);
         let status = format::text(eval.status.as_ref());
@@ -294,7 +294,7 @@ mod tests {
         alloc
     }
 
-    /// All that is said of these snapshots, each followed by what is to be done next.
+    /// All lines for these snapshots, with the next action after each.
     fn told(until: Until, snapshots: &[(Evaluation, Vec<AllocListStub>)]) -> String {
         let mut monitor = Monitor::new(until, false);
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `drover node …`.
+//! `drover node …`: shows nodes and changes their eligibility.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,27 +11,27 @@ use super::paging::{self, Paging};
 use super::prefix::{Kind, whole_id};
 use super::{Session, alloc, flags, format};
 
-/// Nodes: look at them, and say which may get new work.
+/// Shows nodes, and sets whether they may get new work.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows nodes, or one node with its allocations
     Status(Args),
-    /// Says whether a node may get new work
+    /// Sets whether a node may get new work
     Eligibility(Eligibility),
 }
 
-/// Says whether a node may get new work. What runs there goes on.
+/// Sets whether a node may get new work. Its running allocations are not affected.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Eligibility {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The node: its id, or the beginning of it.
+    /// A node id or a prefix of one.
     node: String,
-    /// It may.
+    /// The node may get new work.
     #[arg(long, required_unless_present = "disable", conflicts_with = "disable")]
     enable: bool,
-    /// It may not.
+    /// The node may not get new work.
     #[arg(long)]
     disable: bool,
 }
@@ -53,18 +53,18 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// The node: its id, or the beginning of it; without one, all nodes.
+    /// A node id or a prefix of one. Without it, all nodes are listed.
     node: Option<String>,
-    /// Only ids.
+    /// Print only ids.
     #[arg(long)]
     quiet: bool,
-    /// Only the node itself.
+    /// Leave out events, resources and allocations.
     #[arg(long)]
     short: bool,
-    /// How many allocations run on each node, too.
+    /// Add the number of running allocations on each node.
     #[arg(long, conflicts_with = "node")]
     allocs: bool,
-    /// The nodes' operating systems, too.
+    /// Add the operating systems of the nodes.
     #[arg(long, conflicts_with = "node")]
     os: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Those that show one node.
+    /// Arguments that show one node.
     pub(super) fn one(api: flags::Api, show: flags::Show, node: Option<String>, short: bool) -> Self {
         let (quiet, allocs, os) = (false, false, false);
         Self { api, show, node, quiet, short, allocs, os, paging: Paging::default() }
@@ -119,10 +119,10 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Columns that are not always there.
+/// Optional columns.
 #[derive(Default)]
 struct Extras {
-    /// How many allocations run, by node.
+    /// The number of running allocations, by node.
     running: Option<BTreeMap<String, usize>>,
     os: bool,
 }
@@ -168,7 +168,7 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
     page.table(&header, nodes.iter().map(row));
 }
 
-/// The id of the node that begins so.
+/// Finds the id of the node with this prefix.
 pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/nodes",
@@ -251,7 +251,7 @@ fn events(page: &mut Page, node: &Node) {
     page.table(&["Time", "Subsystem", "Message"], rows);
 }
 
-/// What is taken of the node, by allocations that are not at their end.
+/// The resources of the node that non-terminal allocations use.
 fn resources(page: &mut Page, node: &Node, allocs: &[AllocListStub]) {
     let ended = |alloc: &&AllocListStub| {
         !matches!(alloc.client_status.as_deref(), Some("complete" | "failed" | "lost"))

@@ -1,27 +1,27 @@
-//! Long lists, a page at a time (http-api §6).
+//! Pages of long lists (http-api §6).
 
 use super::page::Page;
 
-/// The flag that says where a page begins.
+/// The flag with the start of a page.
 const TOKEN: &str = "-page-token";
 
-/// How much of a list is shown.
+/// Which part of a list is shown.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Paging {
-    /// Only so many of them.
+    /// Maximum number of items.
     #[arg(long, value_name = "COUNT")]
     per_page: Option<u32>,
-    /// Begin where an earlier list ended.
+    /// Start at this token, which an earlier list printed.
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
-    /// Only those that this expression holds for.
+    /// Show only the items that match this expression.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }
 
 impl Paging {
-    /// What the server is asked for.
+    /// The query parameters for the server.
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let given = [
             ("per_page", self.per_page.map(|count| count.to_string())),
@@ -32,7 +32,7 @@ impl Paging {
     }
 }
 
-/// Says how to see the next page: with the command that this process was started with, and the token of that page.
+/// Prints how to get the next page: the command line of this process, with the token of that page.
 pub(crate) fn more(page: &mut Page, token: &str) {
     let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     page.line("");
@@ -41,7 +41,7 @@ pub(crate) fn more(page: &mut Page, token: &str) {
     page.line(next(token, command));
 }
 
-/// The command, with another token.
+/// The command line, with another token.
 fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
     let mut words = vec!["drover".to_owned()];
     let mut arguments = command.into_iter().skip(1);
@@ -60,7 +60,7 @@ fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
     words.join(" ")
 }
 
-/// A word as a shell takes it for one.
+/// A word, quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {

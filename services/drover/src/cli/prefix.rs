@@ -1,27 +1,27 @@
-//! Ids by their beginnings (`spec/cli.md` 1.4).
+//! Lookup of objects by prefixes of their ids (`spec/cli.md` 1.4).
 
 use serde::de::DeserializeOwned;
 
 use super::client::Client;
 use super::page::Page;
 
-/// The shortest beginning of an id that is looked for, in characters.
+/// The shortest prefix that is looked up, in characters.
 const SHORTEST: usize = 2;
 
-/// What is looked for.
+/// A kind of object to look up.
 pub(crate) struct Kind<T> {
-    /// Where the list is, for instance `/v1/nodes`.
+    /// The path of the list, for instance `/v1/nodes`.
     pub(crate) list: &'static str,
-    /// What several are called.
+    /// The plural noun for messages.
     pub(crate) many: &'static str,
-    /// What is said when there is none; `{}` is the beginning.
+    /// The message if there is no match; `{}` stands for the prefix.
     pub(crate) none: &'static str,
     pub(crate) id: fn(&T) -> Option<&String>,
-    /// Shows those that begin alike.
+    /// Shows several matches.
     pub(crate) table: fn(&[T]) -> Page,
 }
 
-/// The id that begins so.
+/// Finds the id with this prefix.
 pub(crate) async fn whole_id<T: DeserializeOwned>(
     client: &Client,
     kind: &Kind<T>,
@@ -31,7 +31,7 @@ pub(crate) async fn whole_id<T: DeserializeOwned>(
     choose(kind, beginning, found)
 }
 
-/// What the server is asked for: an even number of digits, for it compares bytes.
+/// The prefix for the server. It has an even number of digits, because the server compares bytes.
 fn asked(beginning: &str) -> anyhow::Result<&str> {
     anyhow::ensure!(
         beginning.chars().count() >= SHORTEST,
@@ -45,7 +45,7 @@ fn asked(beginning: &str) -> anyhow::Result<&str> {
     Ok(shorter.as_str())
 }
 
-/// The one of those found that begins so. Those that only begin with what the server was asked for are no match.
+/// The only match with this prefix. The server may also find objects that match only the shortened prefix; they are ignored.
 fn choose<T>(kind: &Kind<T>, beginning: &str, mut found: Vec<T>) -> anyhow::Result<String> {
     let begins = |id: &String| id.starts_with(&beginning.to_lowercase());
     found.retain(|one| (kind.id)(one).is_some_and(begins));

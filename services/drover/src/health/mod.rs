@@ -36,7 +36,9 @@ impl Args {
     pub(crate) fn listen(&self) -> anyhow::Result<Option<TcpListener>> {
         let Some(text) = self.health_addr.as_deref().filter(|text| !text.is_empty()) else { return Ok(None) };
         let addr: SocketAddr = text.parse().map_err(|_| {
-            anyhow::anyhow!("cannot use {text:?} as the health address: want ADDR:PORT, such as 0.0.0.0:4650")
+            anyhow::anyhow!(
+                "cannot use {text:?} as the health address: expected ADDR:PORT, such as 0.0.0.0:4650"
+            )
         })?;
         let listener = TcpListener::bind(addr);
         listener.map(Some).with_context(|| format!("cannot listen on the health address {addr}"))
@@ -68,6 +70,9 @@ mod tests {
         let error = format!("{:#}", args(&taken).listen().unwrap_err());
         assert!(error.starts_with(&format!("cannot listen on the health address {taken}: ")), "{error}");
         let error = args("4650").listen().unwrap_err().to_string();
-        assert_eq!(error, "cannot use \"4650\" as the health address: want ADDR:PORT, such as 0.0.0.0:4650");
+        assert_eq!(
+            error,
+            "cannot use \"4650\" as the health address: expected ADDR:PORT, such as 0.0.0.0:4650"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `drover alloc …`.
+//! `drover alloc …`: commands for allocations.
 
 mod frames;
 pub(crate) mod fs;
@@ -17,24 +17,24 @@ use super::format;
 use super::page::Page;
 use super::prefix::{Kind, whole_id};
 
-/// Allocations: look at them, read their logs and files, stop them and their tasks.
+/// Shows allocations, their logs and their files, and stops or restarts them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Shows an allocation with its tasks and what happened to them
+    /// Shows an allocation with its tasks and their events
     Status(status::Args),
     /// Shows an allocation's files
     Fs(fs::Args),
-    /// Prints what a task has written
+    /// Prints the output of a task
     Logs(logs::Args),
-    /// Stops an allocation; another one takes its place
+    /// Stops an allocation; a new one replaces it
     Stop(stop::Args),
-    /// Has running tasks begin anew
+    /// Restarts running tasks of an allocation
     Restart(restart::Args),
-    /// Sends running tasks a signal
+    /// Sends a signal to running tasks of an allocation
     Signal(signal::Args),
 }
 
-/// The id of the allocation that begins so.
+/// Finds the id of the allocation with this prefix.
 async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/allocations",
@@ -50,7 +50,7 @@ async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
     whole_id(client, &kind, beginning).await
 }
 
-/// Allocations, the newest first.
+/// A table of allocations, the newest first.
 pub(super) fn table(page: &mut Page, allocs: &[AllocListStub], now: i64, verbose: bool) {
     if allocs.is_empty() {
         return page.line("No allocations placed");

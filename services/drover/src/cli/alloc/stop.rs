@@ -1,4 +1,4 @@
-//! `drover alloc stop`: has an allocation stopped, and another one placed.
+//! `drover alloc stop`: stops an allocation, which the scheduler then replaces.
 
 use std::process::ExitCode;
 
@@ -9,21 +9,21 @@ use super::whole;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
-/// Stops an allocation; another one takes its place.
+/// Stops an allocation; a new one replaces it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The allocation: its id, or the beginning of it.
+    /// An allocation id or a prefix of one.
     alloc: String,
-    /// Return as soon as the allocation is told to stop.
+    /// Return once the stop is requested, without following it.
     #[arg(long)]
     detach: bool,
     /// Stop without the tasks' shutdown delay.
     #[arg(long)]
     no_shutdown_delay: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }

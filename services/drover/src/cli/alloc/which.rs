@@ -1,4 +1,4 @@
-//! Which allocation a command is about: one by its id, or any of a job's.
+//! Selects the allocation for a command: by id, or any allocation of a job.
 
 use anyhow::Context as _;
 use api_types::AllocListStub;
@@ -8,22 +8,22 @@ use super::whole;
 use crate::cli::client::{Client, escaped};
 use crate::cli::{format, job};
 
-/// Which allocation a command is about.
+/// Flags that select an allocation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Which {
-    /// The allocation: its id, or the beginning of it; with -job, a job.
+    /// An allocation id or a prefix of one. With -job, a job id.
     alloc: String,
-    /// Take any allocation of the job that is named, rather one that runs.
+    /// Use any allocation of the job, preferably a running one.
     #[arg(long)]
     job: bool,
-    /// The task group that it is to be of.
+    /// Use an allocation of this task group.
     #[arg(long, value_name = "GROUP", requires = "job")]
     group: Option<String>,
 }
 
 impl Which {
-    /// The allocation's id.
+    /// Finds the id of the allocation.
     pub(super) async fn find(&self, client: &Client) -> anyhow::Result<String> {
         if !self.job {
             return whole(client, &self.alloc).await;
@@ -40,7 +40,7 @@ impl Which {
     }
 }
 
-/// One of those that run, by chance; where none does, the newest.
+/// A random running allocation; the newest allocation if none is running.
 fn any<'a>(allocs: &'a [AllocListStub], group: Option<&str>, chance: u128) -> Option<&'a AllocListStub> {
     let is_meant =
         |alloc: &&AllocListStub| group.is_none_or(|group| alloc.task_group.as_deref() == Some(group));

@@ -1,4 +1,4 @@
-//! `drover deployment …`.
+//! `drover deployment …`: commands for deployments.
 
 pub(crate) mod list;
 pub(crate) mod rollout;
@@ -14,29 +14,29 @@ use super::page::Page;
 use super::prefix::{Kind, whole_id};
 use super::{Session, flags, format};
 
-/// Deployments: look at them, give one up.
+/// Shows deployments, and fails them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Gives a deployment up: nothing more of it is placed
+    /// Fails a deployment, so that it places no more allocations
     Fail(Fail),
-    /// Shows all deployments
+    /// Lists all deployments
     List(list::Args),
     /// Shows a deployment, or follows it to its end
     Status(status::Args),
 }
 
-/// Gives a deployment up: nothing more of it is placed.
+/// Fails a deployment, so that it places no more allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Fail {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The deployment: its id, or the beginning of it.
+    /// A deployment id or a prefix of one.
     deployment: String,
-    /// Return as soon as it is given up, with exit code 0.
+    /// Return once the deployment is marked as failed, with exit code 0.
     #[arg(long)]
     detach: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) async fn fail(session: Session, args: Fail) -> anyhow::Result<ExitCod
     session.follow_deployment(&id, args.verbose).await
 }
 
-/// The id of the deployment that begins so.
+/// Finds the id of the deployment with this prefix.
 async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/deployments",
@@ -67,7 +67,7 @@ async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
     whole_id(client, &kind, beginning).await
 }
 
-/// How the groups of a deployment are getting on; columns for canaries only where there are some.
+/// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries.
 pub(crate) fn groups(page: &mut Page, deployment: &Deployment) {
     let groups: Vec<_> = deployment.task_groups.iter().flatten().collect();
     let has_canaries = groups.iter().any(|(_, group)| group.desired_canaries.unwrap_or_default() > 0);

@@ -1,5 +1,5 @@
-//! What is said of a deployment while it is followed (`spec/cli.md`, *job run*). Pure: successive snapshots in; lines, and
-//! in the end an exit code out.
+//! The lines that are printed while a deployment is followed (`spec/cli.md`, *job run*). Pure: takes successive snapshots,
+//! and returns lines, and finally an exit code.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use api_types::Deployment;
 use crate::cli::format;
 use crate::cli::monitor::Line;
 
-/// The exit code of a deployment that did not succeed.
+/// The exit code for a deployment that did not succeed.
 const EXIT_FAILED: u8 = 1;
 
-/// What was said of one deployment.
+/// The state of following one deployment: what has been printed.
 #[derive(Debug, Default)]
 pub(crate) struct Rollout {
     verbose: bool,
@@ -24,7 +24,7 @@ impl Rollout {
         Self { verbose, ..Self::default() }
     }
 
-    /// What is new in a snapshot, and the exit code once it is over.
+    /// The new lines for a snapshot, and the exit code once the deployment has ended.
     pub(crate) fn see(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<u8>) {
         let id = format::id(deployment.id.as_ref(), self.verbose);
         let mut lines = Vec::new();
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// All that is said of these snapshots.
+    /// All lines for these snapshots.
     fn told(snapshots: &[Deployment]) -> (String, Option<u8>) {
         let mut rollout = Rollout::new(false);
         let (mut text, mut exit) = (String::new(), None);

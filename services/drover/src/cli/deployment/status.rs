@@ -1,4 +1,4 @@
-//! `drover deployment status`: a deployment, or all of them.
+//! `drover deployment status`: shows one deployment, or all deployments.
 
 use std::process::ExitCode;
 
@@ -17,9 +17,9 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The deployment: its id, or the beginning of it; without one, all deployments.
+    /// A deployment id or a prefix of one. Without it, all deployments are listed.
     pub(in crate::cli) deployment: Option<String>,
-    /// Follow it to its end; exits with 0 if it succeeds.
+    /// Follow the deployment to its end; exits with 0 if it succeeds.
     #[arg(long, conflicts_with = "json", requires = "deployment")]
     pub(in crate::cli) monitor: bool,
 }

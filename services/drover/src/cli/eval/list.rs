@@ -1,4 +1,4 @@
-//! `drover eval list`: all evaluations.
+//! `drover eval list`: lists all evaluations.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::cli::{Session, flags, format};
 
 const LIST: &str = "/v1/evaluations";
 
-/// Shows all evaluations, in the order in which they were made.
+/// Lists all evaluations, in the order of their creation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     show: flags::Show,
     #[command(flatten)]
     paging: Paging,
-    /// Only those of this job; not with -filter.
+    /// Show only evaluations of this job; not with -filter.
     #[arg(long, value_name = "JOB", conflicts_with = "filter")]
     job: Option<String>,
-    /// Only those with this status, such as `pending`; not with -filter.
+    /// Show only evaluations with this status, such as `pending`; not with -filter.
     #[arg(long, value_name = "STATUS", conflicts_with = "filter")]
     status: Option<String>,
 }

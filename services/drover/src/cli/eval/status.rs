@@ -1,4 +1,4 @@
-//! `drover eval status`: an evaluation, and why it could not place what it could not.
+//! `drover eval status`: shows an evaluation, and why allocations could not be placed.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::cli::prefix::{Kind, whole_id};
 use crate::cli::reasons::reasons;
 use crate::cli::{Session, alloc, flags, format};
 
-/// Shows an evaluation, and why it could not place what it could not.
+/// Shows an evaluation, and why allocations could not be placed.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -20,9 +20,9 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The evaluation: its id, or the beginning of it.
+    /// An evaluation id or a prefix of one.
     pub(in crate::cli) eval: String,
-    /// Follow it to its end.
+    /// Follow the evaluation to its end.
     #[arg(long)]
     pub(in crate::cli) monitor: bool,
 }

@@ -1,4 +1,4 @@
-//! `drover job allocs`: a job's allocations.
+//! `drover job allocs`: lists the allocations of a job.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::{Session, alloc, flags, format};
 
-/// Shows a job's allocations.
+/// Lists the allocations of a job.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -18,9 +18,9 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// Allocations of earlier jobs of the same id, too.
+    /// Show allocations of earlier jobs with the same id, too.
     #[arg(long)]
     all: bool,
 }

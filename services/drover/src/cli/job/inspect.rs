@@ -1,4 +1,4 @@
-//! `drover job inspect`: a job as the API has it.
+//! `drover job inspect`: prints a job as the API returns it.
 
 use std::process::ExitCode;
 
@@ -12,21 +12,21 @@ use crate::cli::client::{Client, escaped};
 use crate::cli::object::{Object, indented};
 use crate::cli::{Session, flags};
 
-/// Prints a job as JSON, in the form in which it can be registered again, or the job file that it came from.
+/// Prints a job as JSON, in the form in which it can be registered again; or prints its job file.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// An older version of the job.
+    /// Print this version of the job instead of the current one.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    // With -json it is the API's object, without `Job` around it.
+    // With -json, the output is the API's object, without `Job` around it.
     #[command(flatten)]
     object: Object,
-    /// Print the job file that it was registered from.
+    /// Print the job file that the job was registered from.
     #[arg(long, conflicts_with_all = ["json", "template"])]
     hcl: bool,
     /// Print the values of its variables, too.
@@ -59,7 +59,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a version was registered from.
+/// The source that a version was registered from.
 async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result<JobSubmission> {
     let path = format!("/v1/job/{}/submission", escaped(&job.id));
     let number = version.to_string();
@@ -69,7 +69,7 @@ async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result
     })
 }
 
-/// The job file; after it, as comments, the values that its variables were given.
+/// The job file, followed by comments with the values of its variables.
 fn source(submission: &JobSubmission, with_variables: bool) -> String {
     let mut text = submission.source.clone().unwrap_or_default();
     if !text.ends_with('\n') {
@@ -79,11 +79,11 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
     let flags =
         flags.map(|(name, value)| format!("{name} = {}", percent_decode_str(value).decode_utf8_lossy()));
     let values: Vec<String> = flags.chain(submission.variables.clone()).collect();
-    // A value may have several lines, each of which is to stay a comment.
+    // A value may have several lines. Each of them must become a comment.
     let mut lines =
         values.iter().flat_map(|value| value.lines()).filter(|line| !line.trim().is_empty()).peekable();
     if with_variables && lines.peek().is_some() {
-        text.push_str("\n# Its variables were given as\n");
+        text.push_str("\n# Values of its variables:\n");
         lines.for_each(|line| text.extend(["# ", line, "\n"]));
     }
     text
@@ -95,13 +95,13 @@ async fn one_version(client: &Client, job: &Named, version: u64) -> anyhow::Resu
     pick(&answer, version).cloned().with_context(|| missing(&job.id, version))
 }
 
-/// The version of that number, out of all.
+/// The version with that number.
 fn pick(answer: &Value, version: u64) -> Option<&Value> {
     let versions = answer["Versions"].as_array()?;
     versions.iter().find(|job| job["Version"] == version)
 }
 
-/// What is said where there is no such version, or none any more.
+/// The error message if there is no such version.
 pub(super) fn missing(job: &str, version: u64) -> String {
     format!("No version {version} of job \"{job}\" found; see drover job history {job}")
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(source(&submission, false), "job \"web\" {}\n");
         assert_eq!(
             source(&submission, true),
-            "job \"web\" {}\n\n# Its variables were given as\n# image = a\"b\n# c\n# count = 3\n"
+            "job \"web\" {}\n\n# Values of its variables:\n# image = a\"b\n# c\n# count = 3\n"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `drover job restart`: has a job's allocations begin anew, some at a time, and sees to it that they run again before it
-//! goes on.
+//! `drover job restart`: restarts a job's allocations in batches. It waits until the allocations of a batch run again before
+//! it restarts the next.
 
 mod back;
 mod batch;
@@ -19,54 +19,54 @@ use crate::cli::confirm::confirmed;
 use crate::cli::monitor::{Line, Until};
 use crate::cli::{Session, flags, format};
 
-/// Has a job's running allocations begin anew, some at a time.
+/// Restarts a job's running allocations in batches.
 ///
-/// Tasks are restarted where they are. With -reschedule, allocations are stopped and others take their place.
+/// Tasks are restarted in place. With -reschedule, allocations are stopped and replaced by new ones.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// How many allocations at a time: a number, or a share of all such as `20%`.
+    /// Number of allocations per batch, or a percentage of all allocations such as `20%`.
     #[arg(long, value_name = "COUNT", default_value = "1")]
     batch_size: Size,
-    /// How long to wait between batches, such as `10s`; `ask` waits for a yes.
+    /// Pause between batches, such as `10s`; `ask` waits for confirmation.
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     batch_wait: Wait,
-    /// Only allocations of this task group; may be given again.
+    /// Restart only allocations of this task group. May be given several times.
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Only this task; may be given again.
+    /// Restart only this task. May be given several times.
     #[arg(long, value_name = "TASK", conflicts_with_all = ["all_tasks", "reschedule"])]
     task: Vec<String>,
-    /// Tasks that have ended, too.
+    /// Restart tasks that have ended, too.
     #[arg(long, conflicts_with = "reschedule")]
     all_tasks: bool,
-    /// Stop the allocations, so that others take their place.
+    /// Stop the allocations, so that new ones replace them.
     #[arg(long)]
     reschedule: bool,
     /// Stop without the tasks' shutdown delay; with -reschedule.
     #[arg(long, requires = "reschedule")]
     no_shutdown_delay: bool,
-    /// What to do when allocations do not run again.
+    /// What to do if allocations do not run again.
     #[arg(long, value_enum, default_value_t = OnError::Ask)]
     on_error: OnError,
     /// Answer every question with yes.
     #[arg(long)]
     yes: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
-/// What to do about an error.
+/// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OnError {
-    /// Ask whether to go on.
+    /// Ask whether to continue.
     Ask,
-    /// Leave the other allocations as they are.
+    /// Stop, and leave the remaining allocations unchanged.
     Fail,
 }
 
@@ -100,11 +100,11 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
             failed += 1;
             let goes_on = args.on_error == OnError::Ask
                 && done < count
-                && args.agrees("Go on with the other allocations?")?;
+                && args.agrees("Continue with the remaining allocations?")?;
             ensure!(goes_on || done == count, "Stopped after {done} of {count} allocations");
         }
     }
-    ensure!(failed == 0, "Not all allocations run again");
+    ensure!(failed == 0, "Some allocations did not restart");
     session.tell(vec![Line::Milestone("Finished job restart".to_owned())]);
     Ok(ExitCode::SUCCESS)
 }
@@ -114,10 +114,10 @@ impl Args {
         Ok(self.yes || confirmed(question)?)
     }
 
-    /// Waits between batches, and says whether to go on.
+    /// Waits between batches. Returns whether to continue.
     async fn waited(&self, session: &Session) -> anyhow::Result<bool> {
         match self.batch_wait {
-            Wait::Ask => self.agrees("Go on with the next batch?"),
+            Wait::Ask => self.agrees("Continue with the next batch?"),
             Wait::For(duration) if duration.is_zero() => Ok(true),
             Wait::For(duration) => {
                 session.tell(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
@@ -132,7 +132,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The allocations that are to begin anew, by their names.
+/// The allocations to restart, sorted by name.
 async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<Vec<AllocListStub>> {
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let mut allocs: Vec<AllocListStub> =
@@ -154,7 +154,7 @@ fn has_task(alloc: &AllocListStub, task: &str) -> bool {
     alloc.task_states.iter().flatten().any(|(name, _)| name == task)
 }
 
-/// Whether an allocation runs, and is of one of these groups, and has one of these tasks; none are all.
+/// Whether an allocation runs, belongs to one of these groups, and has one of these tasks. An empty list matches all.
 fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
     let group = alloc.task_group.as_deref().unwrap_or_default();
     alloc.client_status.as_deref() == Some("running")
@@ -163,7 +163,7 @@ fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool 
         && (tasks.is_empty() || tasks.iter().any(|task| has_task(alloc, task)))
 }
 
-/// Has these allocations begin anew, and waits until all of them run.
+/// Restarts these allocations, and waits until all of them run.
 async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> anyhow::Result<()> {
     let ids: Vec<String> = allocs.iter().map(|alloc| format::text(alloc.id.as_ref())).collect();
     if args.reschedule {
@@ -173,7 +173,7 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
     for id in &ids {
         let short = format::id(Some(id), args.verbose);
         session.tell(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
-        // What its tasks have been through shows afterwards which of them began anew.
+        // The events of its tasks before the restart show later which tasks have started again.
         let before: Allocation = session.client.get(&format!("/v1/allocation/{id}"), &[]).await?;
         for task in tasks(&before, &args.task) {
             let body = json!({ "TaskName": task, "AllTasks": args.all_tasks });
@@ -192,10 +192,7 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
         loop {
             let alloc: Allocation;
             (alloc, index) = session.wait(&path, index).await?;
-            if awaited
-                .is_back(&alloc)
-                .with_context(|| format!("allocation \"{short}\" does not run again"))?
-            {
+            if awaited.is_back(&alloc).with_context(|| format!("allocation \"{short}\" did not restart"))? {
                 break;
             }
         }
@@ -204,7 +201,7 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
     Ok(())
 }
 
-/// The tasks to name in requests; one that names none means all.
+/// The tasks to name in requests. A request without a name restarts all tasks.
 fn tasks<'a>(alloc: &Allocation, wanted: &'a [String]) -> Vec<&'a str> {
     if wanted.is_empty() {
         return vec![""];
@@ -213,7 +210,7 @@ fn tasks<'a>(alloc: &Allocation, wanted: &'a [String]) -> Vec<&'a str> {
     wanted.iter().filter(has).map(String::as_str).collect()
 }
 
-/// Stops these allocations, and waits until others run in their place.
+/// Stops these allocations, and waits until their replacements run.
 async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Result<()> {
     let mut evals = Vec::new();
     for id in ids {
@@ -227,7 +224,7 @@ async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Resu
     }
     for (short, eval) in evals {
         let exit = session.follow(&eval, Until::Running, args.verbose).await?;
-        ensure!(exit == ExitCode::SUCCESS, "nothing runs in the place of allocation \"{short}\"");
+        ensure!(exit == ExitCode::SUCCESS, "the replacement of allocation \"{short}\" does not run");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `drover job status`: jobs, or one job with its allocations.
+//! `drover job status`: shows jobs, or one job with its allocations.
 
 use std::process::ExitCode;
 
@@ -19,15 +19,15 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The job: its id, or the beginning of it; without one, all jobs.
+    /// A job id or a prefix of one. Without it, all jobs are listed.
     pub(in crate::cli) job: Option<String>,
-    /// Only the job itself.
+    /// Leave out allocations, summary and deployment.
     #[arg(long)]
     pub(in crate::cli) short: bool,
-    /// The job's evaluations, too.
+    /// Show the job's evaluations, too.
     #[arg(long)]
     pub(in crate::cli) evals: bool,
-    /// Allocations of earlier jobs of the same id, too.
+    /// Show allocations of earlier jobs with the same id, too.
     #[arg(long)]
     pub(in crate::cli) all_allocs: bool,
 }
@@ -60,7 +60,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Jobs, with their namespaces where several are shown.
+/// A table of jobs, optionally with their namespaces.
 pub(super) fn table(page: &mut Page, jobs: &[JobListStub], namespaces: bool) {
     let row = |job: &JobListStub| {
         [
@@ -186,7 +186,7 @@ fn latest_deployment(page: &mut Page, latest: &Deployment, verbose: bool) {
     deployment::groups(page, latest);
 }
 
-/// Why the newest evaluation that waits for room could not place everything.
+/// Why the newest blocked evaluation could not place everything.
 fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
     let blocked = evals.iter().filter(|eval| eval.status.as_deref() == Some("blocked"));
     let Some(failed) = blocked

@@ -1,4 +1,4 @@
-//! `drover job stop`: stops jobs and follows them until the scheduler is done.
+//! `drover job stop`: stops jobs, and follows them until the scheduler is done.
 
 use std::process::ExitCode;
 
@@ -10,28 +10,28 @@ use crate::cli::confirm::confirmed;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
-/// Stops jobs and follows them until the scheduler is done.
+/// Stops jobs, and follows them until the scheduler is done.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The jobs: ids, or beginnings of ids.
+    /// Job ids or prefixes of them.
     #[arg(required = true)]
     jobs: Vec<String>,
-    /// Forget the jobs and all that belongs to them.
+    /// Delete the jobs and everything that belongs to them.
     #[arg(long)]
     purge: bool,
-    /// Return as soon as the jobs are told to stop.
+    /// Return once the stop is requested.
     #[arg(long)]
     detach: bool,
-    /// Do not ask, where only the beginning of an id was given.
+    /// Do not ask for confirmation if a prefix is given.
     #[arg(long)]
     yes: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
-    /// Priority of the evaluation, 1 to 100, where it is to differ from the job's.
+    /// Priority of the evaluation, from 1 to 100. By default, that of the job.
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     eval_priority: i64,
     /// Stop without the tasks' shutdown delay.

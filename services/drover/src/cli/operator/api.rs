@@ -1,6 +1,6 @@
-//! `drover operator api`: a request of one's own, with the address, the token and the rest that other commands use.
+//! `drover operator api`: sends an arbitrary request, with the address, token and other settings that all commands use.
 //!
-//! The answer is printed whatever its status: the exit code says only whether there was one (`spec/cli.md` §3).
+//! Prints the response whatever its status. The exit code only shows whether there was a response (`spec/cli.md` §3).
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -14,42 +14,42 @@ use reqwest::{Method, Request, Response};
 use crate::cli::paging::quoted;
 use crate::cli::{Session, flags};
 
-/// The largest body that is sent, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-/// Where standard input is found as a file.
+/// The path of standard input.
 const STDIN: &str = "/dev/stdin";
 
-/// Sends the API a request, and prints the answer.
+/// Sends a request to the API, and prints the response.
 ///
-/// What is piped into the command is the request's body, and the method is then POST unless another is named.
+/// Standard input is the request body if it is a pipe or a file. The method is then POST by default.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The path, such as `/v1/jobs`, perhaps with a query.
+    /// The path, such as `/v1/jobs`, optionally with a query.
     path: String,
     /// The method, such as `PUT`.
     #[arg(short = 'X', value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
-    /// A header, as `Name: value`; may be given again.
+    /// A header, as `Name: value`. May be given several times.
     #[arg(short = 'H', value_name = "HEADER", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The request's body, in the place of what is piped in.
+    /// The request body, instead of standard input.
     #[arg(short = 'd', value_name = "BODY")]
     data: Option<String>,
-    /// Only those that this expression holds for, where the answer is a list.
+    /// Show only the items that match this expression, if the response is a list.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
-    /// Send nothing; print what curl would send it.
+    /// Do not send the request; print a curl command for it.
     #[arg(long)]
     dryrun: bool,
-    /// Tell on standard error what is sent, and with which headers the answer comes.
+    /// Print the heads of the request and of the response to standard error.
     #[arg(long)]
     verbose: bool,
 }
 
-/// Where a request's body is.
+/// The source of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body<'a> {
     None,
@@ -78,13 +78,15 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     if args.verbose {
         session.output.report(|_| received(&response));
     }
-    while let Some(piece) = response.chunk().await.context("the answer breaks off")? {
+    while let Some(piece) =
+        response.chunk().await.context("the connection was lost before the end of the response")?
+    {
         session.output.raw(&piece);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The method and the body of a request. What takes none leaves standard input to others.
+/// The method and the body of a request. Standard input is not read for methods without a body.
 fn asked(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
     let takes_none = matches!(method, Some(Method::GET | Method::HEAD));
     let body = match data {
@@ -96,7 +98,7 @@ fn asked(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method,
     (method.unwrap_or(usual), body)
 }
 
-/// Whether standard input is a pipe or a file, and no terminal or null device.
+/// Whether standard input is a pipe or a file.
 fn is_piped() -> bool {
     let kind = std::fs::metadata(STDIN).map(|found| found.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
@@ -110,28 +112,28 @@ fn piped() -> anyhow::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The path of a request; the slash in front may be left out.
+/// The path of a request. The leading slash is optional.
 fn path(text: &str) -> anyhow::Result<String> {
     ensure!(
         !text.contains("://"),
-        "cannot ask for {text:?}: want a path such as /v1/jobs; -address says of whom"
+        "cannot request {text:?}: expected a path such as /v1/jobs; use -address for the server"
     );
     Ok(if text.starts_with('/') { text.to_owned() } else { format!("/{text}") })
 }
 
 fn method(text: &str) -> Result<Method, String> {
-    Method::from_bytes(text.to_uppercase().as_bytes()).map_err(|_| "want a method such as PUT".to_owned())
+    Method::from_bytes(text.to_uppercase().as_bytes()).map_err(|_| "expected a method such as PUT".to_owned())
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let wrong = || "want a name and a value, as in `Accept: text/plain`".to_owned();
+    let wrong = || "expected a name and a value, as in `Accept: text/plain`".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
     let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
     Ok((name, value))
 }
 
-/// The request as a command for curl. Secrets are named by the variables that hold them.
+/// The request as a curl command. Secrets appear as the variables that contain them.
 fn curl(request: &Request, body: Body<'_>) -> String {
     let mut command = format!("curl \\\n  -X {}", request.method());
     for (name, value) in request.headers() {
@@ -191,7 +193,7 @@ mod tests {
         assert!(header("no colon").is_err());
         assert!(header("a name: x").is_err());
         assert_eq!(path("v1/jobs?prefix=a").unwrap(), "/v1/jobs?prefix=a");
-        assert!(path("http://elsewhere/v1/jobs").is_err(), "the token is not for everybody");
+        assert!(path("http://elsewhere/v1/jobs").is_err(), "the token must not be sent to other servers");
     }
 
     fn request() -> Request {

@@ -1,4 +1,4 @@
-//! The files that a job file's functions read: those beside it, and whatever else paths lead to.
+//! The files that functions in a job file can read.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use jobspec::Files;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The most files that are looked at below a directory.
+/// Maximum number of files below a directory.
 const FILES_MAX: usize = 100_000;
-/// Levels of directories that are looked into.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
-/// Files by their paths from a directory.
+/// Reads files by their paths relative to a directory.
 pub(super) struct Disk(PathBuf);
 
 impl Disk {
-    /// The files beside a job file; for one that is no file here, those where the command runs.
+    /// Resolves paths relative to the directory of a job file, or to the current directory if the job file is not a local file.
     pub(super) fn beside(job_file: &str) -> Disk {
         let is_local = job_file != "-" && !job_file.contains("://");
         let directory = Path::new(job_file).parent().filter(|_| is_local);
@@ -34,7 +34,7 @@ impl Files for Disk {
         let mut content = Vec::new();
         fs::File::open(self.path(path)?)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
         if content.len() as u64 > FILE_BYTES_MAX {
-            return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!("the file has more than {FILE_BYTES_MAX} bytes")));
         }
         Ok(content)
     }
@@ -42,7 +42,7 @@ impl Files for Disk {
     fn exists(&self, path: &str) -> io::Result<bool> {
         match fs::metadata(self.path(path)?) {
             Ok(found) if found.is_file() => Ok(true),
-            Ok(_) => Err(io::Error::other("it is no regular file")),
+            Ok(_) => Err(io::Error::other("it is not a regular file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -61,7 +61,7 @@ impl Files for Disk {
                     found.push(from_root.to_string_lossy().into_owned());
                 }
                 if found.len() + waiting.len() > FILES_MAX {
-                    return Err(io::Error::other(format!("there are more than {FILES_MAX} files in it")));
+                    return Err(io::Error::other(format!("the directory has more than {FILES_MAX} files")));
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Files for Disk {
     fn expanded(&self, path: &str) -> io::Result<String> {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         if !rest.is_empty() && !rest.starts_with('/') {
-            return Err(io::Error::other("only one's own home directory is known: ~/"));
+            return Err(io::Error::other("only the home directory of the current user can be used: ~/"));
         }
         let home = std::env::var("HOME").map_err(|_| io::Error::other("HOME is not set"))?;
         Ok(format!("{home}{rest}"))

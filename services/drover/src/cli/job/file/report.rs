@@ -1,10 +1,10 @@
-//! What is wrong with a job file, as people read it, with the line and a mark under it; and as programs do.
+//! Errors in a job file: as text, with the source line and a marker below it, and as JSON.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use jobspec::{Diagnostic, Error};
 use serde_json::{Value, json};
 
-/// Each diagnostic with the line that it is about.
+/// The diagnostics as text, each with its source line.
 pub(crate) fn rendered(error: &Error, colours: bool) -> String {
     let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
     let all: Vec<String> = error.diagnostics.iter().map(|one| diagnostic(one, &renderer)).collect();
@@ -23,7 +23,7 @@ fn diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[title.element(snippet)])
 }
 
-/// All diagnostics as an object.
+/// All diagnostics as a JSON object.
 pub(crate) fn as_json(error: &Error) -> Value {
     let diagnostic = |one: &Diagnostic| {
         let range = one.place.as_ref().map(|place| {

@@ -1,16 +1,16 @@
-//! Whether an allocation that was told to begin anew has done so. Pure: successive snapshots in, a verdict out.
+//! Decides whether an allocation has restarted. Pure: takes successive snapshots.
 
 use std::collections::BTreeMap;
 
 use anyhow::bail;
 use api_types::{Allocation, TaskEvent, TaskState};
 
-/// The tasks that are to begin anew, each with the moment of what happened to it last before that.
+/// The tasks that are expected to restart, each with the time of its last event before the restart.
 #[derive(Debug)]
 pub(super) struct Awaited(BTreeMap<String, i64>);
 
 impl Awaited {
-    /// Those that ran before; with `wanted`, only these.
+    /// Expects the running tasks; with `wanted`, only these.
     pub(super) fn new(before: &Allocation, wanted: &[String]) -> Self {
         let is_awaited = |name: &String, state: &TaskState| {
             state.state.as_deref() == Some("running") && (wanted.is_empty() || wanted.contains(name))
@@ -23,7 +23,7 @@ impl Awaited {
         Self(awaited.collect())
     }
 
-    /// Whether all of them have started again, and run or are done. An allocation that ended before never will.
+    /// Whether all of them have started again, and run or are complete. Fails if the allocation has ended otherwise.
     pub(super) fn is_back(&self, alloc: &Allocation) -> anyhow::Result<bool> {
         let state = |name: &str| alloc.task_states.as_ref().and_then(|states| states.get(name));
         let has_started =
@@ -51,7 +51,7 @@ fn has_started(state: &TaskState, since: i64) -> bool {
 mod tests {
     use super::*;
 
-    /// A task's name, its state, and what happened to it.
+    /// A task's name, its state, and its events.
     type Scene<'a> = (&'a str, &'a str, &'a [(&'a str, i64)]);
 
     fn alloc(status: &str, tasks: &[Scene<'_>]) -> Allocation {

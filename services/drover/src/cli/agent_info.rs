@@ -29,7 +29,7 @@ struct Agent {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let agent: Value = session.client.get(SELF, &[]).await?;
         args.show.object.print(session.output, &agent)?;
         return Ok(ExitCode::SUCCESS);
@@ -42,10 +42,10 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 /// Statistics in sections, sorted by name.
 fn sections(agent: &Agent) -> Page {
     let mut page = Page::default();
-    for (section, figures) in &agent.stats {
+    for (section, stats) in &agent.stats {
         page.bold(section);
-        let width = figures.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-        figures.iter().for_each(|(name, value)| page.line(format!("  {name:width$} = {value}")));
+        let width = stats.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+        stats.iter().for_each(|(name, value)| page.line(format!("  {name:width$} = {value}")));
     }
     page
 }

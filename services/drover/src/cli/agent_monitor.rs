@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let node = match &args.node_id {
-        Some(beginning) => Some(node::named(&session, beginning).await?),
+        Some(prefix) => Some(node::resolve(&session, prefix).await?),
         None => None,
     };
     let yes = |wanted: bool| if wanted { "true" } else { "false" };

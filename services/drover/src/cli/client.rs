@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use super::flags::Api;
 
 /// The timeout of connecting to a server.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of requests.
-const ANSWER: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a blocking query waits for a change. The server adds a random extra time.
 const WAIT: Duration = Duration::from_secs(60);
 /// The timeout of blocking queries.
-const WAIT_ANSWER: Duration = Duration::from_secs(90);
+const BLOCKING_QUERY_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A connection to a cluster's API.
 pub(crate) struct Client {
@@ -26,7 +26,7 @@ pub(crate) struct Client {
     query: Vec<(&'static str, String)>,
     token: Option<HeaderValue>,
     /// User and password for a proxy in front of the API.
-    login: Option<(String, Option<String>)>,
+    basic_auth: Option<(String, Option<String>)>,
 }
 
 /// Names and values of query parameters.
@@ -46,13 +46,13 @@ impl Client {
         let mut token =
             token.context("cannot use the token: it has characters that HTTP headers do not allow")?;
         token.iter_mut().for_each(|token| token.set_sensitive(true));
-        let login = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|login| !login.is_empty());
-        let login = login.map(|login| match login.split_once(':') {
+        let basic_auth = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|basic_auth| !basic_auth.is_empty());
+        let basic_auth = basic_auth.map(|basic_auth| match basic_auth.split_once(':') {
             Some((user, password)) => (user.to_owned(), Some(password.to_owned())),
-            None => (login, None),
+            None => (basic_auth, None),
         });
-        let http = reqwest::Client::builder().connect_timeout(CONNECT).build()?;
-        Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, login })
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
+        Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, basic_auth })
     }
 
     /// The namespace that the user set.
@@ -62,7 +62,7 @@ impl Client {
 
     /// Reads an object.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::GET, path, query).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Reads a page of a list, and the token of the next page if there is one.
@@ -71,7 +71,7 @@ impl Client {
         path: &str,
         query: Query<'_>,
     ) -> Result<(T, Option<String>), Error> {
-        let response = self.send(self.request(Method::GET, path, query).timeout(ANSWER)).await?;
+        let response = self.send(self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await?;
         let next = header(&response, "x-nomad-nexttoken").map(str::to_owned);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         Ok((decode(path, &bytes)?, next.filter(|token| !token.is_empty())))
@@ -81,7 +81,7 @@ impl Client {
     pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
         let (index_text, wait) = (index.to_string(), format!("{}s", WAIT.as_secs()));
         let query = [("index", index_text.as_str()), ("wait", wait.as_str())];
-        let request = self.request(Method::GET, path, &query).timeout(WAIT_ANSWER);
+        let request = self.request(Method::GET, path, &query).timeout(BLOCKING_QUERY_TIMEOUT);
         let response = self.send(request).await?;
         let found = header(&response, "x-nomad-index").and_then(|value| value.parse().ok()).unwrap_or(0);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
@@ -111,21 +111,21 @@ impl Client {
         query: Query<'_>,
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        self.answer(path, self.request(Method::PUT, path, query).json(body).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::PUT, path, query).json(body).timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Sends a request that has an empty body and an empty response.
-    pub(crate) async fn order(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::PUT, path, &[]).timeout(ANSWER)).await.map(drop)
+    pub(crate) async fn put_empty(&self, path: &str) -> Result<(), Error> {
+        self.send(self.request(Method::PUT, path, &[]).timeout(REQUEST_TIMEOUT)).await.map(drop)
     }
 
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::DELETE, path, query).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::DELETE, path, query).timeout(REQUEST_TIMEOUT)).await
     }
 
     /// Builds an arbitrary request.
-    pub(crate) fn prepared(
+    pub(crate) fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -145,11 +145,11 @@ impl Client {
 
     /// Builds a request. Query parameters of the command override those that come from flags.
     fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
-        let is_said = |(name, _): &&(&str, String)| query.iter().any(|(said, _)| said == name);
-        let flags: Vec<_> = self.query.iter().filter(|pair| !is_said(pair)).collect();
+        let is_set = |(name, _): &&(&str, String)| query.iter().any(|(set_name, _)| set_name == name);
+        let flags: Vec<_> = self.query.iter().filter(|pair| !is_set(pair)).collect();
         let mut request =
             self.http.request(method, format!("{}{path}", self.address)).query(query).query(&flags);
-        if let Some((user, password)) = &self.login {
+        if let Some((user, password)) = &self.basic_auth {
             request = request.basic_auth(user, password.as_ref());
         }
         match &self.token {
@@ -158,7 +158,7 @@ impl Client {
         }
     }
 
-    async fn answer<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
+    async fn fetch<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
         let bytes = self.send(request).await?.bytes().await.map_err(|error| self.unreachable(error))?;
         decode(path, &bytes)
     }
@@ -191,7 +191,7 @@ pub(crate) enum Error {
 
 impl Error {
     /// Whether the same request may succeed in a moment.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. } => true,
             Error::Refused { status, .. } => matches!(status, 429 | 500..=599),

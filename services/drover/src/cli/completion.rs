@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     /// The completions that bash offers for the last of these words.
-    fn offered(words: &[&str]) -> Vec<String> {
+    fn completions(words: &[&str]) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("drover.bash");
         std::fs::write(&file, script(Shell::Bash)).unwrap();
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn bash_completes_commands_flags_and_files() {
-        assert_eq!(offered(&["drover", "job", "ru"]), ["run"]);
-        assert_eq!(offered(&["drover", "config", "va"]), ["validate"]);
-        assert_eq!(offered(&["drover", "job", "run", "-deta"]), ["-detach"]);
-        assert_eq!(offered(&["drover", "job", "run", "--deta"]), ["--detach"]);
-        assert_eq!(offered(&["drover", "agent", "-config", "drov"]), ["drover.bash"]);
-        assert_eq!(offered(&["drover", "completion", "f"]), ["fish"]);
-        let commands = offered(&["drover", ""]);
+        assert_eq!(completions(&["drover", "job", "ru"]), ["run"]);
+        assert_eq!(completions(&["drover", "config", "va"]), ["validate"]);
+        assert_eq!(completions(&["drover", "job", "run", "-deta"]), ["-detach"]);
+        assert_eq!(completions(&["drover", "job", "run", "--deta"]), ["--detach"]);
+        assert_eq!(completions(&["drover", "agent", "-config", "drov"]), ["drover.bash"]);
+        assert_eq!(completions(&["drover", "completion", "f"]), ["fish"]);
+        let commands = completions(&["drover", ""]);
         for command in ["job", "agent", "api", "config", "operator"] {
             assert!(commands.iter().any(|offered| offered == command), "{command}: {commands:?}");
         }

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, Write as _};
 
 /// Whether the user answers `y`, on a terminal or through a pipe.
-pub(crate) fn confirmed(question: &str) -> std::io::Result<bool> {
+pub(crate) fn ask(question: &str) -> std::io::Result<bool> {
     let mut out = std::io::stdout();
     write!(out, "{question} [y/N] ")?;
     out.flush()?;

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::{Output, flags, job};
 
 /// Extensions of the files that are formatted in a directory.
-const ENDINGS: [&str; 2] = ["nomad", "hcl"];
+const EXTENSIONS: [&str; 2] = ["nomad", "hcl"];
 /// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
@@ -41,35 +41,35 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     for path in &args.paths {
         if path == Path::new("-") {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-            let formatted = tally.formatted(output, &text, "<stdin>");
+            let formatted = counts.format(output, &text, "<stdin>");
             if let Some(formatted) = formatted.filter(|_| !args.check) {
                 output.raw(formatted.as_bytes());
             }
             continue;
         }
         for file in files(path, args.recursive)? {
-            one(output, args, &file, &mut tally)?;
+            format_file(output, args, &file, &mut counts)?;
         }
     }
-    let failed = tally.refused > 0 || (args.check && tally.changed > 0);
+    let failed = counts.refused > 0 || (args.check && counts.changed > 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// How many files were changed and refused.
 #[derive(Default)]
-struct Tally {
+struct Counts {
     changed: usize,
     refused: usize,
 }
 
-impl Tally {
+impl Counts {
     /// Formats a text. Prints its errors, if it has any.
-    fn formatted(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
+    fn format(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
         match jobspec::format(text, name) {
             Ok(formatted) => {
                 self.changed += usize::from(formatted != text);
@@ -77,17 +77,17 @@ impl Tally {
             }
             Err(error) => {
                 self.refused += 1;
-                output.report(|colours| job::file::rendered(&error, colours));
+                output.report(|colours| job::file::render(&error, colours));
                 None
             }
         }
     }
 }
 
-fn one(output: Output, args: &Args, file: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn format_file(output: Output, args: &Args, file: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-    let Some(formatted) = tally.formatted(output, &text, &name) else { return Ok(()) };
+    let Some(formatted) = counts.format(output, &text, &name) else { return Ok(()) };
     if formatted == text {
         return Ok(());
     }
@@ -108,15 +108,15 @@ fn files(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let (mut found, mut waiting) = (Vec::new(), vec![(path.to_owned(), 0)]);
-    while let Some((directory, depth)) = waiting.pop() {
+    let (mut found, mut pending) = (Vec::new(), vec![(path.to_owned(), 0)]);
+    while let Some((directory, depth)) = pending.pop() {
         let entries = std::fs::read_dir(&directory).with_context(|| format!("cannot read {name}"))?;
         for entry in entries {
             let path = entry.with_context(|| format!("cannot read {name}"))?.path();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
             if path.is_dir() && recursive && depth < DEPTH_MAX {
-                waiting.push((path, depth + 1));
-            } else if path.is_file() && ENDINGS.contains(&ending) {
+                pending.push((path, depth + 1));
+            } else if path.is_file() && EXTENSIONS.contains(&extension) {
                 found.push(path);
             }
         }

@@ -15,9 +15,9 @@ use crate::health::report::Report;
 /// The default health address.
 const ADDRESS: &str = "127.0.0.1:4650";
 /// The timeout of a request.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of a response.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
 /// The exit code if the process is not ready.
 const EXIT_NOT_READY: u8 = 1;
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("the runtime starts");
-    let asked = runtime.block_on(ask(&base, args.paths()));
-    match asked {
+    let result = runtime.block_on(check(&base, args.paths()));
+    match result {
         Ok(answer) => {
             if args.json {
                 output.raw(answer.text.as_bytes());
@@ -116,13 +116,13 @@ impl Answer {
 }
 
 /// Requests each path. Returns the first response with a failed check, or the last response.
-async fn ask(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
+async fn check(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
     // Requests to the own machine must not go through a proxy.
-    let client = reqwest::Client::builder().timeout(ANSWER_WITHIN).no_proxy().build();
+    let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build();
     let client = client.context("cannot set up the HTTP client")?;
     let mut last = None;
     for path in paths {
-        let answer = ask_for(&client, base, path).await?;
+        let answer = request(&client, base, path).await?;
         if !answer.report.is_ok() {
             return Ok(answer);
         }
@@ -131,7 +131,7 @@ async fn ask(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
     last.context("no path was requested")
 }
 
-async fn ask_for(client: &reqwest::Client, base: &str, path: &'static str) -> anyhow::Result<Answer> {
+async fn request(client: &reqwest::Client, base: &str, path: &'static str) -> anyhow::Result<Answer> {
     let unreachable = || format!("cannot reach the health endpoint at {base}");
     let sent = client.get(format!("{base}{path}")).send().await;
     let mut response = sent.map_err(reqwest::Error::without_url).with_context(unreachable)?;
@@ -140,7 +140,7 @@ async fn ask_for(client: &reqwest::Client, base: &str, path: &'static str) -> an
     while let Some(chunk) =
         response.chunk().await.map_err(reqwest::Error::without_url).with_context(unreachable)?
     {
-        ensure!(body.len() + chunk.len() <= ANSWER_BYTES_MAX, "the response of {base} is too large");
+        ensure!(body.len() + chunk.len() <= RESPONSE_BYTES_MAX, "the response of {base} is too large");
         body.extend_from_slice(&chunk);
     }
     let is_expected = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);

@@ -79,8 +79,8 @@ impl Session {
     fn refuse(&self, failure: job::file::Failure) -> anyhow::Result<ExitCode> {
         match failure {
             job::file::Failure::Other(error) => Err(error.context("Error getting job struct")),
-            job::file::Failure::Wrong(error) => {
-                self.output.report(|colours| job::file::rendered(&error, colours));
+            job::file::Failure::Invalid(error) => {
+                self.output.report(|colours| job::file::render(&error, colours));
                 Ok(ExitCode::FAILURE)
             }
         }

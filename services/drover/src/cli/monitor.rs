@@ -15,7 +15,7 @@ pub(crate) const EXIT_UNPLACED: u8 = 2;
 const EXIT_FAILED: u8 = 1;
 
 /// Events that every task has, which are not printed.
-const ORDINARY: [&str; 9] = [
+const ORDINARY_EVENTS: [&str; 9] = [
     "Received",
     "Task Setup",
     "Building Task Directory",
@@ -68,12 +68,12 @@ pub(crate) struct Monitor {
     /// The last printed status, once anything was printed.
     status: Option<String>,
     is_finished: bool,
-    allocs: BTreeMap<String, Told>,
+    allocs: BTreeMap<String, PrintedAlloc>,
 }
 
 /// What has been printed about an allocation.
 #[derive(Debug, Default)]
-struct Told {
+struct PrintedAlloc {
     status: String,
     /// The time of the last printed event, by task.
     events: BTreeMap<String, i64>,
@@ -85,7 +85,7 @@ impl Monitor {
     }
 
     /// The new lines for a snapshot, and what to do next.
-    pub(crate) fn see(&mut self, eval: &Evaluation, allocs: &[AllocListStub]) -> (Vec<Line>, Next) {
+    pub(crate) fn update(&mut self, eval: &Evaluation, allocs: &[AllocListStub]) -> (Vec<Line>, Next) {
         let mut lines = Vec::new();
         let status = format::text(eval.status.as_ref());
         let before = self.status.get_or_insert_with(|| {
@@ -101,7 +101,7 @@ impl Monitor {
         });
         let before = std::mem::replace(before, status.clone());
         for alloc in allocs {
-            self.tell(eval, alloc, &mut lines);
+            self.add_alloc(eval, alloc, &mut lines);
         }
         if before != status {
             lines.push(Line::Progress(format!("Evaluation status changed: \"{before}\" -> \"{status}\"")));
@@ -141,11 +141,11 @@ impl Monitor {
         Next::Done(if is_unplaced(eval) { EXIT_UNPLACED } else { 0 })
     }
 
-    fn tell(&mut self, eval: &Evaluation, alloc: &AllocListStub, lines: &mut Vec<Line>) {
+    fn add_alloc(&mut self, eval: &Evaluation, alloc: &AllocListStub, lines: &mut Vec<Line>) {
         let id = format::id(alloc.id.as_ref(), self.verbose);
         let status = format::text(alloc.client_status.as_ref());
-        let told = self.allocs.entry(format::text(alloc.id.as_ref()));
-        let told = told.or_insert_with(|| {
+        let printed = self.allocs.entry(format::text(alloc.id.as_ref()));
+        let printed = printed.or_insert_with(|| {
             let done = if is_new(eval, alloc) { "created" } else { "modified" };
             let node = format::id(alloc.node_id.as_ref(), self.verbose);
             let group = format::text(alloc.task_group.as_ref());
@@ -153,25 +153,28 @@ impl Monitor {
                 "Allocation \"{id}\" {done}: node \"{node}\", group \"{group}\""
             )));
             let status = if done == "created" { "pending".to_owned() } else { status.clone() };
-            Told { status, ..Told::default() }
+            PrintedAlloc { status, ..PrintedAlloc::default() }
         });
-        if told.status != status {
-            let before = std::mem::replace(&mut told.status, status.clone());
+        if printed.status != status {
+            let before = std::mem::replace(&mut printed.status, status.clone());
             let line = format!("Allocation \"{id}\" status changed: \"{before}\" -> \"{status}\"");
-            let why = alloc.client_description.as_ref().filter(|_| status == "failed");
-            let why = why.filter(|why| !why.is_empty()).map(|why| format!(" ({why})")).unwrap_or_default();
-            lines.push(Line::Progress(format!("{line}{why}")));
+            let reason = alloc.client_description.as_ref().filter(|_| status == "failed");
+            let reason = reason
+                .filter(|reason| !reason.is_empty())
+                .map(|reason| format!(" ({reason})"))
+                .unwrap_or_default();
+            lines.push(Line::Progress(format!("{line}{reason}")));
         }
         if !is_new(eval, alloc) || !matches!(status.as_str(), "pending" | "failed") {
             return;
         }
         for (task, state) in alloc.task_states.iter().flatten() {
-            let last = told.events.entry(task.clone()).or_insert(i64::MIN);
+            let last = printed.events.entry(task.clone()).or_insert(i64::MIN);
             for event in state.events.iter().flatten() {
                 let time = event.time.unwrap_or_default();
-                if time > *last && is_trouble(event) {
+                if time > *last && is_notable(event) {
                     *last = time;
-                    lines.push(Line::Detail(format!("Task \"{task}\": {}", happened(event))));
+                    lines.push(Line::Detail(format!("Task \"{task}\": {}", event_text(event))));
                 }
             }
         }
@@ -184,8 +187,9 @@ impl Monitor {
         let finished = format!("Evaluation \"{id}\" finished with status \"{status}\"");
         let Some(failed) = eval.failed_tg_allocs.as_ref().filter(|_| is_unplaced(eval)) else {
             lines.push(Line::Milestone(finished));
-            let why = eval.status_description.as_ref().filter(|why| status == "failed" && !why.is_empty());
-            lines.extend(why.map(|why| Line::Progress(why.clone())));
+            let reason =
+                eval.status_description.as_ref().filter(|reason| status == "failed" && !reason.is_empty());
+            lines.extend(reason.map(|reason| Line::Progress(reason.clone())));
             return;
         };
         lines.push(Line::Milestone(format!("{finished} but failed to place all allocations:")));
@@ -221,11 +225,11 @@ fn is_unplaced(eval: &Evaluation) -> bool {
     eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
 }
 
-fn is_trouble(event: &TaskEvent) -> bool {
-    !ORDINARY.contains(&event.r#type.as_deref().unwrap_or_default())
+fn is_notable(event: &TaskEvent) -> bool {
+    !ORDINARY_EVENTS.contains(&event.r#type.as_deref().unwrap_or_default())
 }
 
-fn happened(event: &TaskEvent) -> String {
+fn event_text(event: &TaskEvent) -> String {
     let kind = format::text(event.r#type.as_ref());
     match event.display_message.as_deref() {
         None | Some("") => kind,
@@ -295,11 +299,11 @@ mod tests {
     }
 
     /// All lines for these snapshots, with the next action after each.
-    fn told(until: Until, snapshots: &[(Evaluation, Vec<AllocListStub>)]) -> String {
+    fn output(until: Until, snapshots: &[(Evaluation, Vec<AllocListStub>)]) -> String {
         let mut monitor = Monitor::new(until, false);
         let mut text = String::new();
         for (eval, allocs) in snapshots {
-            let (lines, next) = monitor.see(eval, allocs);
+            let (lines, next) = monitor.update(eval, allocs);
             for line in lines {
                 match line {
                     Line::Milestone(line) => writeln!(text, "==> {line}"),
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_job_that_starts() {
-        let text = told(
+        let text = output(
             Until::Running,
             &[
                 (eval("pending"), vec![]),
@@ -350,7 +354,7 @@ mod tests {
             client_description: Some("Failed tasks".to_owned()),
             ..with_events(alloc("a1", "failed"), &second)
         };
-        let text = told(
+        let text = output(
             Until::Running,
             &[
                 (eval("complete"), vec![with_events(alloc("a1", "pending"), &first)]),
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room() {
-        let text = told(Until::Running, &[(unplaced("${attr.kernel.name} = plan9"), vec![])]);
+        let text = output(Until::Running, &[(unplaced("${attr.kernel.name} = plan9"), vec![])]);
         insta::assert_snapshot!(text, @r#"
         ==> Monitoring evaluation "e0000000"
             Evaluation triggered by job "example"
@@ -391,7 +395,7 @@ mod tests {
 
     #[test]
     fn some_room_waits_for_what_was_placed_and_still_says_two() {
-        let text = told(
+        let text = output(
             Until::Running,
             &[(unplaced("x"), vec![alloc("a1", "pending")]), (unplaced("x"), vec![alloc("a1", "running")])],
         );
@@ -405,10 +409,10 @@ mod tests {
             create_index: Some(5),
             ..alloc("a1", status)
         };
-        let stopped = told(Until::Scheduled, &[(eval("complete"), vec![old("running", "stop")])]);
+        let stopped = output(Until::Scheduled, &[(eval("complete"), vec![old("running", "stop")])]);
         assert!(stopped.contains("Allocation \"a1\" modified: node"), "{stopped}");
         assert!(stopped.ends_with("finished with status \"complete\"\n[Done(0)]\n"), "{stopped}");
-        let updated = told(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
+        let updated = output(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
         assert!(updated.ends_with("[Done(0)]\n"), "{updated}");
     }
 
@@ -419,9 +423,9 @@ mod tests {
             next_eval: Some("f0000000-0000".to_owned()),
             ..eval("failed")
         };
-        let text = told(Until::Running, &[(failed.clone(), vec![])]);
+        let text = output(Until::Running, &[(failed.clone(), vec![])]);
         assert!(text.contains("    maximum attempts reached (5)\n[Other(\"f0000000-0000\")]"), "{text}");
-        let text = told(Until::Running, &[(Evaluation { next_eval: None, ..failed }, vec![])]);
+        let text = output(Until::Running, &[(Evaluation { next_eval: None, ..failed }, vec![])]);
         assert!(text.ends_with("[Done(1)]\n"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::page::Page;
 use super::paging::{self, Paging};
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 use super::{Session, alloc, flags, format};
 
 /// Shows nodes, and sets whether they may get new work.
@@ -37,7 +37,7 @@ pub(crate) struct Eligibility {
 }
 
 pub(crate) async fn set_eligibility(session: Session, args: Eligibility) -> anyhow::Result<ExitCode> {
-    let id = named(&session, &args.node).await?;
+    let id = resolve(&session, &args.node).await?;
     let eligibility = if args.enable { "eligible" } else { "ineligible" };
     let body = serde_json::json!({ "NodeID": id, "Eligibility": eligibility });
     let _: Value = session.client.put(&format!("/v1/node/{id}/eligibility"), &body).await?;
@@ -82,7 +82,7 @@ impl Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     match &args.node {
         None => list(&session, &args).await?,
-        Some(beginning) => one(&session, &args, beginning).await?,
+        Some(prefix) => one(&session, &args, prefix).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,7 +91,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     let paging = args.paging.query();
     let mut query = vec![("os", if args.os { "true" } else { "false" })];
     query.extend(paging.iter().map(|(name, value)| (*name, value.as_str())));
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let nodes: Value = session.client.get("/v1/nodes", &query).await?;
         args.show.object.print(session.output, &nodes)?;
         return Ok(());
@@ -113,7 +113,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
         table(&mut page, &nodes, &extras, verbose);
     }
     if let Some(token) = next.filter(|_| !args.quiet) {
-        paging::more(&mut page, &token);
+        paging::print_next(&mut page, &token);
     }
     session.output.page(&page);
     Ok(())
@@ -169,11 +169,11 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
 }
 
 /// Finds the id of the node with this prefix.
-pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
+pub(super) async fn resolve(session: &Session, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/nodes",
-        many: "nodes",
-        none: "No node(s) with prefix \"{}\" found",
+        plural: "nodes",
+        not_found: "No node(s) with prefix \"{}\" found",
         id: |node: &NodeListStub| node.id.as_ref(),
         table: |nodes| {
             let mut page = Page::default();
@@ -181,13 +181,13 @@ pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<
             page
         },
     };
-    whole_id(&session.client, &kind, beginning).await
+    resolve_id(&session.client, &kind, prefix).await
 }
 
-async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
-    let id = named(session, beginning).await?;
+async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()> {
+    let id = resolve(session, prefix).await?;
     let path = format!("/v1/node/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let node: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &node)?;
         return Ok(());

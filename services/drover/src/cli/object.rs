@@ -21,7 +21,7 @@ pub(crate) struct Object {
 
 impl Object {
     /// Whether one of the flags is set.
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         self.json || self.template.is_some()
     }
 
@@ -31,7 +31,7 @@ impl Object {
     /// If the template is invalid, or cannot be executed on the object.
     pub(crate) fn print(&self, output: Output, object: &Value) -> anyhow::Result<()> {
         let text = match &self.template {
-            Some(template) => through(template, object)?,
+            Some(template) => format_with_template(template, object)?,
             None => indented(object),
         };
         output.line(&text);
@@ -43,7 +43,7 @@ impl Object {
 ///
 /// # Errors
 /// If the template is invalid, or cannot be executed on the object.
-pub(crate) fn through(template: &str, object: &Value) -> anyhow::Result<String> {
+pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
     let template = Template::new("-t").parse(template).context("cannot parse the template")?;
     let data = to_value(object).context("cannot convert the object for the template")?;
     template.execute_to_string(&data).context("cannot execute the template on the object")
@@ -70,7 +70,7 @@ mod tests {
             { "ID": "web", "Priority": 50, "Stop": false, "Meta": { "team": "a" }, "Datacenters": ["dc1", "dc2"] },
             { "ID": "cron", "Priority": 70, "Stop": true, "Meta": null, "Datacenters": [] },
         ]);
-        let text = |template| through(template, &jobs).unwrap();
+        let text = |template| format_with_template(template, &jobs).unwrap();
         assert_eq!(text("{{range .}}{{.ID}} {{end}}"), "web cron ");
         assert_eq!(
             text(r#"{{range .}}{{if not .Stop}}{{printf "%s=%d" .ID .Priority}}{{end}}{{end}}"#),
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_template_is_said() {
-        let error = |template| format!("{:#}", through(template, &json!({ "ID": "web" })).unwrap_err());
+        let error =
+            |template| format!("{:#}", format_with_template(template, &json!({ "ID": "web" })).unwrap_err());
         assert!(error("{{.ID").starts_with("cannot parse the template: "), "{}", error("{{.ID"));
         assert!(error("{{.ID.Name}}").starts_with("cannot execute the template on the object: "));
         assert!(error("{{nothing .}}").contains("nothing"));

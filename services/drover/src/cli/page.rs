@@ -65,20 +65,20 @@ impl Page {
     pub(crate) fn table<R: AsRef<[String]>>(&mut self, header: &[&str], rows: impl IntoIterator<Item = R>) {
         let rows: Vec<R> = rows.into_iter().collect();
         let width = |(column, name): (usize, &&str)| {
-            let cells = rows.iter().map(|row| shown(&row.as_ref()[column]).chars().count());
+            let cells = rows.iter().map(|row| cell_text(&row.as_ref()[column]).chars().count());
             cells.chain([name.chars().count()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = header.iter().enumerate().map(width).collect();
-        self.bold(aligned(header.iter().copied(), &widths));
+        self.bold(align(header.iter().copied(), &widths));
         for row in &rows {
-            self.line(aligned(row.as_ref().iter().map(String::as_str), &widths));
+            self.line(align(row.as_ref().iter().map(String::as_str), &widths));
         }
     }
 
     /// A block of keys and values.
     pub(crate) fn block(&mut self, pairs: &[(&str, String)]) {
         let width = pairs.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
-        pairs.iter().for_each(|(key, value)| self.line(format!("{key:width$} = {}", shown(value))));
+        pairs.iter().for_each(|(key, value)| self.line(format!("{key:width$} = {}", cell_text(value))));
     }
 
     /// The lines, with or without colours, each with a line end.
@@ -98,13 +98,13 @@ impl fmt::Display for Page {
 }
 
 /// The text of a cell; `<none>` for an empty one.
-fn shown(cell: &str) -> &str {
+fn cell_text(cell: &str) -> &str {
     if cell.is_empty() { "<none>" } else { cell }
 }
 
 /// Cells padded to their columns and separated by two spaces, without trailing spaces.
-fn aligned<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
-    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", shown(cell)));
+fn align<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", cell_text(cell)));
     padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 

@@ -33,7 +33,7 @@ impl Paging {
 }
 
 /// Prints how to get the next page: the command line of this process, with the token of that page.
-pub(crate) fn more(page: &mut Page, token: &str) {
+pub(crate) fn print_next(page: &mut Page, token: &str) {
     let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     page.line("");
     page.line("Results have been paginated. To get the next page run:");
@@ -54,14 +54,14 @@ fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
             }
             continue;
         }
-        words.push(quoted(&argument));
+        words.push(quote(&argument));
     }
-    words.push(format!("{TOKEN}={}", quoted(token)));
+    words.push(format!("{TOKEN}={}", quote(token)));
     words.join(" ")
 }
 
 /// A word, quoted for a shell.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_the_shell() {
-        assert_eq!(quoted("-per-page=3"), "-per-page=3");
-        assert_eq!(quoted("Status == \"it's\""), r#"'Status == "it'\''s"'"#);
-        assert_eq!(quoted(""), "''");
+        assert_eq!(quote("-per-page=3"), "-per-page=3");
+        assert_eq!(quote("Status == \"it's\""), r#"'Status == "it'\''s"'"#);
+        assert_eq!(quote(""), "''");
     }
 }

@@ -47,7 +47,7 @@ struct Member {
 }
 
 pub(crate) async fn members(session: Session, args: Members) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let answer: Value = session.client.get("/v1/agent/members", &[]).await?;
         args.show.object.print(session.output, &answer["Members"])?;
         return Ok(ExitCode::SUCCESS);

@@ -69,25 +69,25 @@ impl Kind {
 /// The response of the search API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-struct Found {
+struct SearchResponse {
     matches: BTreeMap<String, Option<Vec<String>>>,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let Some(id) = args.id.clone() else { return show(session, args, Kind::Job, None).await };
     let body = json!({ "Prefix": id, "Context": "all" });
-    let found: Found = session.client.put("/v1/search", &body).await?;
+    let found: SearchResponse = session.client.put("/v1/search", &body).await?;
     let (kind, id) = choose(&id, &found)?;
     show(session, args, kind, Some(id)).await
 }
 
 /// The only object with this id or prefix. A job with exactly this id takes precedence over all others.
-fn choose(id: &str, found: &Found) -> anyhow::Result<(Kind, String)> {
+fn choose(id: &str, found: &SearchResponse) -> anyhow::Result<(Kind, String)> {
     let mut matches: Vec<(Kind, &String)> = Vec::new();
     for kind in Kind::ALL {
         let ids = found.matches.get(kind.context()).into_iter().flatten().flatten();
         // The search drops the last digit of a UUID's prefix if the number of digits is odd.
-        matches.extend(ids.filter(|found| begins(kind, found, id)).map(|found| (kind, found)));
+        matches.extend(ids.filter(|found| has_prefix(kind, found, id)).map(|found| (kind, found)));
     }
     if matches.contains(&(Kind::Job, &id.to_owned())) {
         return Ok((Kind::Job, id.to_owned()));
@@ -96,19 +96,19 @@ fn choose(id: &str, found: &Found) -> anyhow::Result<(Kind, String)> {
         [] => bail!("Nothing with prefix or id \"{id}\" found"),
         [(kind, id)] => Ok((*kind, (*id).clone())),
         several => {
-            bail!("Multiple matches found for id \"{id}\"\n\n{}", listed(several).to_string().trim_end())
+            bail!("Multiple matches found for id \"{id}\"\n\n{}", list(several).to_string().trim_end())
         }
     }
 }
 
-fn begins(kind: Kind, found: &str, id: &str) -> bool {
+fn has_prefix(kind: Kind, found: &str, id: &str) -> bool {
     match kind {
         Kind::Job => found.starts_with(id),
         Kind::Alloc | Kind::Node | Kind::Deployment | Kind::Eval => found.starts_with(&id.to_lowercase()),
     }
 }
 
-fn listed(matches: &[(Kind, &String)]) -> Page {
+fn list(matches: &[(Kind, &String)]) -> Page {
     let mut page = Page::default();
     for kind in Kind::ALL {
         let ids: Vec<String> = matches
@@ -152,7 +152,7 @@ mod tests {
         let found = |(kind, ids): &(&str, &[&str])| {
             ((*kind).to_owned(), Some(ids.iter().map(|id| (*id).to_owned()).collect()))
         };
-        let found = Found { matches: matches.iter().map(found).collect() };
+        let found = SearchResponse { matches: matches.iter().map(found).collect() };
         choose(id, &found).map_err(|error| error.to_string())
     }
 

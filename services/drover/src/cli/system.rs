@@ -20,6 +20,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn collect_garbage(session: Session, _: Args) -> anyhow::Result<ExitCode> {
-    session.client.order("/v1/system/gc").await?;
+    session.client.put_empty("/v1/system/gc").await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -26,17 +26,17 @@ impl Frames {
     /// Returns the frames that these bytes complete.
     pub(super) fn take(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Frame>> {
         self.rest.extend_from_slice(bytes);
-        let (mut frames, mut taken) = (Vec::new(), 0);
-        let mut found = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
-        while let Some(frame) = found.next() {
+        let (mut frames, mut consumed) = (Vec::new(), 0);
+        let mut decoder = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
+        while let Some(frame) = decoder.next() {
             match frame {
                 Ok(frame) => frames.push(frame),
                 Err(error) if error.is_eof() => break,
                 Err(error) => return Err(error).context("cannot decode the API's response as frames"),
             }
-            taken = found.byte_offset();
+            consumed = decoder.byte_offset();
         }
-        self.rest.drain(..taken);
+        self.rest.drain(..consumed);
         ensure!(self.rest.len() <= FRAME_BYTES_MAX, "a frame has more than {FRAME_BYTES_MAX} bytes");
         Ok(frames)
     }

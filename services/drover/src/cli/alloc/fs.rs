@@ -7,8 +7,8 @@ use api_types::Time;
 use serde::Deserialize;
 
 use super::frames::Frames;
+use super::selection::Selection;
 use super::tail::Tail;
-use super::which::Which;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    which: Which,
+    selection: Selection,
     /// The directory or file, relative to the allocation's directory.
     #[arg(default_value = "/")]
     path: String,
@@ -49,7 +49,7 @@ struct FileInfo {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = args.which.find(&session.client).await?;
+    let id = args.selection.find(&session.client).await?;
     let path = [("path", args.path.as_str())];
     let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
     if args.stat {
@@ -80,18 +80,18 @@ async fn stream(session: &Session, id: &str, args: &Args) -> anyhow::Result<()> 
         ("offset", offset.as_str()),
     ];
     let mut pieces = session.client.stream(&format!("/v1/client/fs/stream/{id}"), &query).await?;
-    let (mut frames, mut end) = (Frames::default(), args.tail.end(session.output));
+    let (mut frames, mut sink) = (Frames::default(), args.tail.sink(session.output));
     while let Some(piece) =
         pieces.chunk().await.context("the connection was lost before the end of the file")?
     {
         for frame in frames.take(&piece)? {
-            end.take(&frame.data.0);
+            sink.write(&frame.data.0);
             if !frame.file_event.is_empty() {
                 session.output.error(&frame.file_event);
             }
         }
     }
-    end.finish();
+    sink.finish();
     Ok(())
 }
 

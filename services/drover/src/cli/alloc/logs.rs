@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use api_types::Allocation;
 
+use super::selection::Selection;
 use super::tail::Tail;
-use super::which::Which;
 use crate::cli::{Session, flags};
 
 /// Prints the output of a task.
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    which: Which,
+    selection: Selection,
     /// The task. Required if the allocation has several.
     task: Option<String>,
     /// The task, as a flag.
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = args.which.find(&session.client).await?;
+    let id = args.selection.find(&session.client).await?;
     let task = match args.task.as_ref().or(args.task_flag.as_ref()) {
         Some(task) => task.clone(),
         None => only_task(&session, &id).await?,
@@ -48,13 +48,13 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         ("offset", offset.as_str()),
     ];
     let mut pieces = session.client.stream(&format!("/v1/client/fs/logs/{id}"), &query).await?;
-    let mut end = args.tail.end(session.output);
+    let mut sink = args.tail.sink(session.output);
     while let Some(piece) =
         pieces.chunk().await.context("the connection was lost before the end of the log")?
     {
-        end.take(&piece);
+        sink.write(&piece);
     }
-    end.finish();
+    sink.finish();
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,18 +4,18 @@ mod frames;
 pub(crate) mod fs;
 pub(crate) mod logs;
 pub(crate) mod restart;
+mod selection;
 pub(crate) mod signal;
 pub(crate) mod status;
 pub(crate) mod stop;
 mod tail;
-mod which;
 
 use api_types::AllocListStub;
 
 use super::client::Client;
 use super::format;
 use super::page::Page;
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 
 /// Shows allocations, their logs and their files, and stops or restarts them.
 #[derive(Debug, clap::Subcommand)]
@@ -35,11 +35,11 @@ pub(crate) enum Command {
 }
 
 /// Finds the id of the allocation with this prefix.
-async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
+async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/allocations",
-        many: "allocations",
-        none: "No allocation(s) with prefix or id \"{}\" found",
+        plural: "allocations",
+        not_found: "No allocation(s) with prefix or id \"{}\" found",
         id: |alloc: &AllocListStub| alloc.id.as_ref(),
         table: |allocs| {
             let mut page = Page::default();
@@ -47,7 +47,7 @@ async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
             page
         },
     };
-    whole_id(client, &kind, beginning).await
+    resolve_id(client, &kind, prefix).await
 }
 
 /// A table of allocations, the newest first.

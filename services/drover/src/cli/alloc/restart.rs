@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::whole;
+use super::resolve;
 use crate::cli::{Session, flags};
 
 /// Restarts all running tasks of an allocation, or one task.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = whole(&session.client, &args.alloc).await?;
+    let id = resolve(&session.client, &args.alloc).await?;
     let body = json!({ "TaskName": args.task.or(args.task_flag), "AllTasks": args.all_tasks });
     let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/restart"), &body).await?;
     Ok(ExitCode::SUCCESS)

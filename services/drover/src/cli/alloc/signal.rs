@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::whole;
+use super::resolve;
 use crate::cli::{Session, flags};
 
 /// Sends a signal to all running tasks of an allocation, or to one task.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = whole(&session.client, &args.alloc).await?;
+    let id = resolve(&session.client, &args.alloc).await?;
     let body = json!({ "Task": args.task.or(args.task_flag), "Signal": args.signal });
     let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/signal"), &body).await?;
     Ok(ExitCode::SUCCESS)

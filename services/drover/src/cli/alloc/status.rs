@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::{Allocation, TaskState};
 use serde_json::Value;
 
-use super::whole;
+use super::resolve;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -25,17 +25,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(beginning) = &args.alloc else {
+    let Some(prefix) = &args.alloc else {
         anyhow::ensure!(
-            args.show.object.is_wanted(),
+            args.show.object.is_requested(),
             "expected an allocation id; to list all allocations use -json or -t"
         );
         let all: Value = session.client.get("/v1/allocations", &[]).await?;
         args.show.object.print(session.output, &all)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let path = format!("/v1/allocation/{}", whole(&session.client, beginning).await?);
-    if args.show.object.is_wanted() {
+    let path = format!("/v1/allocation/{}", resolve(&session.client, prefix).await?);
+    if args.show.object.is_requested() {
         let alloc: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &alloc)?;
         return Ok(ExitCode::SUCCESS);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::whole;
+use super::resolve;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
@@ -35,7 +35,7 @@ struct Stopped {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = whole(&session.client, &args.alloc).await?;
+    let id = resolve(&session.client, &args.alloc).await?;
     let path = format!("/v1/allocation/{id}/stop?no_shutdown_delay={}", args.no_shutdown_delay);
     let stopped: Stopped = session.client.put(&path, &json!({})).await?;
     if args.detach {

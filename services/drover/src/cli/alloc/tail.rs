@@ -42,14 +42,14 @@ impl Tail {
     }
 
     /// The destination of the bytes.
-    pub(super) fn end(&self, output: Output) -> End {
+    pub(super) fn sink(&self, output: Output) -> Sink {
         // The number of lines in the last bytes is known only at the end, so lines are not counted when a file is followed.
-        End { output, kept: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
+        Sink { output, buffer: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
     }
 
     fn lines(&self) -> Option<usize> {
-        let is_asked = self.tail && self.bytes.is_none();
-        self.lines.or(is_asked.then_some(TAIL_LINES))
+        let is_default = self.tail && self.bytes.is_none();
+        self.lines.or(is_default.then_some(TAIL_LINES))
     }
 
     fn before_end(&self) -> Option<u64> {
@@ -59,21 +59,21 @@ impl Tail {
 }
 
 /// Prints bytes as they come, or buffers them to print only the last lines.
-pub(super) struct End {
+pub(super) struct Sink {
     output: Output,
-    kept: Option<(usize, Vec<u8>)>,
+    buffer: Option<(usize, Vec<u8>)>,
 }
 
-impl End {
-    pub(super) fn take(&mut self, piece: &[u8]) {
-        match &mut self.kept {
+impl Sink {
+    pub(super) fn write(&mut self, piece: &[u8]) {
+        match &mut self.buffer {
             Some((_, text)) => text.extend_from_slice(piece),
             None => self.output.raw(piece),
         }
     }
 
     pub(super) fn finish(self) {
-        if let Some((lines, text)) = self.kept {
+        if let Some((lines, text)) = self.buffer {
             self.output.raw(last(lines, &text));
         }
     }

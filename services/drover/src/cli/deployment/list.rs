@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let deployments: Value = session.client.get("/v1/deployments", &query).await?;
         args.show.object.print(session.output, &deployments)?;
         return Ok(ExitCode::SUCCESS);

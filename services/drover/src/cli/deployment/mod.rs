@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::page::Page;
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 use super::{Session, flags, format};
 
 /// Shows deployments, and fails them.
@@ -42,7 +42,7 @@ pub(crate) struct Fail {
 }
 
 pub(crate) async fn fail(session: Session, args: Fail) -> anyhow::Result<ExitCode> {
-    let id = named(&session.client, &args.deployment).await?;
+    let id = resolve(&session.client, &args.deployment).await?;
     let _: Value = session.client.put(&format!("/v1/deployment/fail/{id}"), &Value::Null).await?;
     session.output.line(&format!("Deployment \"{}\" failed", format::id(Some(&id), args.verbose)));
     if args.detach {
@@ -52,11 +52,11 @@ pub(crate) async fn fail(session: Session, args: Fail) -> anyhow::Result<ExitCod
 }
 
 /// Finds the id of the deployment with this prefix.
-async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
+async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/deployments",
-        many: "deployments",
-        none: "No deployment(s) with prefix or id \"{}\" found",
+        plural: "deployments",
+        not_found: "No deployment(s) with prefix or id \"{}\" found",
         id: |deployment: &Deployment| deployment.id.as_ref(),
         table: |deployments| {
             let mut page = Page::default();
@@ -64,7 +64,7 @@ async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
             page
         },
     };
-    whole_id(client, &kind, beginning).await
+    resolve_id(client, &kind, prefix).await
 }
 
 /// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::Deployment;
 use serde_json::Value;
 
-use super::{groups, list, named};
+use super::{groups, list, resolve};
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -25,19 +25,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(beginning) = &args.deployment else {
+    let Some(prefix) = &args.deployment else {
         let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
         let mut page = Page::default();
         list::table(&mut page, &deployments, args.show.verbose);
         session.output.page(&page);
         return Ok(ExitCode::SUCCESS);
     };
-    let id = named(&session.client, beginning).await?;
+    let id = resolve(&session.client, prefix).await?;
     if args.monitor {
         return session.follow_deployment(&id, args.show.verbose).await;
     }
     let path = format!("/v1/deployment/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let deployment: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &deployment)?;
         return Ok(ExitCode::SUCCESS);

@@ -35,7 +35,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend(args.job.as_deref().map(|job| ("job", job)));
     query.extend(args.status.as_deref().map(|status| ("status", status)));
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let evals: Value = session.client.get(LIST, &query).await?;
         args.show.object.print(session.output, &evals)?;
         return Ok(ExitCode::SUCCESS);
@@ -48,7 +48,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         table(&mut page, &evals, args.show.verbose);
     }
     if let Some(token) = next {
-        paging::more(&mut page, &token);
+        paging::print_next(&mut page, &token);
     }
     session.output.page(&page);
     Ok(ExitCode::SUCCESS)

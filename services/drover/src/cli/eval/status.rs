@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{has_failures, table};
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
-use crate::cli::prefix::{Kind, whole_id};
+use crate::cli::prefix::{Kind, resolve_id};
 use crate::cli::reasons::reasons;
 use crate::cli::{Session, alloc, flags, format};
 
@@ -30,8 +30,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let kind = Kind {
         list: "/v1/evaluations",
-        many: "evaluations",
-        none: "No evaluation(s) with prefix or id \"{}\" found",
+        plural: "evaluations",
+        not_found: "No evaluation(s) with prefix or id \"{}\" found",
         id: |eval: &Evaluation| eval.id.as_ref(),
         table: |evals| {
             let mut page = Page::default();
@@ -39,12 +39,12 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
             page
         },
     };
-    let id = whole_id(&session.client, &kind, &args.eval).await?;
+    let id = resolve_id(&session.client, &kind, &args.eval).await?;
     if args.monitor {
         return session.follow(&id, Until::Running, args.show.verbose).await;
     }
     let path = format!("/v1/evaluation/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let eval: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &eval)?;
         return Ok(ExitCode::SUCCESS);

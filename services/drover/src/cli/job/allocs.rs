@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::AllocListStub;
 use serde_json::Value;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::{Session, alloc, flags, format};
@@ -26,11 +26,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let all = if args.all { "true" } else { "false" };
     let query = [("namespace", job.namespace.as_str()), ("all", all)];
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let allocs: Value = session.client.get(&path, &query).await?;
         args.show.object.print(session.output, &allocs)?;
         return Ok(ExitCode::SUCCESS);

@@ -60,7 +60,7 @@ fn sign(kind: &str) -> (&'static str, Option<Colour>) {
 }
 
 /// Whether a group or a task is printed.
-fn is_told(diff: &Diff, verbose: bool) -> bool {
+fn is_printed(diff: &Diff, verbose: bool) -> bool {
     let updates = diff.updates.as_ref().is_some_and(|updates| !updates.is_empty());
     verbose || updates || kind(&diff.r#type) != "None"
 }
@@ -76,7 +76,7 @@ impl Writer<'_> {
         let id = format::text(job.id.as_ref());
         self.line(0, kind(&job.r#type), &format!("Job: {id:?}"));
         self.parts(0, job);
-        for group in job.task_groups.iter().flatten().filter(|group| is_told(group, verbose)) {
+        for group in job.task_groups.iter().flatten().filter(|group| is_printed(group, verbose)) {
             let updates: Vec<String> =
                 group.updates.iter().flatten().map(|(what, count)| format!("{count} {what}")).collect();
             let updates =
@@ -84,7 +84,7 @@ impl Writer<'_> {
             let name = format::text(group.name.as_ref());
             self.line(0, kind(&group.r#type), &format!("Task Group: {name:?}{updates}"));
             self.parts(1, group);
-            for task in group.tasks.iter().flatten().filter(|task| is_told(task, verbose)) {
+            for task in group.tasks.iter().flatten().filter(|task| is_printed(task, verbose)) {
                 let name = format::text(task.name.as_ref());
                 let forced = annotated(task.annotations.as_deref());
                 self.line(1, kind(&task.r#type), &format!("Task: {name:?}{forced}"));

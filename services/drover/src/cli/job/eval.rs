@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::JobRegisterResponse;
 use serde_json::json;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags, format};
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let body = json!({
         "JobID": job.id,
         "Namespace": job.namespace,

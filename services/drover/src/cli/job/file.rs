@@ -14,7 +14,7 @@ use api_types::{Job, JobRegisterRequest, JobSubmission};
 use jobspec::{Options, Surroundings, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
-pub(crate) use self::report::{as_json, rendered};
+pub(crate) use self::report::{as_json, render};
 use crate::cli::client::escaped;
 use crate::cli::flags;
 
@@ -59,7 +59,7 @@ pub(crate) struct Loaded {
 /// Why a file does not contain a job.
 pub(crate) enum Failure {
     /// The file contains errors.
-    Wrong(jobspec::Error),
+    Invalid(jobspec::Error),
     /// The file could not be read.
     Other(anyhow::Error),
 }
@@ -72,7 +72,7 @@ impl JobFile {
             let job = api_job(&source).map_err(Failure::Other)?;
             (job, JobSubmission { format: Some("json".to_owned()), ..JobSubmission::default() })
         } else {
-            let variables = self.given().map_err(Failure::Other)?;
+            let variables = self.variable_values().map_err(Failure::Other)?;
             let submission = submission(&variables);
             let options = Options {
                 file_name: if self.file == "-" { "<stdin>" } else { &self.file }.to_owned(),
@@ -80,23 +80,23 @@ impl JobFile {
                 strict: self.hcl2_strict,
                 surroundings: Surroundings {
                     seed: telemetry::clock::random_bytes(),
-                    files: Some(Arc::new(Disk::beside(&self.file))),
+                    files: Some(Arc::new(Disk::relative_to(&self.file))),
                 },
             };
-            let job = jobspec::parse_bytes(&source, &options).map_err(Failure::Wrong)?;
+            let job = jobspec::parse_bytes(&source, &options).map_err(Failure::Invalid)?;
             // Reports with its line what the server would refuse anyway.
             let text = String::from_utf8_lossy(&source);
-            jobspec::lint(&text, &options.file_name).map_err(Failure::Wrong)?;
+            jobspec::lint(&text, &options.file_name).map_err(Failure::Invalid)?;
             (job, submission)
         };
-        for (of_job, flag) in [
+        for (job_field, flag) in [
             (&mut job.namespace, &api.namespace),
             (&mut job.region, &api.region),
             (&mut job.vault_namespace, &self.vault_namespace),
             (&mut job.consul_namespace, &self.consul_namespace),
         ] {
             if let Some(flag) = flag.as_ref().filter(|flag| !flag.is_empty()) {
-                *of_job = Some(flag.clone());
+                *job_field = Some(flag.clone());
             }
         }
         let source = String::from_utf8_lossy(&source).into_owned();
@@ -126,23 +126,24 @@ impl JobFile {
     }
 
     /// Values for the file's variables, in ascending precedence.
-    fn given(&self) -> anyhow::Result<Vec<Variables>> {
-        let mut given = Vec::new();
+    fn variable_values(&self) -> anyhow::Result<Vec<Variables>> {
+        let mut variable_values = Vec::new();
         for (name, value) in std::env::vars_os() {
             let name = name.to_str().and_then(|name| name.strip_prefix(VARIABLE_PREFIX));
             if let (Some(name), Some(value)) = (name, value.to_str()) {
-                given.push(Variables::Environment { name: name.to_owned(), value: value.to_owned() });
+                variable_values
+                    .push(Variables::Environment { name: name.to_owned(), value: value.to_owned() });
             }
         }
         for file in &self.variable_files {
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-            given.push(Variables::File { name: file.clone(), text });
+            variable_values.push(Variables::File { name: file.clone(), text });
         }
         // A value without `=` is ignored (`spec/jobspec.md` §5).
         for (name, value) in self.variables.iter().filter_map(|variable| variable.split_once('=')) {
-            given.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
+            variable_values.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
         }
-        Ok(given)
+        Ok(variable_values)
     }
 }
 

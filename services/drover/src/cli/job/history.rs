@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::diff::Diff;
 use super::inspect::missing;
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::object::{Object, indented};
 use crate::cli::page::Page;
@@ -60,7 +60,7 @@ struct Version {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let against = args.diff_version.map(|version| version.to_string());
     let mut query = vec![("namespace", job.namespace.as_str())];
     query.extend(args.diffs.then_some(("diffs", "true")));
@@ -68,7 +68,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     query.extend(args.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
     let path = format!("/v1/job/{}/versions", escaped(&job.id));
     let mut history: History = session.client.get(&path, &query).await?;
-    if args.object.is_wanted() {
+    if args.object.is_requested() {
         let shown = match args.version {
             None => Value::from(history.versions),
             Some(version) => {

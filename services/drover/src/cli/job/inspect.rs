@@ -7,7 +7,7 @@ use api_types::JobSubmission;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::{Named, named};
+use super::{ResolvedJob, resolve};
 use crate::cli::client::{Client, escaped};
 use crate::cli::object::{Object, indented};
 use crate::cli::{Session, flags};
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let namespace = [("namespace", job.namespace.as_str())];
     let path = format!("/v1/job/{}", escaped(&job.id));
     let current = async || session.client.get::<Value>(&path, &namespace).await;
@@ -52,7 +52,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         None => current().await?,
         Some(version) => one_version(&session.client, &job, version).await?,
     };
-    match args.object.is_wanted() {
+    match args.object.is_requested() {
         true => args.object.print(session.output, &found)?,
         false => session.output.line(&indented(&json!({ "Job": found }))),
     }
@@ -60,7 +60,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 /// The source that a version was registered from.
-async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result<JobSubmission> {
+async fn submitted(client: &Client, job: &ResolvedJob, version: u64) -> anyhow::Result<JobSubmission> {
     let path = format!("/v1/job/{}/submission", escaped(&job.id));
     let number = version.to_string();
     let query = [("namespace", job.namespace.as_str()), ("version", number.as_str())];
@@ -89,7 +89,7 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
     text
 }
 
-async fn one_version(client: &Client, job: &Named, version: u64) -> anyhow::Result<Value> {
+async fn one_version(client: &Client, job: &ResolvedJob, version: u64) -> anyhow::Result<Value> {
     let path = format!("/v1/job/{}/versions", escaped(&job.id));
     let answer: Value = client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
     pick(&answer, version).cloned().with_context(|| missing(&job.id, version))

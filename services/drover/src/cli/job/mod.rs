@@ -47,7 +47,7 @@ pub(crate) enum Command {
 }
 
 /// Finds the job with this id, or the only job with this prefix (`spec/cli.md` 1.4).
-pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> {
+pub(super) async fn resolve(client: &Client, name: &str) -> anyhow::Result<ResolvedJob> {
     let mut found: Vec<JobListStub> = client.get("/v1/jobs", &[("prefix", name)]).await?;
     if let Some(exact) = found.iter().position(|job| job.id.as_deref() == Some(name)) {
         found = vec![found.swap_remove(exact)];
@@ -57,7 +57,7 @@ pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> 
         [job] => {
             let id = job.id.clone().unwrap_or_default();
             let namespace = job.namespace.clone().unwrap_or_default();
-            Ok(Named { is_exact: id == name, id, namespace })
+            Ok(ResolvedJob { is_exact: id == name, id, namespace })
         }
         several => {
             let mut page = Page::default();
@@ -68,7 +68,7 @@ pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> 
 }
 
 /// A job that was found.
-pub(super) struct Named {
+pub(super) struct ResolvedJob {
     pub(super) id: String,
     pub(super) namespace: String,
     /// Whether the name is the whole id, not a prefix.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
-use crate::cli::object::{indented, through};
+use crate::cli::object::{format_with_template, indented};
 use crate::cli::{Session, flags};
 
 /// The exit code if allocations would change.
@@ -82,7 +82,7 @@ async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
     let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: args.diff }).await;
     let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
     let shown = match &args.template {
-        Some(template) => Some(through(template, &answer)?),
+        Some(template) => Some(format_with_template(template, &answer)?),
         None => args.json_output.then(|| indented(&answer)),
     };
     let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;

@@ -1,8 +1,8 @@
 //! `drover job restart`: restarts a job's allocations in batches. It waits until the allocations of a batch run again before
 //! it restarts the next.
 
-mod back;
 mod batch;
+mod restarted;
 
 use std::process::ExitCode;
 
@@ -11,11 +11,11 @@ use api_types::{AllocListStub, Allocation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::back::Awaited;
 use self::batch::{Size, Wait};
-use super::{Named, named};
+use self::restarted::ExpectedRestart;
+use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
-use crate::cli::confirm::confirmed;
+use crate::cli::confirm::ask;
 use crate::cli::monitor::{Line, Until};
 use crate::cli::{Session, flags, format};
 
@@ -77,8 +77,8 @@ struct Stopped {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
-    if !job.is_exact && !args.agrees(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
+    let job = resolve(&session.client, &args.job).await?;
+    if !job.is_exact && !args.confirm(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
         session.output.line("Cancelling job restart");
         return Ok(ExitCode::SUCCESS);
     }
@@ -88,39 +88,40 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let count = allocs.len();
-    session.tell(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
+    session.print_lines(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
     let (size, mut failed, mut done) = (args.batch_size.of(count), 0, 0);
     for batch in allocs.chunks(size) {
-        if done > 0 && !args.waited(&session).await? {
+        if done > 0 && !args.pause(&session).await? {
             bail!("Stopped after {done} of {count} allocations");
         }
         done += batch.len();
         if let Err(error) = restart(&session, &args, batch).await {
             session.output.error(&format!("{error:#}"));
             failed += 1;
-            let goes_on = args.on_error == OnError::Ask
+            let continues = args.on_error == OnError::Ask
                 && done < count
-                && args.agrees("Continue with the remaining allocations?")?;
-            ensure!(goes_on || done == count, "Stopped after {done} of {count} allocations");
+                && args.confirm("Continue with the remaining allocations?")?;
+            ensure!(continues || done == count, "Stopped after {done} of {count} allocations");
         }
     }
     ensure!(failed == 0, "Some allocations did not restart");
-    session.tell(vec![Line::Milestone("Finished job restart".to_owned())]);
+    session.print_lines(vec![Line::Milestone("Finished job restart".to_owned())]);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
-    fn agrees(&self, question: &str) -> anyhow::Result<bool> {
-        Ok(self.yes || confirmed(question)?)
+    fn confirm(&self, question: &str) -> anyhow::Result<bool> {
+        Ok(self.yes || ask(question)?)
     }
 
     /// Waits between batches. Returns whether to continue.
-    async fn waited(&self, session: &Session) -> anyhow::Result<bool> {
+    async fn pause(&self, session: &Session) -> anyhow::Result<bool> {
         match self.batch_wait {
-            Wait::Ask => self.agrees("Continue with the next batch?"),
+            Wait::Ask => self.confirm("Continue with the next batch?"),
             Wait::For(duration) if duration.is_zero() => Ok(true),
             Wait::For(duration) => {
-                session.tell(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
+                session
+                    .print_lines(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
                 tokio::time::sleep(duration).await;
                 Ok(true)
             }
@@ -133,7 +134,7 @@ fn plural(count: usize) -> &'static str {
 }
 
 /// The allocations to restart, sorted by name.
-async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<Vec<AllocListStub>> {
+async fn running(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Result<Vec<AllocListStub>> {
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let mut allocs: Vec<AllocListStub> =
         session.client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
@@ -145,7 +146,7 @@ async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<
         let exists = allocs.iter().any(|alloc| has_task(alloc, task));
         ensure!(exists, "No allocations of job \"{}\" with task \"{task}\" found", job.id);
     }
-    allocs.retain(|alloc| is_meant(alloc, &args.group, &args.task));
+    allocs.retain(|alloc| is_selected(alloc, &args.group, &args.task));
     allocs.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
     Ok(allocs)
 }
@@ -155,7 +156,7 @@ fn has_task(alloc: &AllocListStub, task: &str) -> bool {
 }
 
 /// Whether an allocation runs, belongs to one of these groups, and has one of these tasks. An empty list matches all.
-fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
+fn is_selected(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
     let group = alloc.task_group.as_deref().unwrap_or_default();
     alloc.client_status.as_deref() == Some("running")
         && alloc.desired_status.as_deref() == Some("run")
@@ -169,10 +170,10 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
     if args.reschedule {
         return replace(session, args, &ids).await;
     }
-    let mut awaited = Vec::new();
+    let mut expected = Vec::new();
     for id in &ids {
         let short = format::id(Some(id), args.verbose);
-        session.tell(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
+        session.print_lines(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
         // The events of its tasks before the restart show later which tasks have started again.
         let before: Allocation = session.client.get(&format!("/v1/allocation/{id}"), &[]).await?;
         for task in tasks(&before, &args.task) {
@@ -184,19 +185,22 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
                 .await
                 .with_context(|| format!("cannot restart allocation \"{short}\""))?;
         }
-        awaited.push((id, Awaited::new(&before, &args.task)));
+        expected.push((id, ExpectedRestart::new(&before, &args.task)));
     }
-    for (id, awaited) in awaited {
+    for (id, expected) in expected {
         let (path, mut index) = (format!("/v1/allocation/{id}"), 0);
         let short = format::id(Some(id), args.verbose);
         loop {
             let alloc: Allocation;
             (alloc, index) = session.wait(&path, index).await?;
-            if awaited.is_back(&alloc).with_context(|| format!("allocation \"{short}\" did not restart"))? {
+            if expected
+                .has_restarted(&alloc)
+                .with_context(|| format!("allocation \"{short}\" did not restart"))?
+            {
                 break;
             }
         }
-        session.tell(vec![Line::Progress(format!("Allocation \"{short}\" runs again"))]);
+        session.print_lines(vec![Line::Progress(format!("Allocation \"{short}\" runs again"))]);
     }
     Ok(())
 }
@@ -215,7 +219,7 @@ async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Resu
     let mut evals = Vec::new();
     for id in ids {
         let short = format::id(Some(id), args.verbose);
-        session.tell(vec![Line::Progress(format!("Stopping allocation \"{short}\""))]);
+        session.print_lines(vec![Line::Progress(format!("Stopping allocation \"{short}\""))]);
         let delay = if args.no_shutdown_delay { "true" } else { "false" };
         let query = [("reschedule", "true"), ("no_shutdown_delay", delay)];
         let path = format!("/v1/allocation/{id}/stop");
@@ -245,14 +249,14 @@ mod tests {
             ..AllocListStub::default()
         };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let is_meant = |status, desired, groups: &[&str], tasks: &[&str]| {
-            is_meant(&alloc(status, desired), &names(groups), &names(tasks))
+        let is_selected = |status, desired, groups: &[&str], tasks: &[&str]| {
+            is_selected(&alloc(status, desired), &names(groups), &names(tasks))
         };
-        assert!(is_meant("running", "run", &[], &[]));
-        assert!(is_meant("running", "run", &["db", "web"], &["server"]));
-        assert!(!is_meant("running", "run", &["db"], &[]));
-        assert!(!is_meant("running", "run", &[], &["sidecar"]));
-        assert!(!is_meant("running", "stop", &[], &[]));
-        assert!(!is_meant("pending", "run", &[], &[]));
+        assert!(is_selected("running", "run", &[], &[]));
+        assert!(is_selected("running", "run", &["db", "web"], &["server"]));
+        assert!(!is_selected("running", "run", &["db"], &[]));
+        assert!(!is_selected("running", "run", &[], &["sidecar"]));
+        assert!(!is_selected("running", "stop", &[], &[]));
+        assert!(!is_selected("pending", "run", &[], &[]));
     }
 }

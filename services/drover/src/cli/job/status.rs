@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSummary};
 use serde_json::Value;
 
-use super::{Named, named};
+use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
@@ -36,7 +36,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     match &args.job {
         None => list(&session, &args).await?,
         Some(name) => {
-            let job = named(&session.client, name).await?;
+            let job = resolve(&session.client, name).await?;
             one(&session, &args, &job).await?;
         }
     }
@@ -44,7 +44,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let jobs: Value = session.client.get("/v1/jobs", &[]).await?;
         args.show.object.print(session.output, &jobs)?;
         return Ok(());
@@ -98,10 +98,10 @@ fn status_of(status: Option<&String>, stop: Option<bool>) -> String {
     format!("{}{stopped}", format::text(status))
 }
 
-async fn one(session: &Session, args: &Args, job: &Named) -> anyhow::Result<()> {
+async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Result<()> {
     let path = format!("/v1/job/{}", escaped(&job.id));
     let namespace = [("namespace", job.namespace.as_str())];
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let job: Value = session.client.get(&path, &namespace).await?;
         args.show.object.print(session.output, &job)?;
         return Ok(());

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use api_types::JobDeregisterResponse;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
-use crate::cli::confirm::confirmed;
+use crate::cli::confirm::ask;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
@@ -42,8 +42,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let mut exit = ExitCode::SUCCESS;
     for name in &args.jobs {
-        let job = named(&session.client, name).await?;
-        if !job.is_exact && !args.yes && !confirmed(&question(&job.id))? {
+        let job = resolve(&session.client, name).await?;
+        if !job.is_exact && !args.yes && !ask(&question(&job.id))? {
             session.output.line("Cancelling job stop");
             continue;
         }

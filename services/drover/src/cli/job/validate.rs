@@ -40,7 +40,7 @@ struct Validated {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let loaded = match args.file.load(&args.api).await {
         Ok(loaded) => loaded,
-        Err(Failure::Wrong(error)) if args.json_output => {
+        Err(Failure::Invalid(error)) if args.json_output => {
             session.output.line(&indented(&as_json(&error)));
             return Ok(ExitCode::FAILURE);
         }

@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
 
-use crate::cli::paging::quoted;
+use crate::cli::paging::quote;
 use crate::cli::{Session, flags};
 
 /// Maximum size of a request body, in bytes.
@@ -53,30 +53,30 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body<'a> {
     None,
-    Said(&'a str),
-    Piped,
+    Inline(&'a str),
+    Stdin,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let (method, body) = asked(args.method.clone(), args.data.as_deref(), is_piped());
+    let (method, body) = method_and_body(args.method.clone(), args.data.as_deref(), is_piped());
     let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
     let headers = HeaderMap::from_iter(args.headers.clone());
-    let mut request = session.client.prepared(method, &path(&args.path)?, &query, headers)?;
+    let mut request = session.client.build_request(method, &path(&args.path)?, &query, headers)?;
     if args.dryrun {
         session.output.line(&curl(&request, body));
         return Ok(ExitCode::SUCCESS);
     }
     *request.body_mut() = match body {
         Body::None => None,
-        Body::Said(text) => Some(text.to_owned().into()),
-        Body::Piped => Some(piped()?.into()),
+        Body::Inline(text) => Some(text.to_owned().into()),
+        Body::Stdin => Some(read_stdin()?.into()),
     };
     if args.verbose {
-        session.output.report(|_| sent(&request));
+        session.output.report(|_| request_head(&request));
     }
     let mut response = session.client.execute(request).await?;
     if args.verbose {
-        session.output.report(|_| received(&response));
+        session.output.report(|_| response_head(&response));
     }
     while let Some(piece) =
         response.chunk().await.context("the connection was lost before the end of the response")?
@@ -87,15 +87,15 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 /// The method and the body of a request. Standard input is not read for methods without a body.
-fn asked(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
+fn method_and_body(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
     let takes_none = matches!(method, Some(Method::GET | Method::HEAD));
     let body = match data {
-        Some(text) => Body::Said(text),
-        None if is_piped && !takes_none => Body::Piped,
+        Some(text) => Body::Inline(text),
+        None if is_piped && !takes_none => Body::Stdin,
         None => Body::None,
     };
-    let usual = if body == Body::None { Method::GET } else { Method::POST };
-    (method.unwrap_or(usual), body)
+    let default = if body == Body::None { Method::GET } else { Method::POST };
+    (method.unwrap_or(default), body)
 }
 
 /// Whether standard input is a pipe or a file.
@@ -104,7 +104,7 @@ fn is_piped() -> bool {
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
 }
 
-fn piped() -> anyhow::Result<Vec<u8>> {
+fn read_stdin() -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     let read = std::io::stdin().lock().take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
     read.context("cannot read standard input")?;
@@ -138,7 +138,7 @@ fn curl(request: &Request, body: Body<'_>) -> String {
     let mut command = format!("curl \\\n  -X {}", request.method());
     for (name, value) in request.headers() {
         let argument = match (value.is_sensitive(), name.as_str()) {
-            (false, name) => format!("-H {}", quoted(&format!("{name}: {}", text(value)))),
+            (false, name) => format!("-H {}", quote(&format!("{name}: {}", text(value)))),
             (true, "authorization") => "--user \"${NOMAD_HTTP_AUTH}\"".to_owned(),
             (true, name) => format!("-H \"{name}: ${{NOMAD_TOKEN}}\""),
         };
@@ -146,25 +146,26 @@ fn curl(request: &Request, body: Body<'_>) -> String {
     }
     let argument = match body {
         Body::None => String::new(),
-        Body::Said(text) => format!(" \\\n  --data-binary {}", quoted(text)),
-        Body::Piped => " \\\n  --data-binary @-".to_owned(),
+        Body::Inline(text) => format!(" \\\n  --data-binary {}", quote(text)),
+        Body::Stdin => " \\\n  --data-binary @-".to_owned(),
     };
-    format!("{command}{argument} \\\n  {}", quoted(request.url().as_str()))
+    format!("{command}{argument} \\\n  {}", quote(request.url().as_str()))
 }
 
-fn sent(request: &Request) -> String {
+fn request_head(request: &Request) -> String {
     let url = request.url();
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("> {} {}{query}\n{}>", request.method(), url.path(), headers('>', request.headers()))
 }
 
-fn received(response: &Response) -> String {
+fn response_head(response: &Response) -> String {
     format!("< {:?} {}\n{}<", response.version(), response.status(), headers('<', response.headers()))
 }
 
 fn headers(mark: char, headers: &HeaderMap) -> String {
-    let shown = |value: &HeaderValue| if value.is_sensitive() { "<hidden>".to_owned() } else { text(value) };
-    headers.iter().map(|(name, value)| format!("{mark} {name}: {}\n", shown(value))).collect()
+    let display =
+        |value: &HeaderValue| if value.is_sensitive() { "<hidden>".to_owned() } else { text(value) };
+    headers.iter().map(|(name, value)| format!("{mark} {name}: {}\n", display(value))).collect()
 }
 
 fn text(value: &HeaderValue) -> String {
@@ -177,11 +178,11 @@ mod tests {
 
     #[test]
     fn what_is_piped_in_is_sent_by_methods_that_take_it() {
-        assert_eq!(asked(None, None, false), (Method::GET, Body::None));
-        assert_eq!(asked(None, None, true), (Method::POST, Body::Piped));
-        assert_eq!(asked(Some(Method::PUT), None, true), (Method::PUT, Body::Piped));
-        assert_eq!(asked(Some(Method::GET), None, true), (Method::GET, Body::None));
-        assert_eq!(asked(None, Some("{}"), true), (Method::POST, Body::Said("{}")));
+        assert_eq!(method_and_body(None, None, false), (Method::GET, Body::None));
+        assert_eq!(method_and_body(None, None, true), (Method::POST, Body::Stdin));
+        assert_eq!(method_and_body(Some(Method::PUT), None, true), (Method::PUT, Body::Stdin));
+        assert_eq!(method_and_body(Some(Method::GET), None, true), (Method::GET, Body::None));
+        assert_eq!(method_and_body(None, Some("{}"), true), (Method::POST, Body::Inline("{}")));
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        insta::assert_snapshot!(curl(&request(), Body::Said("{\"a\": 1}")), @r#"
+        insta::assert_snapshot!(curl(&request(), Body::Inline("{\"a\": 1}")), @r#"
         curl \
           -X PUT \
           -H "x-nomad-token: ${NOMAD_TOKEN}" \
@@ -214,7 +215,7 @@ mod tests {
           --data-binary '{"a": 1}' \
           'http://127.0.0.1:4646/v1/jobs?filter=Status+%3D%3D+%22dead%22'
         "#);
-        insta::assert_snapshot!(sent(&request()), @r"
+        insta::assert_snapshot!(request_head(&request()), @r"
         > PUT /v1/jobs?filter=Status+%3D%3D+%22dead%22
         > x-nomad-token: <hidden>
         > accept: it's

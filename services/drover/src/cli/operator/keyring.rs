@@ -49,7 +49,7 @@ struct Key {
 }
 
 pub(crate) async fn list(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let keys: Value = session.client.get(KEYS, &[]).await?;
         args.show.object.print(session.output, &keys)?;
         return Ok(ExitCode::SUCCESS);

@@ -37,7 +37,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let metrics: Value = session.client.get(METRICS, &[]).await?;
-    match args.pretty || args.object.is_wanted() {
+    match args.pretty || args.object.is_requested() {
         true => args.object.print(session.output, &metrics)?,
         false => session.output.line(&metrics.to_string()),
     }

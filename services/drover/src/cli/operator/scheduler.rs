@@ -99,7 +99,7 @@ struct Updated {
 }
 
 pub(crate) async fn get(session: Session, args: Get) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let answer: Value = session.client.get(CONFIGURATION, &[]).await?;
         args.show.object.print(session.output, &answer)?;
         return Ok(ExitCode::SUCCESS);
@@ -136,7 +136,7 @@ impl Settings {
             config.scheduler_algorithm = Some(algorithm.clone());
         }
         let preemption = config.preemption_config.get_or_insert_default();
-        for (setting, said) in [
+        for (setting, value) in [
             (&mut config.memory_oversubscription_enabled, self.memory_oversubscription),
             (&mut config.reject_job_registration, self.reject_job_registration),
             (&mut config.pause_eval_broker, self.pause_eval_broker),
@@ -145,7 +145,7 @@ impl Settings {
             (&mut preemption.sys_batch_scheduler_enabled, self.preempt_sysbatch_scheduler),
             (&mut preemption.system_scheduler_enabled, self.preempt_system_scheduler),
         ] {
-            *setting = said.or(*setting);
+            *setting = value.or(*setting);
         }
         let limit = &mut config.node_limit_for_feasibility_checks;
         *limit = self.node_limit_for_feasibility_checks.or(*limit);

@@ -18,7 +18,7 @@ pub(super) struct Disk(PathBuf);
 
 impl Disk {
     /// Resolves paths relative to the directory of a job file, or to the current directory if the job file is not a local file.
-    pub(super) fn beside(job_file: &str) -> Disk {
+    pub(super) fn relative_to(job_file: &str) -> Disk {
         let is_local = job_file != "-" && !job_file.contains("://");
         let directory = Path::new(job_file).parent().filter(|_| is_local);
         Disk(directory.unwrap_or(Path::new("")).to_owned())
@@ -50,17 +50,17 @@ impl Files for Disk {
 
     fn below(&self, directory: &str) -> io::Result<Vec<String>> {
         let root = self.path(directory)?;
-        let (mut found, mut waiting) = (Vec::new(), vec![(root.clone(), 0)]);
-        while let Some((directory, depth)) = waiting.pop() {
+        let (mut found, mut pending) = (Vec::new(), vec![(root.clone(), 0)]);
+        while let Some((directory, depth)) = pending.pop() {
             for entry in fs::read_dir(&directory)? {
                 let path = entry?.path();
                 if path.is_dir() && depth < DEPTH_MAX {
-                    waiting.push((path, depth + 1));
+                    pending.push((path, depth + 1));
                 } else if path.is_file() {
                     let from_root = path.strip_prefix(&root).unwrap_or(&path);
                     found.push(from_root.to_string_lossy().into_owned());
                 }
-                if found.len() + waiting.len() > FILES_MAX {
+                if found.len() + pending.len() > FILES_MAX {
                     return Err(io::Error::other(format!("the directory has more than {FILES_MAX} files")));
                 }
             }

@@ -1,5 +1,5 @@
-//! Mistakes that make no file unreadable, but that no server accepts: told here with their lines, which a server does not
-//! know. What must be evaluated to be judged is left to the server.
+//! Checks for errors in a syntactically valid job file that every server refuses. Unlike a server, this module knows their
+//! lines. It does not evaluate expressions; errors that depend on their values are left to the server.
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
@@ -12,9 +12,9 @@ use crate::{
     syntax::{Attribute, Block, Body, Expression, Kind, NativeBody},
 };
 
-/// Notes what is wrong with the jobs of a file.
+/// Records the errors in the jobs of a file.
 pub(crate) fn file(body: &Body, faults: &Faults) {
-    // In JSON the tree does not tell blocks from attributes.
+    // The JSON tree does not distinguish blocks from attributes.
     let Body::Native(body) = body else { return };
     for job in blocks(body, "job") {
         self::job(job, faults);
@@ -32,7 +32,7 @@ fn syntax<'b>(body: &'b NativeBody, kind: &'b str) -> impl Iterator<Item = &'b B
     body.blocks.iter().filter(move |block| block.kind == kind)
 }
 
-/// A text that needs no evaluation.
+/// The text of an attribute that needs no evaluation.
 fn plain(attribute: &Attribute) -> Option<&str> {
     match &attribute.value.kind {
         Kind::Text(text) => Some(text),
@@ -66,7 +66,7 @@ fn names_are_unique(body: &NativeBody, kind: &str, faults: &Faults) {
     for block in syntax(body, kind) {
         let Some((name, at)) = block.labels.first() else { continue };
         if seen.insert(name, ()).is_some() {
-            let detail = format!("there is a {kind} {name:?} already; give this one another name");
+            let detail = format!("{kind} {name:?} exists already; choose another name");
             faults.note(Fault::about(at.clone(), "Duplicate {} name", kind, detail));
         }
     }
@@ -81,7 +81,7 @@ fn cron(spec: &Expression, faults: &Faults) {
         Err(error) => error.to_string(),
     };
     let detail = format!(
-        "{reason}; five fields are expected, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
+        "{reason}; expected five fields, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
     );
     faults.note(Fault::new(spec.at.clone(), "Invalid cron spec", detail));
 }
@@ -110,7 +110,7 @@ fn group(group: &NativeBody, faults: &Faults) {
     services(group, &ports, makes_more, faults);
 }
 
-/// Ports that services and their checks name.
+/// Checks the ports in services and their checks.
 fn services(body: &NativeBody, ports: &[&str], makes_more: bool, faults: &Faults) {
     for service in blocks(body, "service") {
         for named in std::iter::once(service).chain(blocks(service, "check")) {
@@ -119,7 +119,7 @@ fn services(body: &NativeBody, ports: &[&str], makes_more: bool, faults: &Faults
     }
 }
 
-/// Notes a name that is given to an argument and that nothing has.
+/// Records an error if an argument refers to an unknown name.
 fn known(
     body: &NativeBody,
     argument: &str,
@@ -135,7 +135,7 @@ fn known(
     let detail = match nearest(name, names) {
         Some(near) => format!("the group has no {what} {name:?}. Did you mean {near:?}?"),
         None if names.is_empty() => {
-            format!("the group has no {what} {name:?}, and none at all: {what} {name:?} {{ … }}")
+            format!("the group has no {what}s; define one: {what} {name:?} {{ … }}")
         }
         None => format!("the group has no {what} {name:?}; it has {}", names.join(", ")),
     };

@@ -1,4 +1,4 @@
-//! Types of values, and values converted to them (§5, §8).
+//! Types, and the conversion of values to types (§5, §8).
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -24,14 +24,14 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Reads a type expression. `any` is a type where values are converted, not where they are declared.
+    /// Parses a type expression. `any` tells whether the type `any` is allowed: it is in conversions, but not in declarations.
     pub(crate) fn parse(expression: &Expression, any: bool) -> Evaluated<Type> {
         let invalid = |detail: &str| {
             Err(Box::new(Fault::new(expression.at.clone(), "Invalid type specification", detail)))
         };
         let unknown =
             || invalid("types are string, number, bool, list(…), set(…), map(…), tuple([…]), object({…})");
-        // JSON has texts in place of expressions, in templates or as they are.
+        // JSON contains expressions as texts, either as templates or verbatim.
         if let Kind::Decoded(inner) = &expression.kind {
             return Type::parse(inner, any);
         }
@@ -41,15 +41,15 @@ impl Type {
                 "number" => Ok(Type::Number),
                 "bool" => Ok(Type::Bool),
                 "any" if any => Ok(Type::Any),
-                "any" => invalid("an exact type is required: the values may not be of any type"),
-                "list" | "set" | "map" => invalid("such a type names that of its elements: list(string)"),
-                "tuple" => invalid("the type names those of its elements: tuple([string, number])"),
-                "object" => invalid("the type names those of its attributes: object({ name = string })"),
+                "any" => invalid("an exact type is required instead of any"),
+                "list" | "set" | "map" => invalid("the type needs an element type: list(string)"),
+                "tuple" => invalid("the type needs element types: tuple([string, number])"),
+                "object" => invalid("the type needs attribute types: object({ name = string })"),
                 _ => unknown(),
             };
         }
         let Kind::Call(call) = &expression.kind else { return unknown() };
-        let [argument] = &call.arguments[..] else { return invalid("such a type has one argument") };
+        let [argument] = &call.arguments[..] else { return invalid("the type needs one argument") };
         let inner = || Type::parse(argument, any).map(Box::new);
         match (call.name.as_str(), &argument.kind) {
             ("list", _) => inner().map(Type::List),
@@ -97,7 +97,7 @@ impl Type {
         }
     }
 
-    /// The type that values of both types convert to, if there is one.
+    /// The type that values of both types can be converted to, if there is one.
     pub(crate) fn unified(&self, other: &Type) -> Option<Type> {
         match (self, other) {
             (a, b) if a == b => Some(a.clone()),
@@ -133,7 +133,7 @@ impl Type {
         }
     }
 
-    /// The value as one of this type, or what is wrong with it.
+    /// Converts a value to this type. Returns a message if that is not possible.
     pub(crate) fn convert(&self, value: Value) -> Result<Value, String> {
         let kind = value.kind();
         let wanted = |what: &str| format!("{what} required, but have {kind}");
@@ -189,7 +189,7 @@ impl Type {
         }
     }
 
-    /// All as values of this type; where that is any, of one that they all have.
+    /// Converts all values to this type. If the type is any, converts them to their common type.
     fn convert_all(&self, values: Vec<Value>) -> Result<Vec<Value>, String> {
         let common = if *self == Type::Any {
             common_of(&values).ok_or("all elements of a list must be of one type")?
@@ -204,19 +204,19 @@ fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Box<Type>> {
     types.try_fold(Type::Any, |common, next| common.unified(next)).map(Box::new)
 }
 
-/// The type that all values convert to, if there is one.
+/// The type that all values can be converted to, if there is one.
 pub(crate) fn common_of(values: &[Value]) -> Option<Type> {
     values.iter().try_fold(Type::Any, |common, value| common.unified(&Type::of(value)))
 }
 
-/// Each value once, in order.
+/// A set of the values: sorted, without duplicates.
 pub(crate) fn set(mut values: Vec<Value>) -> Value {
     values.sort_by(compare);
     values.dedup();
     Value::List(Sequence::Set, values)
 }
 
-/// The order of values in a set: false before true, numbers by size, texts by their bytes.
+/// The order of values in a set: false before true, numbers by value, texts by their bytes.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     let rank = |value: &Value| match value {
         Value::Null => 5,

@@ -52,7 +52,7 @@ job "web" {
     input.hcl:12,14-22: Extraneous label for config; config blocks have no label
     input.hcl:13,7-16: Missing required argument; lifecycle blocks need the argument "hook"
     input.hcl:16,15-21: Unsuitable value type; delay: invalid duration "soon": want numbers with units, such as 90s or 1h30m
-    input.hcl:18,5-12: Duplicate restart block; there is one restart block at most
+    input.hcl:18,5-12: Duplicate restart block; only one restart block is allowed
     input.hcl:20,3-8: Missing name for group; group blocks have one label, their name: group "name" {
     input.hcl:21,3-11: Unsupported block type; blocks of type "services" are not expected here
     "#);

@@ -1,5 +1,5 @@
-//! One block as it is read: attributes in the kind that is wanted, inner blocks, labels, and in the end what is left
-//! over. The functions a block read what there is by asking for it.
+//! Reading of one block: attributes of given kinds, inner blocks, labels, and finally a check for everything that was not
+//! read. The functions for blocks read attributes and blocks by name.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     value::Value,
 };
 
-/// What a block that a `dynamic` block makes costs of all that a file's values may take: some 60,000 can be made.
+/// The cost of a block from a `dynamic` block in the budget of evaluation, which so allows some 60,000 of them.
 const MADE_BLOCK_BYTES: usize = 1024;
 
 /// A block that is being read.
@@ -25,7 +25,7 @@ pub(crate) struct Block<'d> {
     label_wanted: bool,
     attributes: Vec<&'static str>,
     blocks: Vec<&'static str>,
-    /// Whether whatever it holds is known.
+    /// Whether all its contents are accepted.
     takes_all: bool,
 }
 
@@ -42,13 +42,13 @@ impl<'d> Block<'d> {
         }
     }
 
-    /// The blocks of a type that stand in a file itself.
+    /// The blocks of a type at the top level of a file.
     pub(crate) fn top(decoder: &'d Decoder<'d>, body: &Body, kind: &str, labels: usize) -> Vec<Block<'d>> {
         let blocks = decoder.faults.noted(body.blocks(kind, labels)).unwrap_or_default();
         blocks.into_iter().map(|syntax| Block::of(decoder, syntax, Scope::default())).collect()
     }
 
-    /// Reads the block, and notes what nobody asked for.
+    /// Reads the block, and records an error for everything that was not read.
     pub(crate) fn read<T>(mut self, with: impl FnOnce(&mut Block<'d>) -> T) -> T {
         let result = with(&mut self);
         self.note_labels();
@@ -58,18 +58,18 @@ impl<'d> Block<'d> {
         result
     }
 
-    /// Whatever the block holds is known.
+    /// Accepts all contents of the block.
     pub(crate) fn ignore(&mut self) {
         self.takes_all = true;
     }
 
-    /// The one label of the block.
+    /// The only label of the block.
     pub(crate) fn label(&mut self) -> Option<String> {
         self.label_wanted = true;
         self.syntax.labels.first().map(|(label, _)| label.clone())
     }
 
-    /// Whether it is written in JSON.
+    /// Whether the block is written in JSON.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.syntax.body, Body::Json(_))
     }
@@ -78,7 +78,7 @@ impl<'d> Block<'d> {
         &self.syntax.kind
     }
 
-    /// Where the block's name is.
+    /// The position of the block's name.
     pub(crate) fn at(&self) -> At {
         self.syntax.kind_at.clone()
     }
@@ -96,7 +96,7 @@ impl<'d> Block<'d> {
         self.decoder.faults.noted(self.syntax.body.attribute(name)).flatten()
     }
 
-    /// An attribute that must be there.
+    /// Records an error if an attribute is missing.
     pub(crate) fn required(&mut self, name: &'static str) -> &mut Block<'d> {
         if let Ok(None) = self.syntax.body.attribute(name) {
             let detail = format!("{} blocks need the argument {name:?}", self.syntax.kind);
@@ -105,7 +105,7 @@ impl<'d> Block<'d> {
         self
     }
 
-    /// An attribute as `convert` makes it of its value, which is not null.
+    /// The value of an attribute, converted by `convert`. A null value counts as absent.
     fn converted<T>(
         &mut self,
         name: &'static str,
@@ -116,7 +116,7 @@ impl<'d> Block<'d> {
         self.fitting(&attribute, convert(value))
     }
 
-    /// The value, or nothing and a note that the expression's is not of the kind that is wanted.
+    /// Unwraps the converted value of an attribute. Records an error if the conversion failed.
     pub(super) fn fitting<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
         let unsuitable = |detail| {
             let detail = format!("{}: {detail}", attribute.name);
@@ -133,7 +133,7 @@ impl<'d> Block<'d> {
         self.converted(name, |value| value.to_bool().ok_or_else(|| wanted("bool", &value)))
     }
 
-    /// A whole number of 64 bits.
+    /// A whole number of 64 bits with a sign.
     pub(super) fn int(&mut self, name: &'static str) -> Option<i64> {
         self.int_within(name, i64::MIN..=i64::MAX)
     }
@@ -163,7 +163,7 @@ impl<'d> Block<'d> {
         })
     }
 
-    /// Nanoseconds, given as such or in words; here null is not the same as absent (§8).
+    /// A duration in nanoseconds, given as a number or as text. Unlike elsewhere, null does not count as absent (§8).
     pub(super) fn duration(&mut self, name: &'static str) -> Option<i64> {
         let attribute = self.attribute(name)?;
         let value = self.evaluated(&attribute.value)?;
@@ -180,7 +180,7 @@ impl<'d> Block<'d> {
         self.fitting(&attribute, result)
     }
 
-    // What the API's own clients cannot leave out: unset is the same as zero.
+    // Attributes that the API's own clients always set: if absent, they are zero instead of unset.
 
     pub(super) fn text_or_empty(&mut self, name: &'static str) -> Option<String> {
         Some(self.text(name).unwrap_or_default())
@@ -214,17 +214,17 @@ impl<'d> Block<'d> {
         })
     }
 
-    /// A map of strings given as an attribute.
+    /// A map of strings, written as an attribute.
     pub(super) fn text_map_attribute(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         self.converted(name, text_map)
     }
 
-    /// A map of strings given as a block.
+    /// A map of strings, written as a block.
     pub(super) fn text_map_block(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         self.one(name, |block| block.members(text))
     }
 
-    /// A map of strings given as an attribute or as a block. In JSON there is no telling which it is.
+    /// A map of strings, written as an attribute or as a block. JSON does not distinguish the two.
     pub(super) fn text_map(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         if let Body::Json(body) = &self.syntax.body {
             return if body.is_expression(name) {
@@ -242,7 +242,7 @@ impl<'d> Block<'d> {
         as_attribute.or(as_block)
     }
 
-    /// All attributes of a block that has nothing else.
+    /// All attributes of a block that must not contain blocks.
     pub(crate) fn just_attributes(&mut self) -> Vec<Attribute> {
         self.takes_all = true;
         match &self.syntax.body {
@@ -256,7 +256,7 @@ impl<'d> Block<'d> {
         }
     }
 
-    /// The values of all attributes.
+    /// The converted values of all attributes.
     pub(super) fn members<T>(&mut self, convert: impl Fn(Value) -> Result<T, String>) -> BTreeMap<String, T> {
         let mut members = BTreeMap::new();
         for attribute in self.just_attributes() {
@@ -268,17 +268,17 @@ impl<'d> Block<'d> {
         members
     }
 
-    /// A block that comes at most once, and has no label.
+    /// An optional block without label that may occur once.
     pub(super) fn one<T>(&mut self, name: &'static str, with: impl FnOnce(&mut Block<'d>) -> T) -> Option<T> {
         let inner = self.inner(name, 0);
         if let Some(second) = inner.get(1) {
-            let detail = format!("there is one {name} block at most");
+            let detail = format!("only one {name} block is allowed");
             self.note(Fault::about(second.at(), "Duplicate {} block", name, detail));
         }
         inner.into_iter().next().map(|block| block.read(with))
     }
 
-    /// Blocks without labels of which there may be many, in order; none if there is none.
+    /// Blocks without labels that may occur several times, in order; `None` if there are none.
     pub(super) fn many<T>(
         &mut self,
         name: &'static str,
@@ -287,7 +287,7 @@ impl<'d> Block<'d> {
         self.all(name, 0, with)
     }
 
-    /// As [`Self::many`], of blocks with a label.
+    /// The same as [`Self::many`] for blocks with a label.
     pub(super) fn labelled<T>(
         &mut self,
         name: &'static str,
@@ -306,13 +306,13 @@ impl<'d> Block<'d> {
         (!inner.is_empty()).then(|| inner.into_iter().map(|block| block.read(&mut with)).collect())
     }
 
-    /// Blocks that are known here, unread.
+    /// Blocks with this name, unread. The name counts as known.
     pub(crate) fn syntax_blocks(&mut self, name: &'static str) -> Vec<syntax::Block> {
         self.blocks.push(name);
         self.decoder.faults.noted(self.syntax.body.blocks(name, 0)).unwrap_or_default()
     }
 
-    /// The blocks of a name, those included that `dynamic` blocks make, in the order of the file.
+    /// The blocks with a name, including those from `dynamic` blocks, in the order of the file.
     fn inner(&mut self, name: &'static str, labels: usize) -> Vec<Block<'d>> {
         self.blocks.push(name);
         let mut found = Vec::new();
@@ -337,7 +337,7 @@ impl<'d> Block<'d> {
         found
     }
 
-    /// The block itself, or those that it stands for.
+    /// Adds the block itself, or the blocks that it generates.
     fn unfold(&self, block: syntax::Block, name: &'static str, found: &mut Vec<Block<'d>>) {
         if block.kind == name {
             found.push(Block::of(self.decoder, block, self.scope.clone()));
@@ -347,7 +347,7 @@ impl<'d> Block<'d> {
         }
     }
 
-    /// Makes the blocks that this one, a `dynamic` block, stands for (§7).
+    /// Generates the blocks of this `dynamic` block (§7).
     fn expand(&mut self, name: &'static str, found: &mut Vec<Block<'d>>) -> Option<()> {
         self.label_wanted = true;
         let for_each = self.required("for_each").attribute("for_each");
@@ -427,7 +427,7 @@ impl<'d> Block<'d> {
             match &block.labels[..] {
                 [(kind, _)] if self.blocks.contains(&kind.as_str()) => {}
                 [] => {
-                    let detail = "a dynamic block has one label, the type of the blocks that it makes";
+                    let detail = "a dynamic block has one label, the type of the blocks that it generates";
                     let at = block.kind_at.clone();
                     self.note(Fault::about(at, "Missing type for {}", "dynamic", detail));
                 }
@@ -439,7 +439,7 @@ impl<'d> Block<'d> {
                     self.note(Fault::new(at.clone(), "Unsupported block type", detail));
                 }
                 [_, (_, second), ..] => {
-                    let detail = "a dynamic block has one label; those of the blocks that it makes are its labels argument";
+                    let detail = "a dynamic block has one label; set the labels of the generated blocks with the argument labels";
                     self.note(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
                 }
             }
@@ -459,12 +459,12 @@ impl<'d> Block<'d> {
     }
 }
 
-/// Whether a block is a `dynamic` one for blocks of a type.
+/// Whether a block is a `dynamic` block that generates blocks of a type.
 fn makes(block: &syntax::Block, name: &str) -> bool {
     block.kind == "dynamic" && matches!(&block.labels[..], [(label, _)] if label == name)
 }
 
-/// Notes what a body holds beyond the names that are known; `dynamic` blocks are another's business.
+/// Records an error for each name in a body that is not known. `dynamic` blocks are checked elsewhere.
 pub(super) fn note_unknown(
     decoder: &Decoder<'_>,
     body: &syntax::NativeBody,
@@ -480,7 +480,7 @@ pub(super) fn note_unknown(
     }
 }
 
-/// As [`note_unknown`], of an object.
+/// The same as [`note_unknown`] for a JSON object.
 pub(super) fn note_unknown_members(
     decoder: &Decoder<'_>,
     body: &syntax::json::Body,

@@ -62,7 +62,7 @@ job "web" {
 fn a_file_has_one_job() {
     insta::assert_snapshot!(errors("variable \"x\" { default = 1 }"), @r#"input.hcl: Missing job block; a file has one job block: job "name" {"#);
     insta::assert_snapshot!(errors("job \"a\" {}\njob \"b\" {}"), @r#"input.hcl:2,1-4: Duplicate job block; a file has one job block"#);
-    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9-10: Unclosed configuration block; the closing brace of this block is missing, or a brace in the block closes too little or too much"#);
+    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9-10: Unclosed configuration block; the closing brace of this block is missing, or a brace in the block is missing or extra"#);
 }
 
 #[test]

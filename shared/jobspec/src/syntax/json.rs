@@ -1,5 +1,5 @@
-//! Job files in JSON syntax (§10): a tree with positions, read as attributes and blocks by whoever knows which names are
-//! which.
+//! Parser of job files in JSON syntax (§10). It produces a tree with positions, whose members are read as attributes or as
+//! blocks, depending on their names.
 
 use std::rc::Rc;
 
@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{error::Fault, number::Number, value::Value};
 
-/// Levels of objects and lists in one another.
+/// Maximum nesting of objects and lists.
 const DEPTH_MAX: usize = 200;
-/// A member of this name is a comment.
+/// The name of members that are comments.
 const COMMENT: &str = "//";
 
-/// An object whose members are attributes or blocks; or a list of such, which count together.
+/// An object whose members are attributes or blocks; or a list of such objects, which is read as one body.
 #[derive(Debug, Clone)]
 pub(crate) struct Body(Rc<Json>);
 
@@ -47,12 +47,12 @@ pub(crate) fn file(text: &str) -> Parsed<super::Body> {
     root(text).map(super::Body::Json)
 }
 
-/// The values of variables that a JSON file gives.
+/// Parses the values of variables in a JSON file.
 pub(crate) fn attributes(text: &str) -> Parsed<Vec<Attribute>> {
     root(text)?.attributes()
 }
 
-/// The value of a text of JSON, in which nothing is evaluated.
+/// Parses JSON to a value, without evaluating anything.
 pub(crate) fn value(text: &str) -> Parsed<Value> {
     parse(text).map(|json| plain(&json))
 }
@@ -73,22 +73,26 @@ fn plain(json: &Json) -> Value {
 fn root(text: &str) -> Parsed<Body> {
     let value = parse(text)?;
     if !matches!(value.kind, Kind::Object(_)) {
-        return refused(value.at.clone(), "Root value must be object", "a job file in JSON is one object");
+        return refused(
+            value.at.clone(),
+            "Root value must be object",
+            "a job file in JSON must be one object",
+        );
     }
     Ok(Body(Rc::new(value)))
 }
 
 impl Body {
     fn members(&self) -> Parsed<Vec<&Member>> {
-        members_of(&self.0, "an object is expected here, or a list of objects")
+        members_of(&self.0, "an object or a list of objects is expected here")
     }
 
-    /// The value of a name.
+    /// The attribute with a name.
     pub(crate) fn attribute(&self, name: &str) -> Parsed<Option<Attribute>> {
         let mut found = None;
         for member in self.members()?.into_iter().filter(|member| member.name == name) {
             if found.is_some() {
-                let detail = format!("{name:?} was given a value before");
+                let detail = format!("{name:?} is already set");
                 return refused(member.name_at.clone(), "Duplicate argument", detail);
             }
             found = Some(member.attribute()?);
@@ -96,13 +100,13 @@ impl Body {
         Ok(found)
     }
 
-    /// All members, where they are not blocks.
+    /// All members as attributes.
     pub(crate) fn attributes(&self) -> Parsed<Vec<Attribute>> {
         let members = self.members()?.into_iter().filter(|member| member.name != COMMENT);
         members.map(Member::attribute).collect()
     }
 
-    /// The blocks of a name, with so many labels.
+    /// The blocks with a name and a number of labels.
     pub(crate) fn blocks(&self, name: &str, labels: usize) -> Parsed<Vec<Block>> {
         let mut found = Vec::new();
         for member in self.members()?.into_iter().filter(|member| member.name == name) {
@@ -111,14 +115,14 @@ impl Body {
         Ok(found)
     }
 
-    /// Whether a member is one expression, which makes the map, and not an object of its members.
+    /// Whether a member is an expression that evaluates to the map, not an object with its members.
     pub(crate) fn is_expression(&self, name: &str) -> bool {
         let member =
             self.members().ok().and_then(|members| members.into_iter().find(|member| member.name == name));
         member.is_some_and(|member| !matches!(member.value.kind, Kind::Object(_) | Kind::List(_)))
     }
 
-    /// Names of members, and where they stand.
+    /// The names of members and their positions.
     pub(crate) fn names(&self) -> Vec<(&str, At)> {
         let members = self.members().unwrap_or_default();
         let names = members.into_iter().filter(|member| member.name != COMMENT);
@@ -143,7 +147,7 @@ fn members_of<'a>(value: &'a Json, detail: &str) -> Parsed<Vec<&'a Member>> {
     }
 }
 
-/// The blocks that a member is: a level of objects for each label, and lists for several.
+/// The blocks in a member. Each label is a level of objects; a list contains several blocks.
 fn unpack(
     member: &Member,
     labels_left: usize,
@@ -151,7 +155,7 @@ fn unpack(
     (kind, kind_at): (&str, &At),
     found: &mut Vec<Block>,
 ) -> Parsed<()> {
-    let detail = format!("an object is expected here, or a list of objects: what {kind:?} blocks hold");
+    let detail = format!("an object or a list of objects is expected here: the contents of {kind:?} blocks");
     if labels_left > 0 {
         for inner in members_of(&member.value, &detail)?.into_iter().filter(|inner| inner.name != COMMENT) {
             labels.push((inner.name.clone(), inner.name_at.clone()));
@@ -221,7 +225,7 @@ fn parse(text: &str) -> Parsed<Json> {
         return refused(
             at,
             "Extraneous data after value",
-            "a file in JSON is one object, which ended before this",
+            "a file in JSON must be one object, which has ended before this",
         );
     }
     Ok(value)
@@ -243,7 +247,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the next character stands.
+    /// The range of the next character.
     fn here(&self) -> At {
         let width = self.text[self.position..].chars().next().map_or(0, char::len_utf8);
         self.position..self.position + width
@@ -256,8 +260,7 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Parsed<Json> {
         self.skip_space();
         if depth > DEPTH_MAX {
-            return self
-                .refused(&format!("objects and lists stand in one another at most {DEPTH_MAX} levels deep"));
+            return self.refused(&format!("objects and lists may be nested at most {DEPTH_MAX} levels deep"));
         }
         let start = self.position;
         let kind = match self.peek() {
@@ -266,7 +269,7 @@ impl Reader<'_> {
             Some(b'"') => Kind::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(byte) if byte.is_ascii_alphabetic() => self.word()?,
-            Some(b'\'') => return self.refused("texts and names have double quotes in JSON"),
+            Some(b'\'') => return self.refused("texts and names need double quotes in JSON"),
             Some(b',') => return self.refused("a value is expected before this comma"),
             Some(_) => return self.refused("a value is expected here"),
             None => return self.refused("a value is expected before the end of the file"),
@@ -283,7 +286,7 @@ impl Reader<'_> {
             "null" => Kind::Null,
             other => {
                 let at = self.position..self.position + length;
-                let detail = format!("{other:?} is no value; texts have double quotes");
+                let detail = format!("{other:?} is not a value; texts need double quotes");
                 return refused(at, "Invalid JSON keyword", detail);
             }
         };
@@ -297,7 +300,7 @@ impl Reader<'_> {
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let Some(number) = Number::parse(&rest[..length]) else {
             let at = self.position..self.position + length;
-            return refused(at, "Invalid JSON number", "this is no number");
+            return refused(at, "Invalid JSON number", "this is not a number");
         };
         self.position += length;
         Ok(Kind::Number(number))
@@ -324,7 +327,7 @@ impl Reader<'_> {
         }
         self.position = end + 1;
         serde_json::from_str(&self.text[start..=end]).or_else(|error| {
-            refused(start..end + 1, "Invalid JSON string", format!("the text cannot be read: {error}"))
+            refused(start..end + 1, "Invalid JSON string", format!("the text is invalid: {error}"))
         })
     }
 

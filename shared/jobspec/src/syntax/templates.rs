@@ -1,7 +1,7 @@
-//! Templates: text with `${…}` and `%{…}` in it, in quotes, as a heredoc, or bare (§2).
+//! Parser of templates: text with `${…}` and `%{…}`, in quotes, as a heredoc, or bare (§2).
 //!
-//! Strip markers take the white space of the text beside them: in a heredoc of its line, for there each line is a piece
-//! of its own. Indentation is taken out of heredocs after that.
+//! Strip markers remove the white space of the adjacent text. In a heredoc that is white space of the same line, because
+//! each line is a piece of its own. Common indentation is removed from heredocs afterwards.
 
 use super::{
     At, Expression, ForPart, Interpolation, Kind as Form, Part,
@@ -11,7 +11,7 @@ use super::{
     tokens::{Token, TokenKind as Kind},
 };
 
-/// The text of a label, which is quoted and holds nothing to evaluate; its opening quotes have been read.
+/// Parses a label, which is quoted text without sequences. The opening quote has been consumed.
 pub(super) fn label(cursor: &mut Cursor<'_>, open: Token) -> Parsed<(String, At)> {
     let mut label = String::new();
     loop {
@@ -24,14 +24,15 @@ pub(super) fn label(cursor: &mut Cursor<'_>, open: Token) -> Parsed<(String, At)
                 return refused(open.at(), "Unterminated string literal", detail);
             }
             _ => {
-                let detail = "a label is plain text; to write a dollar sign before a brace, double it: $${";
+                let detail =
+                    "a label must be plain text; to write a dollar sign before a brace, double it: $${";
                 return refused(token.at(), "Invalid string literal", detail);
             }
         }
     }
 }
 
-/// A template in quotes or as a heredoc.
+/// Parses a template in quotes or in a heredoc.
 pub(super) fn template(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     let open = cursor.read();
     let close = if open.kind == Kind::OpenQuote { Kind::CloseQuote } else { Kind::CloseHeredoc };
@@ -43,7 +44,7 @@ pub(super) fn template(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     assembled(pieces, at, cursor.previous())
 }
 
-/// A text of JSON as a template; positions in it are all those of the text.
+/// Parses a text in JSON as a template. All positions in it are those of the whole text.
 pub(crate) fn json_template(text: &str, at: At) -> Parsed<Expression> {
     if !text.contains("${") && !text.contains("%{") {
         return Ok(Expression { at, kind: Form::Text(text.to_owned()) });
@@ -63,7 +64,7 @@ fn moved(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Faul
     fault
 }
 
-/// `end` is where the template ends: what is not closed by then is missed there.
+/// Assembles a template from its pieces. `end` is the end of the template, where missing directives are reported.
 fn assembled(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
     let mut parts = Assembler { pieces: pieces.into_iter().peekable(), end }.parts(&[])?;
     let kind = match (parts.pop(), parts.is_empty()) {
@@ -78,7 +79,7 @@ fn assembled(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
     Ok(Expression { at, kind })
 }
 
-/// What a template consists of before directives are brought together with what they enclose.
+/// A piece of a template, before directives are combined with their contents.
 enum Piece {
     Text(String),
     Interpolation(Interpolation),
@@ -89,10 +90,10 @@ enum Piece {
     EndFor(At),
 }
 
-/// All pieces up to the token that ends the template.
+/// Parses pieces up to the token that ends the template.
 fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece>> {
     let mut pieces = Vec::new();
-    // Whether a marker takes the white space that follows.
+    // Whether a marker strips the following white space.
     let mut strips_next = false;
     loop {
         let token = cursor.read();
@@ -122,13 +123,13 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
                 let detail = match close {
                     Kind::CloseHeredoc => {
                         let word = cursor.slice(open).trim_start_matches(['<', '-']).trim_end();
-                        format!("the heredoc of line {line} ends with a line that holds nothing but {word}")
+                        format!("the heredoc of line {line} must end with a line that contains only {word}")
                     }
                     _ => format!("the quotes of line {line} are not closed"),
                 };
                 return refused(token.at(), "Unterminated template string", detail);
             }
-            _ => return refused(token.at(), "Invalid template", "this has no place in a text"),
+            _ => return refused(token.at(), "Invalid template", "this is not allowed in a text"),
         }
     }
 }
@@ -136,7 +137,7 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
 fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     if open.kind == Kind::Interpolation {
         if cursor.peek_kind() == Kind::SequenceEnd {
-            let detail = "an expression is expected between ${ and }; to write the signs themselves, double the first: $${";
+            let detail = "an expression is expected between ${ and }; to write ${ as text, double the dollar sign: $${";
             return refused(cursor.peek().at(), "Invalid expression", detail);
         }
         let expression = expressions::any(cursor)?;
@@ -159,7 +160,7 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     const SUMMARY: &str = "Invalid template directive";
     let word = cursor.read();
     if word.kind != Kind::Name {
-        let detail = "if, else, endif, for or endfor is expected behind %{; to write the signs themselves, double the first: %%{";
+        let detail = "if, else, endif, for or endfor is expected after %{; to write %{ as text, double the percent sign: %%{";
         return refused(word.at(), SUMMARY, detail);
     }
     let piece = match cursor.slice(word) {
@@ -172,7 +173,8 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
         }
         "endfor" => Piece::EndFor(open.at()),
         other => {
-            let detail = format!("directives are if, else, endif, for, endfor, and not {other:?}");
+            let detail =
+                format!("{other:?} is not a directive; directives are if, else, endif, for and endfor");
             return refused(word.at(), SUMMARY, detail);
         }
     };
@@ -180,7 +182,7 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     Ok(piece)
 }
 
-/// What is beside a reference within its braces, if that is nothing but white space.
+/// The text between a reference and its brace, if it is white space only.
 fn spaces(cursor: &Cursor<'_>, at: At) -> Option<String> {
     let between = &cursor.text[at];
     between.trim().is_empty().then(|| between.to_owned())
@@ -190,21 +192,21 @@ fn end_sequence(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     let close = cursor.peek();
     if close.kind != Kind::SequenceEnd {
         let detail =
-            "a closing brace is expected here; where ${ or %{ is for something else, double its first sign";
+            "a closing brace is expected here; to write ${ or %{ as text, double the first character";
         return refused(close.at(), summary, detail);
     }
     cursor.read();
     Ok(())
 }
 
-/// Brings directives together with what they enclose.
+/// Combines directives with their contents.
 struct Assembler {
     pieces: std::iter::Peekable<std::vec::IntoIter<Piece>>,
     end: At,
 }
 
 impl Assembler {
-    /// Parts up to one of the pieces that `until` is the names of, which stays.
+    /// Parts up to one of the directives in `until`, which is not consumed.
     fn parts(&mut self, until: &[&str]) -> Parsed<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::new();
         loop {
@@ -212,7 +214,7 @@ impl Assembler {
                 if until.contains(&name) {
                     return Ok(parts);
                 }
-                let detail = format!("%{{ {name} }} belongs to no directive that is open here");
+                let detail = format!("%{{ {name} }} has no matching directive");
                 return refused(at, "Unexpected directive", detail);
             }
             match self.pieces.next() {
@@ -238,7 +240,7 @@ impl Assembler {
                     parts.push(Part::For(part));
                 }
                 Some(Piece::Else(_) | Piece::EndIf(_) | Piece::EndFor(_)) => {
-                    unreachable!("pieces that end something were looked at first")
+                    unreachable!("closing directives are handled above")
                 }
             }
         }
@@ -266,7 +268,7 @@ impl Piece {
     }
 }
 
-/// Takes out the indentation that all lines have in common. Lines of white space do not count and are kept whole.
+/// Removes the common indentation of all lines. Lines of white space only are ignored and stay unchanged.
 fn dedent(pieces: &mut [Piece]) {
     let mut common = usize::MAX;
     let mut indented = Vec::new();
@@ -291,12 +293,12 @@ fn dedent(pieces: &mut [Piece]) {
     }
 }
 
-/// Text outside of quotes, where only doubled signs stand for something else.
+/// Text outside of quotes, where only doubled signs are escapes.
 fn without_doubled(text: &str) -> String {
     text.replace("$${", "${").replace("%%{", "%{")
 }
 
-/// Text between quotes with its escapes resolved.
+/// Decodes the escapes in quoted text.
 fn unescaped(text: &str, at: At) -> Parsed<String> {
     if !text.contains(['\\', '$', '%']) {
         return Ok(text.to_owned());
@@ -326,7 +328,7 @@ fn unescaped(text: &str, at: At) -> Parsed<String> {
     Ok(plain)
 }
 
-/// The character that is written behind a backslash at `start`, and its bytes in the text.
+/// Decodes the escape after a backslash at `start`. Returns the character and the length of the escape in bytes.
 fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
     let invalid =
         |length: usize, detail: &str| refused(start..start + 1 + length, "Invalid escape sequence", detail);
@@ -334,9 +336,10 @@ fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
         let code = text.get(1..=count).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         match code.and_then(char::from_u32) {
             Some(character) => Ok((character, 1 + count)),
-            None => {
-                invalid(1, "\\u has four digits behind it, \\U eight, which are the number of a character")
-            }
+            None => invalid(
+                1,
+                "\\u needs four hexadecimal digits and \\U needs eight, which must be the code of a character",
+            ),
         }
     };
     match text.chars().next() {
@@ -349,7 +352,7 @@ fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
         Some('U') => digits(8),
         other => invalid(
             other.map_or(0, char::len_utf8),
-            "a backslash makes \\n, \\r, \\t, \\\", \\\\, \\uXXXX or \\UXXXXXXXX; to write one, double it",
+            "escapes are \\n, \\r, \\t, \\\", \\\\, \\uXXXX and \\UXXXXXXXX; to write a backslash, double it",
         ),
     }
 }

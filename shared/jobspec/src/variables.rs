@@ -1,4 +1,4 @@
-//! What a job file declares for itself: input variables (§5) and locals (§6).
+//! The declarations of a job file: input variables (§5) and locals (§6).
 
 mod given;
 mod locals;
@@ -19,7 +19,7 @@ use crate::{
     value::Value,
 };
 
-/// The scope of the job's expressions: `var` and `local`. Adds the sources that values for variables come from.
+/// The scope of the job's expressions, with `var` and `local`. Adds the sources of given values to `sources`.
 pub(crate) fn scope<'o>(
     body: &Body,
     options: &'o Options,
@@ -44,7 +44,7 @@ pub(crate) fn scope<'o>(
     for (name, given) in given.iter().filter(|(name, _)| !variables.contains_key(*name)) {
         if options.strict && given.origin != Origin::Environment {
             let detail = format!(
-                "a value was given for {name:?}, which the job file does not declare: variable \"{name}\" {{}}"
+                "the job file does not declare the variable {name:?}; declare it with: variable \"{name}\" {{}}"
             );
             let summary = match given.origin {
                 Origin::Flag => "Undefined -var variable",
@@ -53,7 +53,7 @@ pub(crate) fn scope<'o>(
             faults.note(Fault { at: None, ..Fault::new(0..0, summary, detail) });
         }
     }
-    // What follows would only repeat what is wrong with the variables.
+    // Errors in variables would only cause further errors below.
     faults.settle(sources)?;
     let scope = Scope::default().with("var", Value::object(variables));
     let scope = locals::with_locals(body, scope, &decoder);
@@ -61,7 +61,7 @@ pub(crate) fn scope<'o>(
     Ok(scope)
 }
 
-/// The variables that a file declares, as far as it was read.
+/// The variables that a file declares, as far as they have been read.
 struct Declared<'e> {
     values: BTreeMap<String, Value>,
     evaluator: &'e Evaluator<'e>,
@@ -69,7 +69,7 @@ struct Declared<'e> {
     decoder: &'e Decoder<'e>,
 }
 
-/// A value in its type, with where it came from.
+/// The value of a variable, converted to its type, with its source.
 struct Chosen {
     value: Value,
     origin: Origin,
@@ -78,7 +78,7 @@ struct Chosen {
 }
 
 impl<'e> Declared<'e> {
-    /// Variables with nothing but a default.
+    /// Reads variables that have only a default.
     fn short_variables<'o>(
         &mut self,
         block: &mut Block<'_>,
@@ -95,10 +95,10 @@ impl<'e> Declared<'e> {
         }
     }
 
-    /// One whose value could not be had counts as declared, too.
+    /// Declares a variable, even if its value is missing because of an error.
     fn declare(&mut self, name: &str, value: Option<Value>, at: At) {
         if self.values.insert(name.to_owned(), value.unwrap_or(Value::Null)).is_some() {
-            let detail = format!("a variable {name:?} is declared already");
+            let detail = format!("the variable {name:?} is already declared");
             self.faults.note(Fault::new(at, "Duplicate variable", detail));
         }
     }
@@ -112,7 +112,9 @@ impl<'e> Declared<'e> {
         let at = block.at();
         let Some(name) = block.label() else { return block.ignore() };
         if crate::syntax::name_length(&name) != name.len() {
-            let detail = format!("{name:?} is no name: letters, digits, _ and -, and no digit first");
+            let detail = format!(
+                "{name:?} is not a valid name: use letters, digits, _ and -, and do not begin with a digit"
+            );
             self.faults.note(Fault::new(at.clone(), "Invalid variable name", detail));
         }
         let (type_attribute, default_attribute) = (block.attribute("type"), block.attribute("default"));
@@ -131,7 +133,7 @@ impl<'e> Declared<'e> {
         });
         block.text("description");
         let validations = block.syntax_blocks("validation");
-        // What is wrong with the type or the default has been noted; a value would only lead to more of it.
+        // Errors in the type or the default have been recorded. Evaluating the value would only cause further errors.
         let is_sound = !matches!(declared_type, Some(None)) && !matches!(default, Some(None));
         let chosen = is_sound
             .then(|| self.chosen((&name, &at), default.flatten(), declared_type.flatten(), given, sources))
@@ -145,7 +147,7 @@ impl<'e> Declared<'e> {
         self.declare(&name, chosen.map(|chosen| chosen.value), at);
     }
 
-    /// The value given for a variable, else its default, in its type.
+    /// The given value of a variable, or else its default, converted to its type.
     fn chosen<'o>(
         &self,
         (name, name_at): (&str, &At),
@@ -176,8 +178,7 @@ impl<'e> Declared<'e> {
             return Some(Chosen { value, origin: given.origin, source, at: Some(at) });
         }
         let Some((value, at)) = default else {
-            let detail =
-                "it has no default, so a value for it is to be given: -var, -var-file or NOMAD_VAR_…";
+            let detail = "the variable has no default; give it a value with -var, -var-file or NOMAD_VAR_…";
             self.faults.note(Fault::about(name_at.clone(), "Unset variable \"{}\"", name, detail));
             return None;
         };
@@ -198,7 +199,7 @@ impl<'e> Declared<'e> {
         let (Some(holds), Some(told)) = (holds, told) else { return };
         let told = told.to_text().unwrap_or_default();
         if told.trim().is_empty() {
-            let detail = "it says what is wrong with a value";
+            let detail = "the message must say what is wrong with the value";
             let at = message.value.at.clone();
             self.faults.note(Fault::new(at, "Invalid validation error message", detail));
         }
@@ -209,14 +210,14 @@ impl<'e> Declared<'e> {
                 self.faults.note(Fault { at: chosen.at.clone(), ..fault }.in_source(chosen.source));
             }
             None => {
-                let detail = format!("the condition is true or false, and this is {}", holds.kind());
+                let detail = format!("the condition must be true or false, but have {}", holds.kind());
                 let at = condition.value.at.clone();
                 self.faults.note(Fault::new(at, "Invalid variable validation result", detail));
             }
         }
     }
 
-    /// A condition is about the variable, and about nothing else.
+    /// Checks that a condition refers to its own variable and to no other.
     fn refers_only_to(&self, name: &str, condition: &Attribute) -> bool {
         let mut references = Vec::new();
         references_in(&condition.value, &mut references);
@@ -239,7 +240,7 @@ impl<'e> Declared<'e> {
     }
 }
 
-/// The expression that a text of JSON holds.
+/// Parses the expression in a JSON text.
 fn in_text(text: &str, at: &At) -> Evaluated<Expression> {
     let moved = |mut fault: Box<Fault>| {
         fault.at = Some(at.clone());
@@ -248,16 +249,16 @@ fn in_text(text: &str, at: &At) -> Evaluated<Expression> {
     Ok(Expression { at: at.clone(), ..crate::syntax::expression(text).map_err(moved)? })
 }
 
-/// The value of an expression that refers to nothing and calls nothing.
+/// The value of an expression without references and calls.
 fn literal(expression: &Expression, evaluator: &Evaluator<'_>) -> Evaluated {
     if let Some((call, at)) = first_call(expression) {
-        let detail = format!("a value here is a plain one; {call}(…) can be called in locals");
+        let detail = format!("function calls are not allowed in this value; call {call}(…) in locals");
         return Err(Box::new(Fault::new(at, "Function calls not allowed", detail)));
     }
     let mut references = Vec::new();
     references_in(expression, &mut references);
     if let Some((_, _, at)) = references.into_iter().next() {
-        let detail = "a value here refers to nothing else; put text in quotes";
+        let detail = "references are not allowed in this value; put text in quotes";
         return Err(Box::new(Fault::new(at, "Variables not allowed", detail)));
     }
     evaluator.value(expression, &Scope::default())
@@ -265,7 +266,7 @@ fn literal(expression: &Expression, evaluator: &Evaluator<'_>) -> Evaluated {
 
 type Reference<'x> = (&'x str, Option<&'x str>, At);
 
-/// The names that an expression refers to, each with the first step from it.
+/// The names that an expression refers to, each with its first step.
 fn references_in<'x>(expression: &'x Expression, found: &mut Vec<Reference<'x>>) {
     walk(expression, &mut |expression| {
         if let Kind::Name(name) = &expression.kind {
@@ -289,7 +290,7 @@ fn first_call(expression: &Expression) -> Option<(&str, At)> {
     found
 }
 
-/// Visits an expression and all that it consists of, the parts first. Bare keys of objects are no expressions.
+/// Visits an expression and its sub-expressions, inner ones first. Bare keys of objects are not expressions.
 fn walk<'x>(expression: &'x Expression, visit: &mut dyn FnMut(&'x Expression)) {
     match &expression.kind {
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Name(_) => {}

@@ -1,4 +1,4 @@
-//! Functions of lists and maps.
+//! Functions on lists and maps.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     value::{Mapping, Sequence, Value},
 };
 
-/// Pieces of a list, each of so many elements; 0 is one piece.
+/// Splits a list into chunks of a size; 0 gives one chunk.
 pub(super) fn chunklist(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let size = whole(&arguments, 1)?;
     let Ok(size) = usize::try_from(size) else { return refused("the size must not be negative") };
@@ -19,10 +19,10 @@ pub(super) fn chunklist(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     Ok(Value::List(Sequence::List, chunks.collect()))
 }
 
-/// The first argument that is not null, in the kind that all have in common.
+/// The first argument that is not null, converted to the common kind of all arguments.
 pub(super) fn coalesce(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let Some(common) = common_of(&arguments).filter(|_| !arguments.is_empty()) else {
-        return refused("all arguments must be of one kind");
+        return refused("all arguments must be of the same kind");
     };
     match arguments.into_iter().find(|argument| *argument != Value::Null) {
         Some(value) => common.convert(value).or_else(refused),
@@ -30,10 +30,10 @@ pub(super) fn coalesce(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     }
 }
 
-/// The first argument that has elements.
+/// The first list that is not empty.
 pub(super) fn coalescelist(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     if arguments.is_empty() {
-        return refused("it takes at least one list");
+        return refused("at least one list is required");
     }
     for argument in arguments {
         match argument {
@@ -41,7 +41,7 @@ pub(super) fn coalescelist(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
             Value::List(Sequence::List | Sequence::Tuple, ref values) if values.is_empty() => {}
             Value::List(Sequence::List | Sequence::Tuple, _) => return Ok(argument),
             other => {
-                return refused(format!("its arguments are lists, and one is of the kind {}", other.kind()));
+                return refused(format!("all arguments must be lists, but have {}", other.kind()));
             }
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn compact(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     Ok(Value::List(Sequence::List, values.into_iter().filter(has_text).collect()))
 }
 
-/// The elements of all lists, one list after the other.
+/// The elements of all lists in sequence.
 pub(super) fn concat(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let (mut all, mut are_lists) = (Vec::new(), true);
     for (index, argument) in arguments.into_iter().enumerate() {
@@ -65,10 +65,7 @@ pub(super) fn concat(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
                 all.extend(values);
             }
             other => {
-                return unfit(
-                    index,
-                    format!("it must be a list or a tuple, and is of the kind {}", other.kind()),
-                );
+                return unfit(index, format!("a list or a tuple is required, but have {}", other.kind()));
             }
         }
     }
@@ -82,11 +79,11 @@ pub(super) fn concat(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
 pub(super) fn contains(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     match &arguments[0] {
         Value::List(_, values) => Ok(Value::Bool(values.contains(&arguments[1]))),
-        other => refused(format!("it looks into lists and sets, and this is of the kind {}", other.kind())),
+        other => refused(format!("a list or a set is required, but have {}", other.kind())),
     }
 }
 
-/// Each element once, in the order of their first.
+/// The elements without duplicates, in the order of their first occurrence.
 pub(super) fn distinct(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let values = elements_of(arguments.swap_remove(0));
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -96,7 +93,7 @@ pub(super) fn distinct(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     Ok(Value::List(Sequence::List, order.into_iter().map(|at| values[at].clone()).collect()))
 }
 
-/// The element at an index, which goes round; from the end if it is negative.
+/// The element at an index modulo the length. A negative index counts from the end.
 pub(super) fn element(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let Some(index) = number_of(&arguments[1]).to_i64() else {
         return refused("the index must be a whole number");
@@ -106,11 +103,11 @@ pub(super) fn element(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
             Ok(length) if length > 0 => Ok(values.swap_remove(index.rem_euclid(length) as usize)),
             _ => refused("an empty list has no elements"),
         },
-        other => refused(format!("it takes an element of a list, and this is of the kind {}", other.kind())),
+        other => refused(format!("a list is required, but have {}", other.kind())),
     }
 }
 
-/// All elements of lists in lists.
+/// All elements of nested lists.
 pub(super) fn flatten(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     fn append(values: Vec<Value>, flat: &mut Vec<Value>) {
         for value in values {
@@ -126,11 +123,11 @@ pub(super) fn flatten(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
             append(values, &mut flat);
             Ok(Value::tuple(flat))
         }
-        other => refused(format!("it flattens lists and sets, and this is of the kind {}", other.kind())),
+        other => refused(format!("a list or a set is required, but have {}", other.kind())),
     }
 }
 
-/// The element of a key: access, not search. Objects are refused (§14).
+/// The element with an index or a key. It does not search. Objects are refused (§14).
 pub(super) fn index(context: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let key = arguments.swap_remove(1);
     let collection = arguments.swap_remove(0);
@@ -139,12 +136,14 @@ pub(super) fn index(context: &Context<'_>, mut arguments: Vec<Value>) -> Answer 
         | (Value::Map(Mapping::Map, _), Value::Text(_)) => {
             indexed(collection, &key, context.at).or_else(|fault| refused(fault.detail))
         }
-        (Value::List(Sequence::List | Sequence::Tuple, _), _) => refused("the key of a list is a number"),
-        (Value::Map(Mapping::Map, _), _) => refused("the key of a map is a string"),
+        (Value::List(Sequence::List | Sequence::Tuple, _), _) => {
+            refused("the index of a list must be a number")
+        }
+        (Value::Map(Mapping::Map, _), _) => refused("the key of a map must be a string"),
         (other, _) => {
             let kind = other.kind();
             refused(format!(
-                "it takes an element of a list, a map or a tuple, and this is of the kind {kind}; an object becomes a map with convert"
+                "a list, a map or a tuple is required, but have {kind}; to make a map of an object, use convert"
             ))
         }
     }
@@ -156,14 +155,14 @@ pub(super) fn keys(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
             let keys = members.into_keys().map(Value::Text).collect();
             Ok(Value::List(sequence_of(kind), keys))
         }
-        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+        other => unfit(0, format!("a map or an object is required, but have {}", other.kind())),
     }
 }
 
 pub(super) fn values(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     match arguments.swap_remove(0) {
         Value::Map(kind, members) => Ok(Value::List(sequence_of(kind), members.into_values().collect())),
-        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+        other => unfit(0, format!("a map or an object is required, but have {}", other.kind())),
     }
 }
 
@@ -174,23 +173,23 @@ fn sequence_of(kind: Mapping) -> Sequence {
     }
 }
 
-/// Of lists, sets, maps and tuples; not of strings or objects (§14).
+/// The number of elements of lists, sets, maps and tuples. Strings and objects are refused (§14).
 pub(super) fn length(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     match &arguments[0] {
         Value::List(_, values) => Ok(Value::Number(values.len().into())),
         Value::Map(Mapping::Map, members) => Ok(Value::Number(members.len().into())),
-        Value::Text(_) => refused("it counts elements of lists and maps; strlen counts characters"),
+        Value::Text(_) => refused("a list or a map is required; to count characters, use strlen"),
         other => {
             let kind = other.kind();
-            refused(format!("it counts elements of lists, maps and tuples, and this is of the kind {kind}"))
+            refused(format!("a list, a map or a tuple is required, but have {kind}"))
         }
     }
 }
 
-/// The value of a key, or another one if there is none.
+/// The value of a key, or a default if there is none.
 pub(super) fn lookup(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
-    let default = arguments.pop().expect("three arguments");
-    let key = arguments.pop().expect("three arguments");
+    let default = arguments.pop().expect("lookup has three arguments");
+    let key = arguments.pop().expect("lookup has three arguments");
     match arguments.swap_remove(0) {
         Value::Map(kind, mut members) => match (members.remove(text_of(&key)), kind) {
             (Some(value), _) => Ok(value),
@@ -201,11 +200,11 @@ pub(super) fn lookup(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
                 common.convert(default).or_else(|reason| unfit(2, reason))
             }
         },
-        other => unfit(0, format!("it must be a map or an object, and is of the kind {}", other.kind())),
+        other => unfit(0, format!("a map or an object is required, but have {}", other.kind())),
     }
 }
 
-/// The members of all, of which later ones win.
+/// The members of all arguments. Later arguments override earlier ones.
 pub(super) fn merge(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let (mut merged, mut kind) = (BTreeMap::new(), Mapping::Map);
     for argument in arguments {
@@ -218,56 +217,56 @@ pub(super) fn merge(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
                 merged.extend(members);
             }
             other => {
-                return refused(format!(
-                    "its arguments are maps or objects, and one is of the kind {}",
-                    other.kind()
-                ));
+                return refused(format!("all arguments must be maps or objects, but have {}", other.kind()));
             }
         }
     }
     Ok(Value::Map(if merged.is_empty() { Mapping::Object } else { kind }, merged))
 }
 
-/// The elements from an index to before another.
+/// The elements from a start index up to, but not including, an end index.
 pub(super) fn slice(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let (start, end) = (whole(&arguments, 1)?, whole(&arguments, 2)?);
     let (kind, values) = match arguments.swap_remove(0) {
         Value::List(kind @ (Sequence::List | Sequence::Tuple), values) => (kind, values),
         other => {
-            return unfit(0, format!("it must be a list or a tuple, and is of the kind {}", other.kind()));
+            return unfit(0, format!("a list or a tuple is required, but have {}", other.kind()));
         }
     };
     if start < 0 {
-        return unfit(1, "the start index must not be below zero");
+        return unfit(1, "the start index must not be negative");
     }
     if end < 0 {
-        return unfit(2, "the end index must not be below zero");
+        return unfit(2, "the end index must not be negative");
     }
     if start > end {
-        return unfit(1, "the start index must not be above the end index");
+        return unfit(1, "the start index must not be greater than the end index");
     }
     match values.get(start as usize..end as usize) {
         Some(part) => Ok(Value::List(kind, part.to_vec())),
-        None => unfit(2, format!("the end index must not be above the length of the list, {}", values.len())),
+        None => unfit(
+            2,
+            format!("the end index must not be greater than the length of the list, {}", values.len()),
+        ),
     }
 }
 
-/// The strings in the order of their bytes.
+/// The strings sorted by their bytes.
 pub(super) fn sort(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let mut values = elements_of(arguments.swap_remove(0));
     if let Some(at) = values.iter().position(|value| *value == Value::Null) {
-        return refused(format!("element {at} is null, which has no place in an order"));
+        return refused(format!("element {at} is null, which cannot be sorted"));
     }
     values.sort_by(|a, b| text_of(a).cmp(text_of(b)));
     Ok(Value::List(Sequence::List, values))
 }
 
-/// Keys with the values at their places.
+/// A map of keys to the values at the same positions.
 pub(super) fn zipmap(_: &Context<'_>, mut arguments: Vec<Value>) -> Answer {
     let (kind, values) = match arguments.pop() {
         Some(Value::List(Sequence::List, values)) => (Mapping::Map, values),
         Some(Value::List(Sequence::Tuple, values)) => (Mapping::Object, values),
-        _ => return unfit(1, "it must be a list or a tuple"),
+        _ => return unfit(1, "a list or a tuple is required"),
     };
     let keys = elements_of(arguments.swap_remove(0));
     if keys.len() != values.len() {

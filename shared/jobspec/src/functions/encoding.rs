@@ -1,4 +1,4 @@
-//! Functions from and to other notations: base64, CSV, JSON, URLs. YAML has a file of its own.
+//! Functions that convert from and to other notations: base64, CSV, JSON, URLs. YAML is in its own module.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -11,15 +11,15 @@ use crate::{
     value::{Sequence, Value},
 };
 
-/// What stands for itself in a URL's query.
+/// Characters that need no escape in a URL's query.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The text whose base64 form, with its padding, is given.
+/// Decodes base64 with padding to text.
 pub(super) fn base64decode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let given: String = text_of(&arguments[0]).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match BASE64_STANDARD.decode(given).map(String::from_utf8) {
         Ok(Ok(text)) => Ok(Value::text(text)),
-        Ok(Err(_)) => refused("the decoded bytes are no UTF-8 text"),
+        Ok(Err(_)) => refused("the decoded bytes are not UTF-8 text"),
         Err(error) => refused(format!("the text is not base64: {error}")),
     }
 }
@@ -28,7 +28,7 @@ pub(super) fn base64encode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(BASE64_STANDARD.encode(text_of(&arguments[0]))))
 }
 
-/// An object for each row, with names from the first.
+/// An object for each row. The first row contains the names.
 pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text_of(&arguments[0]).as_bytes());
     let failed = |error: csv::Error| refused(format!("the text is not CSV: {error}"));
@@ -51,7 +51,7 @@ pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer 
     Ok(Value::List(Sequence::List, rows))
 }
 
-/// A form of a query's value; spaces are plus signs.
+/// Encodes a value for a URL's query, with plus signs for spaces.
 pub(super) fn urlencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let encoded = utf8_percent_encode(text_of(&arguments[0]), QUERY).to_string();
     Ok(Value::text(encoded.replace("%20", "+")))
@@ -62,15 +62,15 @@ pub(super) fn jsondecode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
         .or_else(|fault| refused(format!("the text is not JSON: {}", fault.detail)))
 }
 
-/// On one line, with names in order, fit to stand in HTML.
+/// JSON on one line, with sorted names, and escaped for HTML.
 pub(super) fn jsonencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     if arguments[0].has_infinity() {
-        return refused("JSON has no form for a number without end");
+        return refused("JSON cannot represent an infinite number");
     }
     Ok(Value::text(json_text(&arguments[0])))
 }
 
-/// The JSON of a value. Numbers have all their digits.
+/// The JSON of a value. Numbers keep all their digits.
 pub(super) fn json_text(value: &Value) -> String {
     fn write(value: &Value, json: &mut String) {
         match value {

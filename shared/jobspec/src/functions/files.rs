@@ -1,4 +1,4 @@
-//! Functions of files. They are for those who have the files beside the job file (§14); a server does not.
+//! Functions on files. They are available where the job file is, but not on a server (§14).
 
 use std::{io, sync::Arc};
 
@@ -8,13 +8,13 @@ use globset::GlobBuilder;
 use super::{Answer, Context, Wrong, refused, text_of, unfit};
 use crate::{Files, types::set, value::Value};
 
-/// The largest file that is read.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 fn files(context: &Context<'_>) -> Result<Arc<dyn Files + Send + Sync>, Wrong> {
     match &context.evaluator.surroundings.files {
         Some(files) => Ok(Arc::clone(files)),
-        None => refused("functions of files work only where the job file is, not on a server"),
+        None => refused("file functions work only where the job file is, not on a server"),
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn dirname(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(directory))
 }
 
-/// A path without parts that lead nowhere.
+/// A path without empty parts, `.` and `..`, as far as possible.
 fn clean(path: &str, from_root: bool) -> String {
     let is_absolute = path.starts_with('/') || (from_root && path.is_empty());
     let mut parts: Vec<&str> = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn file(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let path = text_of(&arguments[0]);
     match String::from_utf8(content(context, path)?) {
         Ok(text) => Ok(Value::text(text)),
-        Err(_) => refused(format!("{path:?} is no UTF-8 text; filebase64 takes any bytes")),
+        Err(_) => refused(format!("{path:?} is not UTF-8 text; for binary files use filebase64")),
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn fileexists(context: &Context<'_>, arguments: Vec<Value>) -> Answer
     done(files(context)?.exists(path), path).map(Value::Bool)
 }
 
-/// The files below a directory whose paths from there match a pattern such as `conf/*.txt`.
+/// The files below a directory whose relative paths match a pattern such as `conf/*.txt`.
 pub(super) fn fileset(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let (directory, pattern) = (text_of(&arguments[0]), text_of(&arguments[1]));
     let matcher = GlobBuilder::new(pattern).literal_separator(true).build();

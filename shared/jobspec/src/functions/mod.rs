@@ -1,5 +1,4 @@
-//! The functions of job files (§14): what each takes, and how one is called. What they do is in the other files here, a
-//! file a subject.
+//! The functions of job files (§14): their parameters, and calls. The functions are implemented in sub-modules by subject.
 
 mod collections;
 mod encoding;
@@ -24,22 +23,22 @@ use crate::{
     value::Value,
 };
 
-/// A function and what it takes.
+/// A function and its parameters.
 pub(crate) struct Function {
     name: &'static str,
-    /// What its arguments are, in order.
+    /// The kinds of the required parameters, in order.
     takes: &'static [Takes],
-    /// What further arguments are, if there may be any.
+    /// The kind of further arguments, if they are allowed.
     rest: Option<Takes>,
     run: fn(&Context<'_>, Vec<Value>) -> Answer,
 }
 
-/// What an argument is to be; it is converted if it can be.
+/// The kind of a parameter. Arguments are converted to it if possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
-    /// Anything but null.
+    /// Any value except null.
     Any,
-    /// Anything.
+    /// Any value.
     Nullable,
     Text,
     Number,
@@ -50,16 +49,16 @@ enum Takes {
     Set,
 }
 
-/// What a function made of its arguments.
+/// The result of a function.
 type Answer = Result<Value, Wrong>;
 
-/// Why a function could not do its work.
+/// Why a function failed.
 enum Wrong {
-    /// The call as a whole.
+    /// The call as a whole is wrong.
     Call(String),
-    /// An argument, by its place.
+    /// An argument is wrong; its index.
     Argument(usize, String),
-    /// Something with a place of its own.
+    /// An error with its own position.
     Fault(Box<Fault>),
 }
 
@@ -71,19 +70,19 @@ fn unfit<T>(argument: usize, reason: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong::Argument(argument, reason.into()))
 }
 
-/// What a function knows beside its arguments.
+/// What a function can access besides its arguments.
 struct Context<'c> {
     evaluator: &'c Evaluator<'c>,
     at: &'c At,
 }
 
 impl Context<'_> {
-    /// Counts bytes that an answer is going to take, before it takes them.
+    /// Counts bytes of a result before they are allocated.
     fn room(&self, bytes: usize) -> Result<(), Wrong> {
         self.evaluator.spend(self.at, bytes).map_err(Wrong::Fault)
     }
 
-    /// Bytes that nobody can guess who does not know the seed.
+    /// Random bytes derived from the seed.
     fn random(&self) -> [u8; 16] {
         let drawn = self.evaluator.drawn.get();
         self.evaluator.drawn.set(drawn + 1);
@@ -91,7 +90,7 @@ impl Context<'_> {
     }
 }
 
-/// The value of a call.
+/// Calls a function.
 pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     match call.name.as_str() {
         "try" => return first_sound(evaluator, call, scope),
@@ -135,7 +134,7 @@ fn unknown(call: &Call) -> Box<Fault> {
     Box::new(Fault::new(call.name_at.clone(), "Call to unknown function", detail))
 }
 
-/// Puts the elements of the last argument in its place.
+/// Replaces the last argument by its elements.
 fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
     match arguments.pop() {
         Some(Value::List(_, values)) => {
@@ -144,13 +143,13 @@ fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
         }
         _ => {
             let at = call.arguments.last().map_or(call.name_at.clone(), |last| last.at.clone());
-            let detail = "only a list can be spread out over arguments with ...";
+            let detail = "only a list can be expanded to arguments with ...";
             Err(Box::new(Fault::new(at, "Invalid expanding argument value", detail)))
         }
     }
 }
 
-/// The arguments as the function takes them.
+/// Converts the arguments to the kinds of the parameters.
 fn fitted(
     function: &Function,
     arguments: Vec<Value>,
@@ -163,7 +162,7 @@ fn fitted(
         |count: usize| if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
     if given < wanted {
         let least = if function.rest.is_some() { "at least " } else { "" };
-        let detail = format!("{} takes {least}{}, and {given} were given", call.name, count(wanted));
+        let detail = format!("{} requires {least}{}, but has {given}", call.name, count(wanted));
         return Err(Box::new(Fault::new(
             at.end.saturating_sub(1)..at.end,
             "Not enough function arguments",
@@ -171,7 +170,7 @@ fn fitted(
         )));
     }
     if given > wanted && function.rest.is_none() {
-        let detail = format!("{} takes {}, and {given} were given", call.name, count(wanted));
+        let detail = format!("{} requires {}, but has {given}", call.name, count(wanted));
         return Err(Box::new(Fault::new(place(wanted), "Too many function arguments", detail)));
     }
     let kinds = function.takes.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Takes::Any)));
@@ -188,7 +187,7 @@ fn fitted(
 
 fn fit(value: Value, takes: Takes) -> Result<Value, String> {
     if value == Value::Null && takes != Takes::Nullable {
-        return Err("it must not be null".to_owned());
+        return Err("the argument must not be null".to_owned());
     }
     match takes {
         Takes::Any | Takes::Nullable => Ok(value),
@@ -200,7 +199,7 @@ fn fit(value: Value, takes: Takes) -> Result<Value, String> {
     }
 }
 
-/// The first argument that can be evaluated.
+/// Evaluates the function `try`: the first argument that can be evaluated.
 fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
     let mut reasons = Vec::new();
     for argument in &call.arguments {
@@ -211,13 +210,13 @@ fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluat
         }
     }
     let detail = match reasons.is_empty() {
-        true => "try takes at least 1 argument".to_owned(),
+        true => "try requires at least 1 argument".to_owned(),
         false => format!("try: none of the expressions can be evaluated: {}", reasons.join(", ")),
     };
     Err(Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail)))
 }
 
-/// Whether the argument can be evaluated.
+/// Evaluates the function `can`: whether the argument can be evaluated.
 fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [argument] = &call.arguments[..] else { return Err(miscounted(call, 1, at)) };
     match evaluator.value(argument, scope) {
@@ -226,7 +225,7 @@ fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> E
     }
 }
 
-/// The first argument as a value of the type that the second is.
+/// Evaluates the function `convert`: the first argument, converted to the type in the second.
 fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [value, kind] = &call.arguments[..] else { return Err(miscounted(call, 2, at)) };
     let kind = Type::parse(kind, true)?;
@@ -239,7 +238,7 @@ fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> 
 
 fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
     let given = call.arguments.len();
-    let detail = format!("{} takes {wanted} arguments, and {given} were given", call.name);
+    let detail = format!("{} requires {wanted} arguments, but has {given}", call.name);
     let summary =
         if given < wanted { "Not enough function arguments" } else { "Too many function arguments" };
     let place = call
@@ -249,7 +248,7 @@ fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
     Box::new(Fault::new(place, summary, detail))
 }
 
-// What functions take out of arguments that have been fitted.
+// Access to arguments after their conversion.
 
 fn text_of(value: &Value) -> &str {
     match value {
@@ -278,7 +277,7 @@ fn elements_of(value: Value) -> Vec<Value> {
     }
 }
 
-/// A whole number of an argument.
+/// A whole number from an argument.
 fn whole(arguments: &[Value], index: usize) -> Result<i64, Wrong> {
     match number_of(&arguments[index]).to_i64() {
         Some(number) => Ok(number),

@@ -1,4 +1,4 @@
-//! Functions of sets.
+//! Functions on sets.
 
 use super::{Answer, Context, Wrong, elements_of, refused, unfit};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     value::{Sequence, Value},
 };
 
-/// The values that all sets have.
+/// The values that are in all sets.
 pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let mut sets = unified(arguments)?.into_iter();
     let first = sets.next().unwrap_or_default();
@@ -16,24 +16,26 @@ pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> Answer 
     Ok(Value::List(Sequence::Set, common))
 }
 
-/// The values that any of the sets has.
+/// The values that are in any of the sets.
 pub(super) fn setunion(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(set(unified(arguments)?.into_iter().flatten().collect()))
 }
 
-/// The elements of all sets in the kind that they have in common, in order.
+/// The sorted elements of all sets, converted to their common kind.
 fn unified(arguments: Vec<Value>) -> Result<Vec<Vec<Value>>, Wrong> {
     let all: Vec<Value> = arguments.iter().cloned().flat_map(elements_of).collect();
-    let Some(common) = common_of(&all) else { return refused("all sets must have elements of one kind") };
+    let Some(common) = common_of(&all) else {
+        return refused("all sets must have elements of the same kind");
+    };
     let kind = Type::Set(Box::new(common));
     let sets = arguments.into_iter().map(|set| kind.convert(set).map(elements_of));
     sets.collect::<Result<_, _>>().or_else(refused)
 }
 
-/// All ways to take one element of each.
+/// All combinations of one element from each list or set.
 pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     if arguments.len() < 2 {
-        return refused("it takes at least two sets or lists");
+        return refused("at least two sets or lists are required");
     }
     let (mut lists, mut is_set) = (Vec::new(), false);
     for (index, argument) in arguments.into_iter().enumerate() {
@@ -42,7 +44,7 @@ pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Answer
                 is_set |= kind == Sequence::Set;
                 lists.push(values);
             }
-            other => return unfit(index, format!("a set or a list is required, not a {}", other.kind())),
+            other => return unfit(index, format!("a set or a list is required, but have {}", other.kind())),
         }
     }
     let count = lists.iter().try_fold(1_usize, |count, list| count.checked_mul(list.len()));

@@ -1,10 +1,10 @@
-//! All functions by name.
+//! The table of all functions.
 
 use super::{
     Function, Takes, collections, encoding, files, format, hashes, network, numbers, sets, text, time, yaml,
 };
 
-/// The function of a name.
+/// The function with a name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     TABLE.binary_search_by_key(&name, |function| function.name).ok().map(|at| &TABLE[at])
 }
@@ -28,7 +28,7 @@ macro_rules! functions {
     (@rest $rest:ident) => { Some(Takes::$rest) };
 }
 
-/// In the order of their names. Behind a semicolon: what further arguments are.
+/// Sorted by name. The kind after a semicolon is that of further arguments.
 static TABLE: &[Function] = functions! {
     abs(Number) = numbers::abs;
     abspath(Text) = files::abspath;

@@ -1,4 +1,4 @@
-//! Functions of text. Characters are what people see as one: grapheme clusters.
+//! Functions on text. A character is a grapheme cluster.
 
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -6,17 +6,17 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{Answer, Context, elements_of, refused, text_of, unfit, whole};
 use crate::value::{Sequence, Value};
 
-/// What compiling a pattern costs, in bytes of values that it could have made in that time.
+/// The cost of compiling a pattern, as bytes in the budget of evaluation.
 const PATTERN_COST: usize = 4096;
-/// The bytes that a pattern may take when compiled; far below what patterns can be made to take.
+/// Maximum size of a compiled pattern, in bytes. Without a limit, a short pattern can become much larger.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Without the line feed at the end.
+/// Removes the line breaks at the end.
 pub(super) fn chomp(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(text_of(&arguments[0]).trim_end_matches(['\n', '\r'])))
 }
 
-/// All lines but the first moved in by so many spaces.
+/// Indents all lines but the first by a number of spaces.
 pub(super) fn indent(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let Ok(width) = usize::try_from(whole(&arguments, 0)?) else {
         return unfit(0, "the number of spaces must not be negative");
@@ -30,13 +30,13 @@ pub(super) fn indent(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
 
 pub(super) fn join(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let mut arguments = arguments.into_iter();
-    let separator = arguments.next().expect("the separator comes first");
+    let separator = arguments.next().expect("the separator is the first argument");
     let mut parts = Vec::new();
     for (index, list) in arguments.enumerate() {
         for (at, value) in elements_of(list).into_iter().enumerate() {
             match value {
                 Value::Text(text) => parts.push(text),
-                _ => return unfit(index + 1, format!("element {at} is null, which is no text")),
+                _ => return unfit(index + 1, format!("element {at} is null, not a string")),
             }
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn lower(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
 }
 
 pub(super) fn upper(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    // Character by character: a sharp s stays one.
+    // Converts character by character, so that a sharp s stays unchanged.
     let upper = |c: char| {
         let mut upper = c.to_uppercase();
         match (upper.next(), upper.next()) {
@@ -60,7 +60,7 @@ pub(super) fn upper(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(text_of(&arguments[0]).chars().map(upper).collect::<String>()))
 }
 
-/// The first letter of each word in upper case.
+/// Converts the first letter of each word to upper case.
 pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let mut at_start = true;
     let mut titled = String::new();
@@ -79,7 +79,7 @@ pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(titled))
 }
 
-/// Every match replaced; the replacement names groups as `$1` and `${name}`.
+/// Replaces every match of a pattern. The replacement may contain groups as `$1` and `${name}`.
 pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let [text, pattern, replacement] = [0, 1, 2].map(|at| text_of(&arguments[at]));
     context.room(PATTERN_COST.saturating_add(pattern.len().saturating_mul(64)))?;
@@ -87,12 +87,12 @@ pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Ans
     let regex: Regex = regex.or_else(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-        refused(format!("the pattern {pattern:?} cannot be read: {last}"))
+        refused(format!("invalid pattern {pattern:?}: {last}"))
     })?;
     let mut replaced = String::new();
     let mut copied = 0;
     for captures in regex.captures_iter(text) {
-        let found = captures.get(0).expect("a match is its own first group");
+        let found = captures.get(0).expect("group 0 is the whole match");
         let before = replaced.len();
         replaced.push_str(&text[copied..found.start()]);
         captures.expand(replacement, &mut replaced);
@@ -103,7 +103,7 @@ pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Ans
     Ok(Value::text(replaced))
 }
 
-/// Every occurrence of a text replaced by another.
+/// Replaces every occurrence of a text.
 pub(super) fn replace(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let [text, from, to] = [0, 1, 2].map(|at| text_of(&arguments[at]));
     context.room(text.matches(from).count().saturating_mul(to.len()))?;
@@ -128,7 +128,7 @@ pub(super) fn strlen(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::Number(text_of(&arguments[0]).graphemes(true).count().into()))
 }
 
-/// So many characters from one on; from the end if that is negative, to the end if the number is.
+/// A number of characters from an offset. A negative offset counts from the end; a negative number means up to the end.
 pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let (offset, length) = (whole(&arguments, 1)?, whole(&arguments, 2)?);
     let text = text_of(&arguments[0]);
@@ -141,7 +141,7 @@ pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(text.graphemes(true).skip(skipped).take(taken).collect::<String>()))
 }
 
-/// Without the characters of a set at both ends.
+/// Removes the characters of a set from both ends.
 pub(super) fn trim(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let (text, set) = (text_of(&arguments[0]), text_of(&arguments[1]));
     Ok(Value::text(text.trim_matches(|c| set.contains(c))))

@@ -1,14 +1,14 @@
-//! Functions of points in time, which are text as in RFC 3339.
+//! Functions on times, which are text in the format of RFC 3339.
 
 use jiff::civil::DateTime;
 
 use super::{Answer, Context, refused, text_of, unfit};
 use crate::value::Value;
 
-/// A point in time as its own place counts it.
+/// A time with its UTC offset.
 struct Moment {
     local: DateTime,
-    /// East of Greenwich.
+    /// Minutes east of UTC.
     offset_minutes: i32,
 }
 
@@ -28,7 +28,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// Reads `2024-01-01T00:00:00.5+02:00`.
+/// Parses a time such as `2024-01-01T00:00:00.5+02:00`.
 fn moment(text: &str) -> Option<Moment> {
     let (date_and_time, zone) = match text.as_bytes().last()? {
         b'Z' => (text.strip_suffix('Z')?, None),
@@ -69,7 +69,7 @@ fn two_digits(text: &str, most: i32) -> Option<i32> {
 }
 
 impl Moment {
-    /// As `+02:00`.
+    /// The offset, such as `+02:00`.
     fn offset(&self, colon: &str) -> String {
         let sign = if self.offset_minutes < 0 { '-' } else { '+' };
         let minutes = self.offset_minutes.abs();
@@ -81,9 +81,9 @@ impl Moment {
     }
 }
 
-const NOT_A_TIME: &str = "a point in time such as \"2024-01-31T12:00:00Z\" is required (RFC 3339)";
+const NOT_A_TIME: &str = "a time such as \"2024-01-31T12:00:00Z\" is required (RFC 3339)";
 
-/// A point in time as long after another as a duration says.
+/// Adds a duration to a time.
 pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let Some(moment) = moment(text_of(&arguments[0])) else { return refused(NOT_A_TIME) };
     let nanoseconds = match api_types::duration::parse(text_of(&arguments[1])) {
@@ -92,11 +92,11 @@ pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     };
     match moment.local.checked_add(jiff::SignedDuration::from_nanos(nanoseconds)) {
         Ok(local) => Ok(Value::text(format!("{}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), moment.zone()))),
-        Err(_) => refused("the point in time is out of reach"),
+        Err(_) => refused("the time is out of range"),
     }
 }
 
-/// A point in time as a pattern of letters says: `YYYY-MM-DD`.
+/// Formats a time by a pattern of letters, such as `YYYY-MM-DD`.
 pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     let Some(moment) = moment(text_of(&arguments[1])) else { return unfit(1, NOT_A_TIME) };
     let (mut text, mut rest) = (String::new(), text_of(&arguments[0]));
@@ -123,7 +123,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
         match written(&moment, verb) {
             Some(part) => text.push_str(&part),
             None => {
-                let reason = format!("{verb:?} means nothing in a date; literal text stands in apostrophes");
+                let reason = format!("unknown letters {verb:?} in a date; put literal text in apostrophes");
                 return unfit(0, reason);
             }
         }
@@ -131,7 +131,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(text))
 }
 
-/// Literal text up to its closing apostrophe, of which two are one, and what follows.
+/// Literal text up to its closing apostrophe, where two apostrophes stand for one; and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut literal = String::new();
     let mut rest = text;

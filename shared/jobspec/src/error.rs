@@ -80,7 +80,12 @@ impl Fault {
     }
 
     /// An error whose summary contains a name.
-    pub(crate) fn about(at: At, summary: &'static str, subject: &str, detail: impl Into<String>) -> Fault {
+    pub(crate) fn with_subject(
+        at: At,
+        summary: &'static str,
+        subject: &str,
+        detail: impl Into<String>,
+    ) -> Fault {
         Fault { subject: subject.to_owned(), ..Fault::new(at, summary, detail) }
     }
 
@@ -101,7 +106,7 @@ impl Fault {
 }
 
 /// An error with one diagnostic.
-pub(crate) fn refused(fault: Fault, sources: &[Source<'_>]) -> Error {
+pub(crate) fn single_error(fault: Fault, sources: &[Source<'_>]) -> Error {
     Error { diagnostics: vec![fault.diagnostic(sources)] }
 }
 
@@ -110,17 +115,17 @@ pub(crate) fn refused(fault: Fault, sources: &[Source<'_>]) -> Error {
 pub(crate) struct Faults(RefCell<Vec<Fault>>);
 
 impl Faults {
-    pub(crate) fn note(&self, fault: Fault) {
+    pub(crate) fn record(&self, fault: Fault) {
         self.0.borrow_mut().push(fault);
     }
 
     /// Unwraps a result. Records the error if there is one.
-    pub(crate) fn noted<T>(&self, result: Result<T, Box<Fault>>) -> Option<T> {
-        result.map_err(|fault| self.note(*fault)).ok()
+    pub(crate) fn ok_or_record<T>(&self, result: Result<T, Box<Fault>>) -> Option<T> {
+        result.map_err(|fault| self.record(*fault)).ok()
     }
 
     /// Returns the recorded errors, if there are any.
-    pub(crate) fn settle(&self, sources: &[Source<'_>]) -> Result<(), Error> {
+    pub(crate) fn finish(&self, sources: &[Source<'_>]) -> Result<(), Error> {
         let mut faults = self.0.take();
         if faults.is_empty() {
             return Ok(());

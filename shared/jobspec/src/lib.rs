@@ -37,7 +37,7 @@ pub use variables::{VARIABLE_PREFIX, Variables};
 
 use crate::{
     decode::Decoder,
-    error::{Faults, refused},
+    error::{Faults, single_error},
     eval::Evaluator,
     source::Source,
     syntax::Body,
@@ -89,12 +89,12 @@ impl fmt::Debug for Surroundings {
 /// Parses a job file. Attributes that the file leaves out are unset in the job, except those that §11 always fills in.
 pub fn parse(source: &str, options: &Options) -> Result<api_types::Job, Error> {
     let mut sources = vec![Source::new(options.file_name.as_str(), source)];
-    let body = syntax_tree(&sources[0]).map_err(|fault| refused(fault, &sources))?;
+    let body = syntax_tree(&sources[0]).map_err(|fault| single_error(fault, &sources))?;
     let faults = Faults::default();
     let evaluator = Evaluator::new(&options.surroundings);
     let scope = variables::scope(&body, options, &evaluator, &faults, &mut sources)?;
     let job = decode::job_file(&body, scope, &Decoder { evaluator: &evaluator, faults: &faults });
-    faults.settle(&sources)?;
+    faults.finish(&sources)?;
     Ok(job.expect("a file without a job is an error"))
 }
 
@@ -107,7 +107,7 @@ pub fn parse_bytes(source: &[u8], options: &Options) -> Result<api_types::Job, E
             let text = String::from_utf8_lossy(&source[..valid]);
             let sources = [Source::new(options.file_name.as_str(), &text)];
             let detail = "job files are UTF-8; this byte is not";
-            Err(refused(error::Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
+            Err(single_error(error::Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
         }
     }
 }
@@ -123,7 +123,7 @@ pub fn lint(source: &str, file_name: &str) -> Result<(), Error> {
     if let Ok(body) = syntax_tree(&sources[0]) {
         lint::file(&body, &faults);
     }
-    faults.settle(&sources)
+    faults.finish(&sources)
 }
 
 /// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.
@@ -145,7 +145,7 @@ pub fn format(source: &str, file_name: &str) -> Result<String, Error> {
     match syntax_tree(&sources[0]) {
         Ok(Body::Native(_)) => Ok(syntax::format::format(sources[0].text)),
         Ok(Body::Json(_)) => Ok(source.to_owned()),
-        Err(fault) => Err(refused(fault, &sources)),
+        Err(fault) => Err(single_error(fault, &sources)),
     }
 }
 

@@ -79,7 +79,7 @@ impl Type {
     pub(crate) fn of(value: &Value) -> Type {
         let element = |values: &mut dyn Iterator<Item = &Value>| {
             Box::new(
-                values.map(Type::of).reduce(|a, b| a.unified(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
+                values.map(Type::of).reduce(|a, b| a.unify(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
             )
         };
         match value {
@@ -98,21 +98,21 @@ impl Type {
     }
 
     /// The type that values of both types can be converted to, if there is one.
-    pub(crate) fn unified(&self, other: &Type) -> Option<Type> {
+    pub(crate) fn unify(&self, other: &Type) -> Option<Type> {
         match (self, other) {
             (a, b) if a == b => Some(a.clone()),
             (Type::Any, known) | (known, Type::Any) => Some(known.clone()),
             (Type::Text, Type::Number | Type::Bool) | (Type::Number | Type::Bool, Type::Text) => {
                 Some(Type::Text)
             }
-            (Type::List(a), Type::List(b)) => a.unified(b).map(|inner| Type::List(Box::new(inner))),
-            (Type::Set(a), Type::Set(b)) => a.unified(b).map(|inner| Type::Set(Box::new(inner))),
+            (Type::List(a), Type::List(b)) => a.unify(b).map(|inner| Type::List(Box::new(inner))),
+            (Type::Set(a), Type::Set(b)) => a.unify(b).map(|inner| Type::Set(Box::new(inner))),
             (Type::Set(a), Type::List(b)) | (Type::List(a), Type::Set(b)) => {
-                a.unified(b).map(|inner| Type::List(Box::new(inner)))
+                a.unify(b).map(|inner| Type::List(Box::new(inner)))
             }
-            (Type::Map(a), Type::Map(b)) => a.unified(b).map(|inner| Type::Map(Box::new(inner))),
+            (Type::Map(a), Type::Map(b)) => a.unify(b).map(|inner| Type::Map(Box::new(inner))),
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
-                a.iter().zip(b).map(|(a, b)| a.unified(b)).collect::<Option<_>>().map(Type::Tuple)
+                a.iter().zip(b).map(|(a, b)| a.unify(b)).collect::<Option<_>>().map(Type::Tuple)
             }
             (Type::Tuple(a), Type::Tuple(b)) => common(a.iter().chain(b)).map(Type::List),
             (Type::Tuple(items), Type::List(inner)) | (Type::List(inner), Type::Tuple(items)) => {
@@ -122,7 +122,7 @@ impl Type {
                 common(items.iter().chain([&**inner])).map(Type::Set)
             }
             (Type::Object(a), Type::Object(b)) if a.keys().eq(b.keys()) => {
-                let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unified(&b[name])?));
+                let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unify(&b[name])?));
                 a.iter().map(member).collect::<Option<_>>().map(Type::Object)
             }
             (Type::Object(a), Type::Object(b)) => common(a.values().chain(b.values())).map(Type::Map),
@@ -155,7 +155,7 @@ impl Type {
                     &members
                         .values()
                         .map(Type::of)
-                        .reduce(|a, b| a.unified(&b).unwrap_or(Type::Any))
+                        .reduce(|a, b| a.unify(&b).unwrap_or(Type::Any))
                         .unwrap_or(Type::Any)
                 } else {
                     inner
@@ -201,12 +201,12 @@ impl Type {
 }
 
 fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Box<Type>> {
-    types.try_fold(Type::Any, |common, next| common.unified(next)).map(Box::new)
+    types.try_fold(Type::Any, |common, next| common.unify(next)).map(Box::new)
 }
 
 /// The type that all values can be converted to, if there is one.
 pub(crate) fn common_of(values: &[Value]) -> Option<Type> {
-    values.iter().try_fold(Type::Any, |common, value| common.unified(&Type::of(value)))
+    values.iter().try_fold(Type::Any, |common, value| common.unify(&Type::of(value)))
 }
 
 /// A set of the values: sorted, without duplicates.

@@ -22,11 +22,11 @@ pub(crate) struct Block<'d> {
     pub(super) decoder: &'d Decoder<'d>,
     pub(super) syntax: syntax::Block,
     pub(super) scope: Scope,
-    label_wanted: bool,
+    expects_label: bool,
     attributes: Vec<&'static str>,
     blocks: Vec<&'static str>,
     /// Whether all its contents are accepted.
-    takes_all: bool,
+    accepts_all: bool,
 }
 
 impl<'d> Block<'d> {
@@ -35,37 +35,37 @@ impl<'d> Block<'d> {
             decoder,
             syntax,
             scope,
-            label_wanted: false,
+            expects_label: false,
             attributes: Vec::new(),
             blocks: Vec::new(),
-            takes_all: false,
+            accepts_all: false,
         }
     }
 
     /// The blocks of a type at the top level of a file.
     pub(crate) fn top(decoder: &'d Decoder<'d>, body: &Body, kind: &str, labels: usize) -> Vec<Block<'d>> {
-        let blocks = decoder.faults.noted(body.blocks(kind, labels)).unwrap_or_default();
+        let blocks = decoder.faults.ok_or_record(body.blocks(kind, labels)).unwrap_or_default();
         blocks.into_iter().map(|syntax| Block::of(decoder, syntax, Scope::default())).collect()
     }
 
     /// Reads the block, and records an error for everything that was not read.
     pub(crate) fn read<T>(mut self, with: impl FnOnce(&mut Block<'d>) -> T) -> T {
         let result = with(&mut self);
-        self.note_labels();
-        if !self.takes_all {
-            self.note_left_over();
+        self.check_labels();
+        if !self.accepts_all {
+            self.record_unread();
         }
         result
     }
 
     /// Accepts all contents of the block.
     pub(crate) fn ignore(&mut self) {
-        self.takes_all = true;
+        self.accepts_all = true;
     }
 
     /// The only label of the block.
     pub(crate) fn label(&mut self) -> Option<String> {
-        self.label_wanted = true;
+        self.expects_label = true;
         self.syntax.labels.first().map(|(label, _)| label.clone())
     }
 
@@ -83,24 +83,24 @@ impl<'d> Block<'d> {
         self.syntax.kind_at.clone()
     }
 
-    pub(crate) fn note(&self, fault: Fault) {
-        self.decoder.faults.note(fault);
+    pub(crate) fn record(&self, fault: Fault) {
+        self.decoder.faults.record(fault);
     }
 
     pub(super) fn evaluated(&self, expression: &Expression) -> Option<Value> {
-        self.decoder.faults.noted(self.decoder.evaluator.value(expression, &self.scope))
+        self.decoder.faults.ok_or_record(self.decoder.evaluator.value(expression, &self.scope))
     }
 
     pub(crate) fn attribute(&mut self, name: &'static str) -> Option<Attribute> {
         self.attributes.push(name);
-        self.decoder.faults.noted(self.syntax.body.attribute(name)).flatten()
+        self.decoder.faults.ok_or_record(self.syntax.body.attribute(name)).flatten()
     }
 
     /// Records an error if an attribute is missing.
     pub(crate) fn required(&mut self, name: &'static str) -> &mut Block<'d> {
         if let Ok(None) = self.syntax.body.attribute(name) {
             let detail = format!("{} blocks need the argument {name:?}", self.syntax.kind);
-            self.note(Fault::new(self.at(), "Missing required argument", detail));
+            self.record(Fault::new(self.at(), "Missing required argument", detail));
         }
         self
     }
@@ -113,16 +113,16 @@ impl<'d> Block<'d> {
     ) -> Option<T> {
         let attribute = self.attribute(name)?;
         let value = self.evaluated(&attribute.value).filter(|value| *value != Value::Null)?;
-        self.fitting(&attribute, convert(value))
+        self.unwrap_conversion(&attribute, convert(value))
     }
 
     /// Unwraps the converted value of an attribute. Records an error if the conversion failed.
-    pub(super) fn fitting<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
+    pub(super) fn unwrap_conversion<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
         let unsuitable = |detail| {
             let detail = format!("{}: {detail}", attribute.name);
             Fault::new(attribute.value.at.clone(), "Unsuitable value type", detail)
         };
-        result.map_err(|detail| self.note(unsuitable(detail))).ok()
+        result.map_err(|detail| self.record(unsuitable(detail))).ok()
     }
 
     pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
@@ -177,7 +177,7 @@ impl<'d> Block<'d> {
                 value.kind()
             )),
         };
-        self.fitting(&attribute, result)
+        self.unwrap_conversion(&attribute, result)
     }
 
     // Attributes that the API's own clients always set: if absent, they are zero instead of unset.
@@ -237,31 +237,31 @@ impl<'d> Block<'d> {
         let as_block = self.text_map_block(name);
         if let (Ok(Some(attribute)), Some(_)) = (self.syntax.body.attribute(name), &as_block) {
             let detail = format!("{name} is a block or an attribute, not both");
-            self.note(Fault::about(attribute.name_at, "Duplicate {} block", name, detail));
+            self.record(Fault::with_subject(attribute.name_at, "Duplicate {} block", name, detail));
         }
         as_attribute.or(as_block)
     }
 
     /// All attributes of a block that must not contain blocks.
-    pub(crate) fn just_attributes(&mut self) -> Vec<Attribute> {
-        self.takes_all = true;
+    pub(crate) fn all_attributes(&mut self) -> Vec<Attribute> {
+        self.accepts_all = true;
         match &self.syntax.body {
             Body::Native(body) => {
                 for block in &body.blocks {
-                    self.note(unexpected_block(block, &[], &[]));
+                    self.record(unexpected_block(block, &[], &[]));
                 }
                 body.attributes.clone()
             }
-            Body::Json(body) => self.decoder.faults.noted(body.attributes()).unwrap_or_default(),
+            Body::Json(body) => self.decoder.faults.ok_or_record(body.attributes()).unwrap_or_default(),
         }
     }
 
     /// The converted values of all attributes.
     pub(super) fn members<T>(&mut self, convert: impl Fn(Value) -> Result<T, String>) -> BTreeMap<String, T> {
         let mut members = BTreeMap::new();
-        for attribute in self.just_attributes() {
+        for attribute in self.all_attributes() {
             let Some(value) = self.evaluated(&attribute.value) else { continue };
-            if let Some(value) = self.fitting(&attribute, convert(value)) {
+            if let Some(value) = self.unwrap_conversion(&attribute, convert(value)) {
                 members.insert(attribute.name, value);
             }
         }
@@ -273,7 +273,7 @@ impl<'d> Block<'d> {
         let inner = self.inner(name, 0);
         if let Some(second) = inner.get(1) {
             let detail = format!("only one {name} block is allowed");
-            self.note(Fault::about(second.at(), "Duplicate {} block", name, detail));
+            self.record(Fault::with_subject(second.at(), "Duplicate {} block", name, detail));
         }
         inner.into_iter().next().map(|block| block.read(with))
     }
@@ -309,7 +309,7 @@ impl<'d> Block<'d> {
     /// Blocks with this name, unread. The name counts as known.
     pub(crate) fn syntax_blocks(&mut self, name: &'static str) -> Vec<syntax::Block> {
         self.blocks.push(name);
-        self.decoder.faults.noted(self.syntax.body.blocks(name, 0)).unwrap_or_default()
+        self.decoder.faults.ok_or_record(self.syntax.body.blocks(name, 0)).unwrap_or_default()
     }
 
     /// The blocks with a name, including those from `dynamic` blocks, in the order of the file.
@@ -318,18 +318,18 @@ impl<'d> Block<'d> {
         let mut found = Vec::new();
         match &self.syntax.body {
             Body::Native(body) => {
-                let is_meant = |block: &&syntax::Block| block.kind == name || makes(block, name);
-                for block in body.blocks.iter().filter(is_meant) {
+                let is_selected = |block: &&syntax::Block| block.kind == name || generates(block, name);
+                for block in body.blocks.iter().filter(is_selected) {
                     self.unfold(block.clone(), name, &mut found);
                 }
             }
             Body::Json(body) => {
                 let faults = self.decoder.faults;
-                for block in faults.noted(body.blocks(name, labels)).unwrap_or_default() {
+                for block in faults.ok_or_record(body.blocks(name, labels)).unwrap_or_default() {
                     self.unfold(block, name, &mut found);
                 }
-                let dynamic = faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
-                for block in dynamic.into_iter().filter(|block| makes(block, name)) {
+                let dynamic = faults.ok_or_record(body.blocks("dynamic", 1)).unwrap_or_default();
+                for block in dynamic.into_iter().filter(|block| generates(block, name)) {
                     self.unfold(block, name, &mut found);
                 }
             }
@@ -349,7 +349,7 @@ impl<'d> Block<'d> {
 
     /// Generates the blocks of this `dynamic` block (§7).
     fn expand(&mut self, name: &'static str, found: &mut Vec<Block<'d>>) -> Option<()> {
-        self.label_wanted = true;
+        self.expects_label = true;
         let for_each = self.required("for_each").attribute("for_each");
         let (iterator, labels) = (self.attribute("iterator"), self.attribute("labels"));
         let mut contents = self.syntax_blocks("content").into_iter();
@@ -357,7 +357,7 @@ impl<'d> Block<'d> {
             (Some(content), None) => content,
             (_, second) => {
                 let at = second.map_or(self.at(), |second| second.kind_at);
-                self.note(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
+                self.record(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
                 return None;
             }
         };
@@ -369,7 +369,7 @@ impl<'d> Block<'d> {
             Some(Kind::Text(iterator)) if self.is_json() => iterator,
             Some(_) => {
                 let at = iterator?.value.at.clone();
-                self.note(Fault::new(at, "Invalid expression", "the iterator is a bare name"));
+                self.record(Fault::new(at, "Invalid expression", "the iterator is a bare name"));
                 return None;
             }
         };
@@ -380,8 +380,8 @@ impl<'d> Block<'d> {
             }
             _ => fault,
         });
-        for (key, value) in faults.noted(items)? {
-            faults.noted(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
+        for (key, value) in faults.ok_or_record(items)? {
+            faults.ok_or_record(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
             let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
             let scope = self.scope.with(iterator, Value::object(element));
             let made = syntax::Block {
@@ -397,91 +397,91 @@ impl<'d> Block<'d> {
 
     fn dynamic_labels(&self, labels: Option<&Attribute>, scope: &Scope) -> Option<Vec<(String, At)>> {
         let Some(labels) = labels else { return Some(Vec::new()) };
-        let value = self.decoder.faults.noted(self.decoder.evaluator.value(&labels.value, scope))?;
+        let value = self.decoder.faults.ok_or_record(self.decoder.evaluator.value(&labels.value, scope))?;
         let labels_at = labels.value.at.clone();
         match texts(value) {
             Ok(texts) => Some(texts.into_iter().map(|label| (label, labels_at.clone())).collect()),
             Err(detail) => {
-                self.note(Fault::new(labels_at, "Invalid dynamic block label", detail));
+                self.record(Fault::new(labels_at, "Invalid dynamic block label", detail));
                 None
             }
         }
     }
 
-    fn note_left_over(&self) {
+    fn record_unread(&self) {
         match &self.syntax.body {
             Body::Native(body) => {
-                note_unknown(self.decoder, body, &self.attributes, &self.blocks);
-                self.note_unknown_dynamic(&body.blocks);
+                record_unknown(self.decoder, body, &self.attributes, &self.blocks);
+                self.record_unknown_dynamic(&body.blocks);
             }
             Body::Json(body) => {
-                note_unknown_members(self.decoder, body, &self.attributes, &self.blocks);
-                let dynamic = self.decoder.faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
-                self.note_unknown_dynamic(&dynamic);
+                record_unknown_members(self.decoder, body, &self.attributes, &self.blocks);
+                let dynamic = self.decoder.faults.ok_or_record(body.blocks("dynamic", 1)).unwrap_or_default();
+                self.record_unknown_dynamic(&dynamic);
             }
         }
     }
 
-    fn note_unknown_dynamic(&self, blocks: &[syntax::Block]) {
+    fn record_unknown_dynamic(&self, blocks: &[syntax::Block]) {
         for block in blocks.iter().filter(|block| block.kind == "dynamic") {
             match &block.labels[..] {
                 [(kind, _)] if self.blocks.contains(&kind.as_str()) => {}
                 [] => {
                     let detail = "a dynamic block has one label, the type of the blocks that it generates";
                     let at = block.kind_at.clone();
-                    self.note(Fault::about(at, "Missing type for {}", "dynamic", detail));
+                    self.record(Fault::with_subject(at, "Missing type for {}", "dynamic", detail));
                 }
                 [(kind, at)] => {
                     let detail = format!(
                         "blocks of type {kind:?} are not expected here{}",
                         did_you_mean(kind, &self.blocks)
                     );
-                    self.note(Fault::new(at.clone(), "Unsupported block type", detail));
+                    self.record(Fault::new(at.clone(), "Unsupported block type", detail));
                 }
                 [_, (_, second), ..] => {
                     let detail = "a dynamic block has one label; set the labels of the generated blocks with the argument labels";
-                    self.note(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
+                    self.record(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
                 }
             }
         }
     }
 
-    fn note_labels(&self) {
+    fn check_labels(&self) {
         let syntax::Block { kind, labels, .. } = &self.syntax;
-        let wanted = usize::from(self.label_wanted);
+        let wanted = usize::from(self.expects_label);
         if let Some((_, extra)) = labels.get(wanted) {
             let detail = format!("{kind} blocks have {} label", if wanted == 0 { "no" } else { "one" });
-            self.note(Fault::about(extra.clone(), "Extraneous label for {}", kind, detail));
+            self.record(Fault::with_subject(extra.clone(), "Extraneous label for {}", kind, detail));
         } else if labels.len() < wanted {
             let detail = format!("{kind} blocks have one label, their name: {kind} \"name\" {{");
-            self.note(Fault::about(self.at(), "Missing name for {}", kind, detail));
+            self.record(Fault::with_subject(self.at(), "Missing name for {}", kind, detail));
         }
     }
 }
 
 /// Whether a block is a `dynamic` block that generates blocks of a type.
-fn makes(block: &syntax::Block, name: &str) -> bool {
+fn generates(block: &syntax::Block, name: &str) -> bool {
     block.kind == "dynamic" && matches!(&block.labels[..], [(label, _)] if label == name)
 }
 
 /// Records an error for each name in a body that is not known. `dynamic` blocks are checked elsewhere.
-pub(super) fn note_unknown(
+pub(super) fn record_unknown(
     decoder: &Decoder<'_>,
     body: &syntax::NativeBody,
     attributes: &[&str],
     blocks: &[&str],
 ) {
     for attribute in body.attributes.iter().filter(|attribute| !attributes.contains(&&*attribute.name)) {
-        decoder.faults.note(unexpected_attribute(attribute, attributes, blocks));
+        decoder.faults.record(unexpected_attribute(attribute, attributes, blocks));
     }
     for block in body.blocks.iter().filter(|block| !blocks.contains(&&*block.kind) && block.kind != "dynamic")
     {
-        decoder.faults.note(unexpected_block(block, attributes, blocks));
+        decoder.faults.record(unexpected_block(block, attributes, blocks));
     }
 }
 
-/// The same as [`note_unknown`] for a JSON object.
-pub(super) fn note_unknown_members(
+/// The same as [`record_unknown`] for a JSON object.
+pub(super) fn record_unknown_members(
     decoder: &Decoder<'_>,
     body: &syntax::json::Body,
     attributes: &[&str],
@@ -493,7 +493,7 @@ pub(super) fn note_unknown_members(
         }
         let known: Vec<&str> = attributes.iter().chain(blocks).copied().collect();
         let detail = format!("no argument or block type is named {name:?}{}", did_you_mean(name, &known));
-        decoder.faults.note(Fault::new(at, "Extraneous JSON object property", detail));
+        decoder.faults.record(Fault::new(at, "Extraneous JSON object property", detail));
     }
 }
 

@@ -25,7 +25,7 @@ impl Block<'_> {
     fn free_value(&self, attribute: &Attribute) -> Option<Json> {
         let value = self.evaluated(&attribute.value).filter(|value| !matches!(value, Value::Null))?;
         let finite = if value.has_infinity() { Err("the number is infinite".to_owned()) } else { Ok(value) };
-        self.fitting(attribute, finite).map(|value| value.to_json())
+        self.unwrap_conversion(attribute, finite).map(|value| value.to_json())
     }
 }
 
@@ -33,7 +33,7 @@ fn content(block: &mut Block<'_>, body: &Body) -> Map<String, Json> {
     let (mut content, mut blocks) = (Map::new(), BTreeMap::<&str, Vec<Json>>::new());
     let Body::Native(body) = body else {
         // Objects stay objects in JSON, which distinguishes them from lists.
-        for attribute in block.just_attributes() {
+        for attribute in block.all_attributes() {
             if let Some(json) = block.free_value(&attribute) {
                 content.insert(attribute.name, json);
             }

@@ -35,23 +35,23 @@ const TOP_BLOCKS: [&str; 4] = ["job", "variable", "variables", "locals"];
 pub(crate) fn job_file(body: &Body, scope: Scope, decoder: &Decoder<'_>) -> Option<Job> {
     match body {
         Body::Native(body) => {
-            block::note_unknown(decoder, body, &[], &TOP_BLOCKS);
+            block::record_unknown(decoder, body, &[], &TOP_BLOCKS);
             for dynamic in body.blocks.iter().filter(|block| block.kind == "dynamic") {
                 let detail = "dynamic blocks are allowed within the job only";
-                decoder.faults.note(Fault::new(dynamic.kind_at.clone(), "Unsupported block type", detail));
+                decoder.faults.record(Fault::new(dynamic.kind_at.clone(), "Unsupported block type", detail));
             }
         }
-        Body::Json(body) => block::note_unknown_members(decoder, body, &[], &TOP_BLOCKS),
+        Body::Json(body) => block::record_unknown_members(decoder, body, &[], &TOP_BLOCKS),
     }
     let mut jobs = Block::top(decoder, body, "job", 1).into_iter();
     let first = jobs.next();
     if let Some(second) = jobs.next() {
         let detail = "a file has one job block";
-        decoder.faults.note(Fault::about(second.at(), "Duplicate {} block", "job", detail));
+        decoder.faults.record(Fault::with_subject(second.at(), "Duplicate {} block", "job", detail));
     }
     let Some(mut first) = first else {
         let missing = Fault::new(0..0, "Missing job block", "a file has one job block: job \"name\" {");
-        decoder.faults.note(Fault { at: None, ..missing });
+        decoder.faults.record(Fault { at: None, ..missing });
         return None;
     };
     first.scope = scope;

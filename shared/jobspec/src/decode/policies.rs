@@ -133,7 +133,7 @@ pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
         Some("mem") => Some("vertical_mem"),
         Some(_) => {
             let detail = "the label of a task's scaling is \"cpu\" or \"mem\"";
-            block.note(Fault::new(block.at(), "Invalid scaling policy name", detail));
+            block.record(Fault::new(block.at(), "Invalid scaling policy name", detail));
             None
         }
         None => None,
@@ -149,7 +149,7 @@ fn scaling(block: &mut Block<'_>, kind: Option<&str>, type_at: At) -> ScalingPol
         && kind != given
     {
         let detail = format!("the type is {kind:?} here, not {given:?}");
-        block.note(Fault::new(type_at, "Invalid scaling policy type", detail));
+        block.record(Fault::new(type_at, "Invalid scaling policy type", detail));
     }
     ScalingPolicy {
         id: Some(String::new()),

@@ -61,7 +61,7 @@ fn scaling_policies(block: &mut Block<'_>) -> Option<Vec<ScalingPolicy>> {
         let policy = policies::task_scaling(block);
         if policy.r#type.is_some() && seen.contains(&policy.r#type) {
             let detail = "a task has one scaling block for each of cpu and mem";
-            block.note(Fault::about(block.at(), "Duplicate {} block", "scaling", detail));
+            block.record(Fault::with_subject(block.at(), "Duplicate {} block", "scaling", detail));
         }
         seen.push(policy.r#type.clone());
         policy

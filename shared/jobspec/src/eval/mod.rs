@@ -56,14 +56,14 @@ impl Scope {
 /// Evaluates the expressions of one file within the file's limits.
 pub(crate) struct Evaluator<'a> {
     pub(crate) surroundings: &'a Surroundings,
-    spent: Cell<usize>,
+    bytes_spent: Cell<usize>,
     /// Number of random values drawn so far.
-    pub(crate) drawn: Cell<u32>,
+    pub(crate) random_draws: Cell<u32>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(surroundings: &'a Surroundings) -> Evaluator<'a> {
-        Evaluator { surroundings, spent: Cell::new(0), drawn: Cell::new(0) }
+        Evaluator { surroundings, bytes_spent: Cell::new(0), random_draws: Cell::new(0) }
     }
 
     /// The value of an expression. A reference to a name that is not in scope stays text (§4).
@@ -106,8 +106,8 @@ impl<'a> Evaluator<'a> {
 
     /// Counts the bytes of a value.
     pub(crate) fn spend(&self, at: &At, bytes: usize) -> Evaluated<()> {
-        self.spent.set(self.spent.get().saturating_add(bytes));
-        if self.spent.get() > EXPANSION_BYTES_MAX {
+        self.bytes_spent.set(self.bytes_spent.get().saturating_add(bytes));
+        if self.bytes_spent.get() > EXPANSION_BYTES_MAX {
             let detail = format!("the values of the file need more than {EXPANSION_BYTES_MAX} bytes");
             return Err(Box::new(Fault::new(at.clone(), TOO_MUCH, detail)));
         }
@@ -151,7 +151,7 @@ impl<'a> Evaluator<'a> {
         let Ok(other) = self.value(other, scope) else { return Ok(chosen) };
         let (chosen_type, other_type) = (Type::of(&chosen), Type::of(&other));
         let kinds = (chosen.kind(), other.kind());
-        let unified = chosen_type.unified(&other_type).and_then(|common| common.convert(chosen).ok());
+        let unified = chosen_type.unify(&other_type).and_then(|common| common.convert(chosen).ok());
         unified.ok_or_else(|| {
             let detail =
                 format!("both results must be of the same kind, but have {} and {}", kinds.0, kinds.1);
@@ -162,7 +162,7 @@ impl<'a> Evaluator<'a> {
     fn for_expression(&self, parts: &For, scope: &Scope) -> Evaluated {
         let (mut list, mut object) = (Vec::new(), BTreeMap::new());
         for (key, value) in self.items(&parts.collection, scope)? {
-            let scope = bound(scope, (parts.key.as_deref(), &parts.value), key, value);
+            let scope = iteration_scope(scope, (parts.key.as_deref(), &parts.value), key, value);
             if let Some(condition) = &parts.condition {
                 let holds = self.value(condition, &scope)?.to_bool().ok_or_else(|| {
                     let detail = "the condition must be a bool";
@@ -224,7 +224,12 @@ pub(crate) const ITERATION_OVER_NULL: &str = "Iteration over null value";
 pub(crate) const ITERATION_OVER_SCALAR: &str = "Iteration over non-iterable value";
 
 /// The scope of one iteration of a loop.
-fn bound(scope: &Scope, (key_name, value_name): (Option<&str>, &str), key: Value, value: Value) -> Scope {
+fn iteration_scope(
+    scope: &Scope,
+    (key_name, value_name): (Option<&str>, &str),
+    key: Value,
+    value: Value,
+) -> Scope {
     let scope = match key_name {
         Some(name) => scope.with(name, key),
         None => scope.clone(),

@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         at: &At,
     ) -> Evaluated {
         if let Some(value) = scope.get(name) {
-            return self.walk_in(value, steps, scope, at);
+            return self.walk_ref(value, steps, scope, at);
         }
         let splat = steps.iter().position(|step| matches!(step, Step::Splat(..))).unwrap_or(steps.len());
         let text = format!("${{{written}}}");
@@ -27,17 +27,17 @@ impl Evaluator<'_> {
     }
 
     /// The same as [`Self::walk`], but copies only the part that the first steps select.
-    fn walk_in(&self, value: &Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
+    fn walk_ref(&self, value: &Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
         if let (Value::Map(_, members), [Step::Attribute(name), rest @ ..]) = (value, steps) {
             let member = members.get(name).ok_or_else(|| no_attribute(name, members.keys(), at))?;
-            return self.walk_in(member, rest, scope, at);
+            return self.walk_ref(member, rest, scope, at);
         }
         if let (Value::List(Sequence::Tuple | Sequence::List, values), [Step::Index(index, _), rest @ ..]) =
             (value, steps)
             && let Some(element) = self.value(index, scope)?.to_number().and_then(|n| n.to_u64())
             && let Some(element) = usize::try_from(element).ok().and_then(|at| values.get(at))
         {
-            return self.walk_in(element, rest, scope, at);
+            return self.walk_ref(element, rest, scope, at);
         }
         self.spend(at, value.weight())?;
         self.walk(value.clone(), steps, scope, at)

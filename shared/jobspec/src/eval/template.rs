@@ -2,7 +2,7 @@
 
 use crate::{
     error::Fault,
-    eval::{Evaluated, Evaluator, Scope, bound},
+    eval::{Evaluated, Evaluator, Scope, iteration_scope},
     syntax::{At, Interpolation, Kind, Part},
     value::Value,
 };
@@ -45,7 +45,7 @@ impl Evaluator<'_> {
                 Part::For(part) => {
                     for (key, value) in self.items(&part.collection, scope)? {
                         self.spend(&part.collection.at, size_of::<Value>())?;
-                        let scope = bound(scope, (part.key.as_deref(), &part.value), key, value);
+                        let scope = iteration_scope(scope, (part.key.as_deref(), &part.value), key, value);
                         self.append(&part.parts, &scope, at, text)?;
                     }
                 }

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use num_bigint::Sign;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{Answer, Context, Wrong, encoding::json_text, refused, text_of, unfit};
+use super::{Context, Failure, FunctionResult, bad_argument, encoding::json_text, fail, text_of};
 use crate::{
     number::Number,
     value::{Sequence, Value},
@@ -15,13 +15,13 @@ use crate::{
 const WIDTH_MAX: usize = 1024;
 
 /// Formats the values by the verbs of a pattern.
-pub(super) fn format(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn format(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (pattern, values) = arguments.split_first().expect("the pattern is the first argument");
     formatted(context, text_of(pattern), &values.iter().collect::<Vec<_>>()).map(Value::text)
 }
 
 /// The same as `format` for each element of the lists among the values.
-pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (pattern, values) = arguments.split_first().expect("the pattern is the first argument");
     let mut length = None;
     for (index, value) in values.iter().enumerate() {
@@ -31,7 +31,7 @@ pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer
             Some((first, length)) if length != elements.len() => {
                 let other = elements.len();
                 let first = first + 2;
-                return unfit(
+                return bad_argument(
                     index + 1,
                     format!("the list has {other} elements, but argument {first} has {length}"),
                 );
@@ -47,7 +47,7 @@ pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer
             other => other,
         });
         let of_round: Vec<&Value> = of_round.collect();
-        context.room(values.len() * 64)?;
+        context.reserve(values.len() * 64)?;
         texts.push(Value::text(formatted(context, text_of(pattern), &of_round)?));
     }
     Ok(Value::List(Sequence::List, texts))
@@ -69,7 +69,7 @@ struct Verb {
     argument: Option<usize>,
 }
 
-fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<String, Wrong> {
+fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<String, Failure> {
     let (mut text, mut rest) = (String::new(), pattern);
     let (mut next, mut most) = (0, 0);
     let mut names_arguments = false;
@@ -90,17 +90,17 @@ fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<
         most = most.max(next);
         let Some(value) = values.get(index) else {
             let reason = format!("{:?} at {offset} needs value {next}, which is missing", verb.written);
-            return refused(reason);
+            return fail(reason);
         };
         let piece = verb.apply(value).or_else(|reason| {
-            refused(format!("cannot format value {next} with {:?} at {offset}: {reason}", verb.written))
+            fail(format!("cannot format value {next} with {:?} at {offset}: {reason}", verb.written))
         })?;
-        context.room(piece.len())?;
+        context.reserve(piece.len())?;
         text.push_str(&piece);
     }
     if most < values.len() && !names_arguments {
         let used = if most == 0 { "none".to_owned() } else { format!("only {most}") };
-        return refused(format!("there are {} values, but the pattern uses {used}", values.len()));
+        return fail(format!("there are {} values, but the pattern uses {used}", values.len()));
     }
     text.push_str(rest);
     Ok(text)
@@ -117,7 +117,7 @@ fn number(characters: &mut Peekable<impl Iterator<Item = (usize, char)>>) -> Opt
 }
 
 /// Parses the verb at the start of a text. Returns it with its length in bytes.
-fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Wrong> {
+fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Failure> {
     let mut verb = Verb::default();
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((_, flag)) = characters.next_if(|(_, c)| matches!(c, '+' | '-' | '0' | ' ' | '#')) {
@@ -136,20 +136,20 @@ fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Wrong> {
     if characters.next_if(|(_, c)| *c == '[').is_some() {
         verb.argument = number(&mut characters).filter(|argument| *argument > 0);
         if characters.next_if(|(_, c)| *c == ']').is_none() || verb.argument.is_none() {
-            return refused(format!("the number of a value, such as [1], is expected at {offset}"));
+            return fail(format!("the number of a value, such as [1], is expected at {offset}"));
         }
     }
     if verb.width > WIDTH_MAX || verb.precision.is_some_and(|precision| precision > WIDTH_MAX) {
-        return refused(format!("the width and the precision of a verb must be at most {WIDTH_MAX}"));
+        return fail(format!("the width and the precision of a verb must be at most {WIDTH_MAX}"));
     }
     let Some((at, letter)) = characters.next() else {
-        return refused(format!("the verb at {offset} is incomplete; to write a percent sign, double it"));
+        return fail(format!("the verb at {offset} is incomplete; to write a percent sign, double it"));
     };
     let length = at + letter.len_utf8();
     verb.letter = letter;
     verb.written = text[..length].to_owned();
     if !"vtbdoxXeEfgGsq".contains(letter) {
-        return refused(format!("unknown verb {letter:?} in {:?} at {offset}", verb.written));
+        return fail(format!("unknown verb {letter:?} in {:?} at {offset}", verb.written));
     }
     Ok((verb, length))
 }

@@ -27,15 +27,15 @@ use crate::{
 pub(crate) struct Function {
     name: &'static str,
     /// The kinds of the required parameters, in order.
-    takes: &'static [Takes],
+    parameters: &'static [Parameter],
     /// The kind of further arguments, if they are allowed.
-    rest: Option<Takes>,
-    run: fn(&Context<'_>, Vec<Value>) -> Answer,
+    rest: Option<Parameter>,
+    run: fn(&Context<'_>, Vec<Value>) -> FunctionResult,
 }
 
 /// The kind of a parameter. Arguments are converted to it if possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum Parameter {
     /// Any value except null.
     Any,
     /// Any value.
@@ -50,10 +50,10 @@ enum Takes {
 }
 
 /// The result of a function.
-type Answer = Result<Value, Wrong>;
+type FunctionResult = Result<Value, Failure>;
 
 /// Why a function failed.
-enum Wrong {
+enum Failure {
     /// The call as a whole is wrong.
     Call(String),
     /// An argument is wrong; its index.
@@ -62,12 +62,12 @@ enum Wrong {
     Fault(Box<Fault>),
 }
 
-fn refused<T>(reason: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Call(reason.into()))
+fn fail<T>(reason: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Call(reason.into()))
 }
 
-fn unfit<T>(argument: usize, reason: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Argument(argument, reason.into()))
+fn bad_argument<T>(argument: usize, reason: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Argument(argument, reason.into()))
 }
 
 /// What a function can access besides its arguments.
@@ -78,24 +78,24 @@ struct Context<'c> {
 
 impl Context<'_> {
     /// Counts bytes of a result before they are allocated.
-    fn room(&self, bytes: usize) -> Result<(), Wrong> {
-        self.evaluator.spend(self.at, bytes).map_err(Wrong::Fault)
+    fn reserve(&self, bytes: usize) -> Result<(), Failure> {
+        self.evaluator.spend(self.at, bytes).map_err(Failure::Fault)
     }
 
     /// Random bytes derived from the seed.
     fn random(&self) -> [u8; 16] {
-        let drawn = self.evaluator.drawn.get();
-        self.evaluator.drawn.set(drawn + 1);
-        hashes::derived(&self.evaluator.surroundings.seed, drawn)
+        let random_draws = self.evaluator.random_draws.get();
+        self.evaluator.random_draws.set(random_draws + 1);
+        hashes::derived(&self.evaluator.surroundings.seed, random_draws)
     }
 }
 
 /// Calls a function.
 pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     match call.name.as_str() {
-        "try" => return first_sound(evaluator, call, scope),
-        "can" => return is_sound(evaluator, call, scope, at),
-        "convert" => return converted(evaluator, call, scope, at),
+        "try" => return try_function(evaluator, call, scope),
+        "can" => return can_function(evaluator, call, scope, at),
+        "convert" => return convert_function(evaluator, call, scope, at),
         _ => {}
     }
     let Some(function) = table::find(&call.name) else { return Err(unknown(call)) };
@@ -106,22 +106,22 @@ pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &A
     if call.spread {
         spread(call, &mut arguments)?;
     }
-    let place = |argument: usize| {
+    let position = |argument: usize| {
         let expression = call.arguments.get(argument).or(call.arguments.last());
         expression.map_or(at.clone(), |expression| expression.at.clone())
     };
-    let arguments = fitted(function, arguments, call, at, &place)?;
+    let arguments = convert_arguments(function, arguments, call, at, &position)?;
     let context = Context { evaluator, at };
-    let value = (function.run)(&context, arguments).map_err(|wrong| match wrong {
-        Wrong::Call(reason) => {
+    let value = (function.run)(&context, arguments).map_err(|failure| match failure {
+        Failure::Call(reason) => {
             let detail = format!("{}: {reason}", call.name);
             Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail))
         }
-        Wrong::Argument(argument, reason) => {
+        Failure::Argument(argument, reason) => {
             let detail = format!("argument {} of {}: {reason}", argument + 1, call.name);
-            Box::new(Fault::new(place(argument), "Invalid function argument", detail))
+            Box::new(Fault::new(position(argument), "Invalid function argument", detail))
         }
-        Wrong::Fault(fault) => fault,
+        Failure::Fault(fault) => fault,
     })?;
     evaluator.spend(at, value.weight())?;
     Ok(value)
@@ -150,14 +150,14 @@ fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
 }
 
 /// Converts the arguments to the kinds of the parameters.
-fn fitted(
+fn convert_arguments(
     function: &Function,
     arguments: Vec<Value>,
     call: &Call,
     at: &At,
-    place: &dyn Fn(usize) -> At,
+    position: &dyn Fn(usize) -> At,
 ) -> Evaluated<Vec<Value>> {
-    let (given, wanted) = (arguments.len(), function.takes.len());
+    let (given, wanted) = (arguments.len(), function.parameters.len());
     let count =
         |count: usize| if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
     if given < wanted {
@@ -171,36 +171,37 @@ fn fitted(
     }
     if given > wanted && function.rest.is_none() {
         let detail = format!("{} requires {}, but has {given}", call.name, count(wanted));
-        return Err(Box::new(Fault::new(place(wanted), "Too many function arguments", detail)));
+        return Err(Box::new(Fault::new(position(wanted), "Too many function arguments", detail)));
     }
-    let kinds = function.takes.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Takes::Any)));
+    let kinds =
+        function.parameters.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Parameter::Any)));
     let pairs = arguments.into_iter().zip(kinds).enumerate();
     pairs
-        .map(|(index, (value, takes))| {
-            fit(value, takes).map_err(|reason| {
+        .map(|(index, (value, parameter))| {
+            convert_argument(value, parameter).map_err(|reason| {
                 let detail = format!("argument {} of {}: {reason}", index + 1, call.name);
-                Box::new(Fault::new(place(index), "Invalid function argument", detail))
+                Box::new(Fault::new(position(index), "Invalid function argument", detail))
             })
         })
         .collect()
 }
 
-fn fit(value: Value, takes: Takes) -> Result<Value, String> {
-    if value == Value::Null && takes != Takes::Nullable {
+fn convert_argument(value: Value, parameter: Parameter) -> Result<Value, String> {
+    if value == Value::Null && parameter != Parameter::Nullable {
         return Err("the argument must not be null".to_owned());
     }
-    match takes {
-        Takes::Any | Takes::Nullable => Ok(value),
-        Takes::Text => Type::Text.convert(value),
-        Takes::Number => Type::Number.convert(value),
-        Takes::List => Type::List(Box::new(Type::Any)).convert(value),
-        Takes::Texts => Type::List(Box::new(Type::Text)).convert(value),
-        Takes::Set => Type::Set(Box::new(Type::Any)).convert(value),
+    match parameter {
+        Parameter::Any | Parameter::Nullable => Ok(value),
+        Parameter::Text => Type::Text.convert(value),
+        Parameter::Number => Type::Number.convert(value),
+        Parameter::List => Type::List(Box::new(Type::Any)).convert(value),
+        Parameter::Texts => Type::List(Box::new(Type::Text)).convert(value),
+        Parameter::Set => Type::Set(Box::new(Type::Any)).convert(value),
     }
 }
 
 /// Evaluates the function `try`: the first argument that can be evaluated.
-fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
+fn try_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
     let mut reasons = Vec::new();
     for argument in &call.arguments {
         match evaluator.value(argument, scope) {
@@ -217,7 +218,7 @@ fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluat
 }
 
 /// Evaluates the function `can`: whether the argument can be evaluated.
-fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+fn can_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [argument] = &call.arguments[..] else { return Err(miscounted(call, 1, at)) };
     match evaluator.value(argument, scope) {
         Err(fault) if fault.summary == crate::eval::TOO_MUCH => Err(fault),
@@ -226,11 +227,11 @@ fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> E
 }
 
 /// Evaluates the function `convert`: the first argument, converted to the type in the second.
-fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+fn convert_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [value, kind] = &call.arguments[..] else { return Err(miscounted(call, 2, at)) };
     let kind = Type::parse(kind, true)?;
-    let converted = kind.convert(evaluator.value(value, scope)?);
-    converted.map_err(|reason| {
+    let convert_function = kind.convert(evaluator.value(value, scope)?);
+    convert_function.map_err(|reason| {
         let detail = format!("argument 1 of convert: {reason}");
         Box::new(Fault::new(value.at.clone(), "Invalid function argument", detail))
     })
@@ -241,11 +242,11 @@ fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
     let detail = format!("{} requires {wanted} arguments, but has {given}", call.name);
     let summary =
         if given < wanted { "Not enough function arguments" } else { "Too many function arguments" };
-    let place = call
+    let position = call
         .arguments
         .get(wanted)
         .map_or(at.end.saturating_sub(1)..at.end, |extra: &Expression| extra.at.clone());
-    Box::new(Fault::new(place, summary, detail))
+    Box::new(Fault::new(position, summary, detail))
 }
 
 // Access to arguments after their conversion.
@@ -278,9 +279,11 @@ fn elements_of(value: Value) -> Vec<Value> {
 }
 
 /// A whole number from an argument.
-fn whole(arguments: &[Value], index: usize) -> Result<i64, Wrong> {
+fn whole(arguments: &[Value], index: usize) -> Result<i64, Failure> {
     match number_of(&arguments[index]).to_i64() {
         Some(number) => Ok(number),
-        None => unfit(index, format!("a whole number between {} and {} is required", i64::MIN, i64::MAX)),
+        None => {
+            bad_argument(index, format!("a whole number between {} and {} is required", i64::MIN, i64::MAX))
+        }
     }
 }

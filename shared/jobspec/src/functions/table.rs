@@ -1,7 +1,8 @@
 //! The table of all functions.
 
 use super::{
-    Function, Takes, collections, encoding, files, format, hashes, network, numbers, sets, text, time, yaml,
+    Function, Parameter, collections, encoding, files, format, hashes, network, numbers, sets, text, time,
+    yaml,
 };
 
 /// The function with a name.
@@ -16,16 +17,16 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 macro_rules! functions {
-    ($($name:ident($($takes:ident),*$(; $rest:ident)?) = $run:path;)*) => {
+    ($($name:ident($($parameter:ident),*$(; $rest:ident)?) = $run:path;)*) => {
         &[$(Function {
             name: stringify!($name),
-            takes: &[$(Takes::$takes),*],
+            parameters: &[$(Parameter::$parameter),*],
             rest: functions!(@rest $($rest)?),
             run: $run,
         }),*]
     };
     (@rest) => { None };
-    (@rest $rest:ident) => { Some(Takes::$rest) };
+    (@rest $rest:ident) => { Some(Parameter::$rest) };
 }
 
 /// Sorted by name. The kind after a semicolon is that of further arguments.

@@ -3,7 +3,7 @@
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{Answer, Context, elements_of, refused, text_of, unfit, whole};
+use super::{Context, FunctionResult, bad_argument, elements_of, fail, text_of, whole};
 use crate::value::{Sequence, Value};
 
 /// The cost of compiling a pattern, as bytes in the budget of evaluation.
@@ -12,23 +12,23 @@ const PATTERN_COST: usize = 4096;
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Removes the line breaks at the end.
-pub(super) fn chomp(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn chomp(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(text_of(&arguments[0]).trim_end_matches(['\n', '\r'])))
 }
 
 /// Indents all lines but the first by a number of spaces.
-pub(super) fn indent(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn indent(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let Ok(width) = usize::try_from(whole(&arguments, 0)?) else {
-        return unfit(0, "the number of spaces must not be negative");
+        return bad_argument(0, "the number of spaces must not be negative");
     };
     let text = text_of(&arguments[1]);
     let lines = text.bytes().filter(|byte| *byte == b'\n').count();
-    context.room(lines.saturating_mul(width))?;
+    context.reserve(lines.saturating_mul(width))?;
     let spaces = if lines == 0 { String::new() } else { " ".repeat(width) };
     Ok(Value::text(text.replace('\n', &format!("\n{spaces}"))))
 }
 
-pub(super) fn join(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn join(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let mut arguments = arguments.into_iter();
     let separator = arguments.next().expect("the separator is the first argument");
     let mut parts = Vec::new();
@@ -36,19 +36,19 @@ pub(super) fn join(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
         for (at, value) in elements_of(list).into_iter().enumerate() {
             match value {
                 Value::Text(text) => parts.push(text),
-                _ => return unfit(index + 1, format!("element {at} is null, not a string")),
+                _ => return bad_argument(index + 1, format!("element {at} is null, not a string")),
             }
         }
     }
-    context.room(parts.len().saturating_mul(text_of(&separator).len()))?;
+    context.reserve(parts.len().saturating_mul(text_of(&separator).len()))?;
     Ok(Value::text(parts.join(text_of(&separator))))
 }
 
-pub(super) fn lower(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn lower(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(text_of(&arguments[0]).to_lowercase()))
 }
 
-pub(super) fn upper(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn upper(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     // Converts character by character, so that a sharp s stays unchanged.
     let upper = |c: char| {
         let mut upper = c.to_uppercase();
@@ -61,7 +61,7 @@ pub(super) fn upper(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
 }
 
 /// Converts the first letter of each word to upper case.
-pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let mut at_start = true;
     let mut titled = String::new();
     for character in text_of(&arguments[0]).chars() {
@@ -80,14 +80,14 @@ pub(super) fn title(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
 }
 
 /// Replaces every match of a pattern. The replacement may contain groups as `$1` and `${name}`.
-pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let [text, pattern, replacement] = [0, 1, 2].map(|at| text_of(&arguments[at]));
-    context.room(PATTERN_COST.saturating_add(pattern.len().saturating_mul(64)))?;
+    context.reserve(PATTERN_COST.saturating_add(pattern.len().saturating_mul(64)))?;
     let regex = regex::RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
     let regex: Regex = regex.or_else(|error| {
         let reason = error.to_string();
         let last = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-        refused(format!("invalid pattern {pattern:?}: {last}"))
+        fail(format!("invalid pattern {pattern:?}: {last}"))
     })?;
     let mut replaced = String::new();
     let mut copied = 0;
@@ -96,7 +96,7 @@ pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Ans
         let before = replaced.len();
         replaced.push_str(&text[copied..found.start()]);
         captures.expand(replacement, &mut replaced);
-        context.room(replaced.len() - before)?;
+        context.reserve(replaced.len() - before)?;
         copied = found.end();
     }
     replaced.push_str(&text[copied..]);
@@ -104,19 +104,19 @@ pub(super) fn regex_replace(context: &Context<'_>, arguments: Vec<Value>) -> Ans
 }
 
 /// Replaces every occurrence of a text.
-pub(super) fn replace(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn replace(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let [text, from, to] = [0, 1, 2].map(|at| text_of(&arguments[at]));
-    context.room(text.matches(from).count().saturating_mul(to.len()))?;
+    context.reserve(text.matches(from).count().saturating_mul(to.len()))?;
     Ok(Value::text(text.replace(from, to)))
 }
 
-pub(super) fn reverse(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn reverse(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(text_of(&arguments[0]).graphemes(true).rev().collect::<String>()))
 }
 
-pub(super) fn split(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn split(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (separator, text) = (text_of(&arguments[0]), text_of(&arguments[1]));
-    context.room(text.len().saturating_mul(if separator.len() < 2 { 8 } else { 1 }))?;
+    context.reserve(text.len().saturating_mul(if separator.len() < 2 { 8 } else { 1 }))?;
     let parts: Vec<Value> = match separator {
         "" => text.chars().map(|c| Value::text(c.to_string())).collect(),
         _ => text.split(separator).map(Value::text).collect(),
@@ -124,12 +124,12 @@ pub(super) fn split(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::List(Sequence::List, parts))
 }
 
-pub(super) fn strlen(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn strlen(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::Number(text_of(&arguments[0]).graphemes(true).count().into()))
 }
 
 /// A number of characters from an offset. A negative offset counts from the end; a negative number means up to the end.
-pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (offset, length) = (whole(&arguments, 1)?, whole(&arguments, 2)?);
     let text = text_of(&arguments[0]);
     let count = text.graphemes(true).count();
@@ -142,21 +142,21 @@ pub(super) fn substr(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
 }
 
 /// Removes the characters of a set from both ends.
-pub(super) fn trim(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn trim(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (text, set) = (text_of(&arguments[0]), text_of(&arguments[1]));
     Ok(Value::text(text.trim_matches(|c| set.contains(c))))
 }
 
-pub(super) fn trimprefix(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn trimprefix(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (text, prefix) = (text_of(&arguments[0]), text_of(&arguments[1]));
     Ok(Value::text(text.strip_prefix(prefix).unwrap_or(text)))
 }
 
-pub(super) fn trimsuffix(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn trimsuffix(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (text, suffix) = (text_of(&arguments[0]), text_of(&arguments[1]));
     Ok(Value::text(text.strip_suffix(suffix).unwrap_or(text)))
 }
 
-pub(super) fn trimspace(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn trimspace(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(text_of(&arguments[0]).trim()))
 }

@@ -2,7 +2,7 @@
 
 use jiff::civil::DateTime;
 
-use super::{Answer, Context, refused, text_of, unfit};
+use super::{Context, FunctionResult, bad_argument, fail, text_of};
 use crate::value::Value;
 
 /// A time with its UTC offset.
@@ -84,26 +84,26 @@ impl Moment {
 const NOT_A_TIME: &str = "a time such as \"2024-01-31T12:00:00Z\" is required (RFC 3339)";
 
 /// Adds a duration to a time.
-pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let Some(moment) = moment(text_of(&arguments[0])) else { return refused(NOT_A_TIME) };
+pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let Some(moment) = moment(text_of(&arguments[0])) else { return fail(NOT_A_TIME) };
     let nanoseconds = match api_types::duration::parse(text_of(&arguments[1])) {
         Ok(nanoseconds) => nanoseconds,
-        Err(error) => return refused(error.to_string()),
+        Err(error) => return fail(error.to_string()),
     };
     match moment.local.checked_add(jiff::SignedDuration::from_nanos(nanoseconds)) {
         Ok(local) => Ok(Value::text(format!("{}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), moment.zone()))),
-        Err(_) => refused("the time is out of range"),
+        Err(_) => fail("the time is out of range"),
     }
 }
 
 /// Formats a time by a pattern of letters, such as `YYYY-MM-DD`.
-pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let Some(moment) = moment(text_of(&arguments[1])) else { return unfit(1, NOT_A_TIME) };
+pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let Some(moment) = moment(text_of(&arguments[1])) else { return bad_argument(1, NOT_A_TIME) };
     let (mut text, mut rest) = (String::new(), text_of(&arguments[0]));
     while let Some(first) = rest.chars().next() {
         if first == '\'' {
             let Some((literal, after)) = quoted(&rest[1..]) else {
-                return unfit(0, "the apostrophe that ends literal text is missing");
+                return bad_argument(0, "the apostrophe that ends literal text is missing");
             };
             text.push_str(&literal);
             rest = after;
@@ -124,7 +124,7 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
             Some(part) => text.push_str(&part),
             None => {
                 let reason = format!("unknown letters {verb:?} in a date; put literal text in apostrophes");
-                return unfit(0, reason);
+                return bad_argument(0, reason);
             }
         }
     }

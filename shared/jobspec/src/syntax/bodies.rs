@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
     Attribute, Block, Body, NativeBody,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     expressions,
     scanner::scan,
     templates,
@@ -49,7 +49,7 @@ pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
             },
             _ => continue,
         };
-        return refused(token.at(), summary, detail);
+        return fail(token.at(), summary, detail);
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
                     if !names.insert(attribute.name.clone()) {
                         let detail =
                             format!("{:?} is already set; each argument may be set once", attribute.name);
-                        return refused(attribute.name_at, "Attribute redefined", detail);
+                        return fail(attribute.name_at, "Attribute redefined", detail);
                     }
                     body.attributes.push(attribute);
                 }
@@ -77,13 +77,13 @@ fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
             (Kind::End, Some(opened)) => {
                 let detail =
                     "the closing brace of this block is missing, or a brace in the block is missing or extra";
-                return refused(opened.at(), "Unclosed configuration block", detail);
+                return fail(opened.at(), "Unclosed configuration block", detail);
             }
             (Kind::OpenQuote, _) => {
-                return refused(token.at(), "Invalid argument name", "argument names have no quotes");
+                return fail(token.at(), "Invalid argument name", "argument names have no quotes");
             }
             _ => {
-                return refused(token.at(), "Argument or block definition required", expected(cursor, token));
+                return fail(token.at(), "Argument or block definition required", expected(cursor, token));
             }
         }
     }
@@ -113,19 +113,15 @@ fn item(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<Item>
         }
         Kind::OpenQuote | Kind::OpenBrace | Kind::Name if on_one_line => {
             let detail = "a block on one line may contain one argument; give this block a line of its own";
-            refused(
-                name.start as usize..next.end as usize,
-                "Invalid single-argument block definition",
-                detail,
-            )
+            fail(name.start as usize..next.end as usize, "Invalid single-argument block definition", detail)
         }
         Kind::OpenQuote | Kind::OpenBrace | Kind::Name => block(cursor, name).map(Item::Block),
-        Kind::Equal | Kind::Colon => refused(
+        Kind::Equal | Kind::Colon => fail(
             name.at(),
             "Argument or block definition required",
             format!("set an argument with one equals sign: {} = …", cursor.slice(name)),
         ),
-        _ => refused(
+        _ => fail(
             name.at(),
             "Argument or block definition required",
             format!(
@@ -146,11 +142,11 @@ fn attribute(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<
             }
             Kind::Comma => {
                 let detail = "arguments are separated by line breaks, not by commas";
-                return refused(end.at(), "Unexpected comma after argument", detail);
+                return fail(end.at(), "Unexpected comma after argument", detail);
             }
             _ => {
                 let detail = format!("an argument must end with the line, before {}", quoted(cursor, end));
-                return refused(end.at(), "Missing newline after argument", detail);
+                return fail(end.at(), "Missing newline after argument", detail);
             }
         }
     }
@@ -162,7 +158,7 @@ fn quoted(cursor: &Cursor<'_>, token: Token) -> String {
 }
 
 fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
-    let invalid = |at, detail: String| refused(at, "Invalid block definition", detail);
+    let invalid = |at, detail: String| fail(at, "Invalid block definition", detail);
     let mut labels = Vec::new();
     let opened = loop {
         let token = cursor.read();
@@ -195,7 +191,7 @@ fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
     let end = cursor.peek();
     if !matches!(end.kind, Kind::Newline | Kind::End) {
         let detail = format!("a block must end with the line, before {}", quoted(cursor, end));
-        return refused(end.at(), "Missing newline after block definition", detail);
+        return fail(end.at(), "Missing newline after block definition", detail);
     }
     cursor.read();
     let name = cursor.slice(kind).to_owned();
@@ -206,7 +202,7 @@ fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
 fn one_line_body(cursor: &mut Cursor<'_>) -> Parsed<NativeBody> {
     let name = cursor.read();
     if name.kind != Kind::Name {
-        return refused(name.at(), "Argument or block definition required", expected(cursor, name));
+        return fail(name.at(), "Argument or block definition required", expected(cursor, name));
     }
     let Item::Attribute(attribute) = item(cursor, name, true)? else { return Ok(NativeBody::default()) };
     let end = cursor.peek();
@@ -221,5 +217,5 @@ fn one_line_body(cursor: &mut Cursor<'_>) -> Parsed<NativeBody> {
             "a block on one line needs a closing brace after its argument; give each of several arguments a line of its own"
         }
     };
-    refused(end.at(), "Invalid single-argument block definition", detail)
+    fail(end.at(), "Invalid single-argument block definition", detail)
 }

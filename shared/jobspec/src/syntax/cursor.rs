@@ -111,6 +111,6 @@ impl<'a> Cursor<'a> {
 }
 
 /// Returns an error as the result of parsing.
-pub(super) fn refused<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
+pub(super) fn fail<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
     Err(Box::new(Fault::new(at, summary, detail)))
 }

@@ -3,7 +3,7 @@
 use super::{
     At, Binary, Call, Expression, For, Kind as Form, Step, Unary,
     bodies::invalid_tokens,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     scanner::scan,
     templates,
     tokens::{Token, TokenKind as Kind},
@@ -19,7 +19,7 @@ pub(crate) fn expression(text: &str) -> Parsed<Expression> {
         let expression = any(cursor)?;
         let end = cursor.peek();
         if end.kind != Kind::End {
-            return refused(
+            return fail(
                 end.at(),
                 "Extra characters after expression",
                 "the expression has ended before this",
@@ -44,7 +44,7 @@ pub(super) fn any(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         let colon = cursor.peek();
         if colon.kind != Kind::Colon {
             let detail = "a conditional needs a colon and a second result: condition ? result : other result";
-            return refused(colon.at(), "Missing false expression in conditional", detail);
+            return fail(colon.at(), "Missing false expression in conditional", detail);
         }
         cursor.read();
         let other = any(cursor)?;
@@ -84,7 +84,7 @@ fn operation(cursor: &mut Cursor<'_>, above: u8) -> Parsed<Expression> {
         if length > CHAIN_MAX {
             let detail =
                 format!("at most {CHAIN_MAX} operators may follow each other; use parentheses or locals");
-            return refused(cursor.previous(), "Nested too deeply", detail);
+            return fail(cursor.previous(), "Nested too deeply", detail);
         }
         let right = cursor.deeper(|cursor| operation(cursor, strength))?;
         let at = joined(&left.at, &right.at);
@@ -145,7 +145,7 @@ fn step_by_dot(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Parsed<()> {
                 let Some(index) =
                     Number::parse(digits).filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
                 else {
-                    return refused(
+                    return fail(
                         token.at(),
                         "Invalid legacy index syntax",
                         "an index must be a whole number",
@@ -159,7 +159,7 @@ fn step_by_dot(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Parsed<()> {
             let (inner, _) = cursor.deeper(|cursor| self::steps(cursor, false))?;
             steps.push(Step::Splat(inner, joined(&dot, &cursor.previous())));
         }
-        _ => return refused(token.at(), "Invalid attribute name", "a name is expected after a dot"),
+        _ => return fail(token.at(), "Invalid attribute name", "a name is expected after a dot"),
     }
     Ok(())
 }
@@ -187,7 +187,7 @@ fn step_by_bracket(cursor: &mut Cursor<'_>) -> Parsed<Step> {
 fn close_index(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     let close = cursor.peek();
     if close.kind != Kind::CloseBracket {
-        return refused(close.at(), summary, "an index must end with a closing bracket: ]");
+        return fail(close.at(), summary, "an index must end with a closing bracket: ]");
     }
     cursor.read();
     Ok(())
@@ -202,7 +202,7 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
             let digits = cursor.slice(token);
             match Number::parse(digits) {
                 Some(number) => Ok(Expression { at: token.at(), kind: Form::Number(number) }),
-                None => refused(token.at(), "Invalid number literal", format!("{digits:?} is not a number")),
+                None => fail(token.at(), "Invalid number literal", format!("{digits:?} is not a number")),
             }
         }
         Kind::Name => name(cursor),
@@ -211,13 +211,11 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         Kind::Not => unary(cursor, Unary::Not),
         Kind::OpenBracket => tuple(cursor),
         Kind::OpenBrace => object(cursor),
-        Kind::End => {
-            refused(token.at(), "Missing expression", "a value is expected before the end of the text")
-        }
-        Kind::Newline => refused(token.at(), "Invalid expression", "a value is expected on this line"),
+        Kind::End => fail(token.at(), "Missing expression", "a value is expected before the end of the text"),
+        Kind::Newline => fail(token.at(), "Invalid expression", "a value is expected on this line"),
         _ => {
             let detail = format!("a value is expected here, not {:?}", cursor.slice(token));
-            refused(token.at(), "Invalid expression", detail)
+            fail(token.at(), "Invalid expression", detail)
         }
     }
 }
@@ -234,7 +232,7 @@ fn parenthesis(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         let inner = any(cursor)?;
         let close = cursor.peek();
         if close.kind != Kind::CloseParenthesis {
-            return refused(close.at(), "Unbalanced parentheses", "a closing parenthesis is expected here");
+            return fail(close.at(), "Unbalanced parentheses", "a closing parenthesis is expected here");
         }
         cursor.read();
         Ok(inner)
@@ -274,7 +272,7 @@ fn call(cursor: &mut Cursor<'_>, name: Token) -> Parsed<Expression> {
                     let close = cursor.peek();
                     if close.kind != Kind::CloseParenthesis {
                         let detail = "a closing parenthesis is expected after an argument with ...";
-                        return refused(close.at(), "Missing closing parenthesis", detail);
+                        return fail(close.at(), "Missing closing parenthesis", detail);
                     }
                     cursor.read();
                     return Ok((arguments, true));
@@ -282,11 +280,11 @@ fn call(cursor: &mut Cursor<'_>, name: Token) -> Parsed<Expression> {
                 Kind::End => {
                     let at = joined(&name.at(), &open.at());
                     let detail = "the closing parenthesis of this call is missing";
-                    return refused(at, "Unterminated function call", detail);
+                    return fail(at, "Unterminated function call", detail);
                 }
                 _ => {
                     let detail = "arguments are separated by commas";
-                    return refused(separator.at(), "Missing argument separator", detail);
+                    return fail(separator.at(), "Missing argument separator", detail);
                 }
             }
         }
@@ -315,11 +313,11 @@ fn tuple(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
                 }
                 Kind::End => {
                     let detail = "the closing bracket of this list is missing";
-                    return refused(open.at(), "Unterminated tuple constructor expression", detail);
+                    return fail(open.at(), "Unterminated tuple constructor expression", detail);
                 }
                 _ => {
                     let detail = "a comma is expected between the items of a list";
-                    return refused(separator.at(), "Missing item separator", detail);
+                    return fail(separator.at(), "Missing item separator", detail);
                 }
             }
         }
@@ -341,7 +339,7 @@ fn object(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
 fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
     let unterminated = || {
         let detail = "the closing brace of this object is missing";
-        refused(open.at(), "Unterminated object constructor expression", detail)
+        fail(open.at(), "Unterminated object constructor expression", detail)
     };
     let mut members = Vec::new();
     loop {
@@ -363,12 +361,12 @@ fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
             Kind::End => return unterminated(),
             Kind::Newline | Kind::Comma => {
                 let detail = "a value is expected after the key: key = value";
-                return refused(separator.at(), "Missing attribute value", detail);
+                return fail(separator.at(), "Missing attribute value", detail);
             }
             _ => {
                 let detail =
                     "an equals sign is expected after the key; put a key with dots or spaces in quotes";
-                return refused(separator.at(), "Missing key/value separator", detail);
+                return fail(separator.at(), "Missing key/value separator", detail);
             }
         }
         cursor.read();
@@ -383,7 +381,7 @@ fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
             Kind::End => return unterminated(),
             _ => {
                 let detail = "a line break or a comma is expected between the members of an object";
-                return refused(separator.at(), "Missing attribute separator", detail);
+                return fail(separator.at(), "Missing attribute separator", detail);
             }
         }
     }
@@ -399,7 +397,7 @@ pub(super) fn for_introduction(
             cursor.read();
             Ok(cursor.slice(token).to_owned())
         }
-        token => refused(token.at(), summary, "a name for the elements is expected after \"for\""),
+        token => fail(token.at(), summary, "a name for the elements is expected after \"for\""),
     };
     let mut key = None;
     let mut value = name(cursor)?;
@@ -408,7 +406,7 @@ pub(super) fn for_introduction(
         value = name(cursor)?;
     }
     if !cursor.is_word("in") {
-        return refused(cursor.peek().at(), summary, "\"in\" is expected after the names");
+        return fail(cursor.peek().at(), summary, "\"in\" is expected after the names");
     }
     cursor.read();
     let collection = any(cursor)?;
@@ -421,19 +419,19 @@ fn for_expression(cursor: &mut Cursor<'_>, is_object: bool) -> Parsed<Form> {
     let (key, value, collection) = for_introduction(cursor, SUMMARY)?;
     let colon = cursor.read();
     if colon.kind != Kind::Colon {
-        return refused(colon.at(), SUMMARY, "a colon is expected after the collection");
+        return fail(colon.at(), SUMMARY, "a colon is expected after the collection");
     }
     let mut result = any(cursor)?;
     let (mut key_result, mut grouping) = (None, false);
     if let Some(arrow) = cursor.read_if(Kind::Arrow) {
         if !is_object {
-            return refused(arrow.at(), SUMMARY, "only an object has keys: { for … : key => value }");
+            return fail(arrow.at(), SUMMARY, "only an object has keys: { for … : key => value }");
         }
         key_result = Some(result);
         result = any(cursor)?;
         grouping = cursor.read_if(Kind::Ellipsis).is_some();
     } else if is_object {
-        return refused(cursor.peek().at(), SUMMARY, "an object needs a key for each value: key => value");
+        return fail(cursor.peek().at(), SUMMARY, "an object needs a key for each value: key => value");
     }
     let condition = if cursor.is_word("if") {
         cursor.read();
@@ -444,7 +442,7 @@ fn for_expression(cursor: &mut Cursor<'_>, is_object: bool) -> Parsed<Form> {
     let close = cursor.read();
     let wanted = if is_object { Kind::CloseBrace } else { Kind::CloseBracket };
     if close.kind != wanted {
-        return refused(close.at(), SUMMARY, "the expression should end before this");
+        return fail(close.at(), SUMMARY, "the expression should end before this");
     }
     Ok(Form::For(Box::new(For { key, value, collection, key_result, result, condition, grouping })))
 }

@@ -50,7 +50,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     while at < tokens.len() {
         let token = tokens[at];
         let end = match token.kind {
-            Kind::OpenQuote | Kind::OpenHeredoc => closing(&tokens, at),
+            Kind::OpenQuote | Kind::OpenHeredoc => closing_token(&tokens, at),
             _ => at,
         };
         at = end + 1;
@@ -85,7 +85,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 /// Index of the token that closes a text.
-fn closing(tokens: &[Token], open: usize) -> usize {
+fn closing_token(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
         match token.kind {
@@ -124,7 +124,7 @@ impl Line<'_> {
             0 => self.indentation,
             _ if Some(at) == self.assign => self.assign_spaces,
             _ if Some(at) == self.comment => self.comment_spaces,
-            _ => usize::from(is_parted(&self.words, at)),
+            _ => usize::from(needs_space(&self.words, at)),
         }
     }
 
@@ -184,7 +184,7 @@ fn align(
 }
 
 /// Whether there is a space before a word.
-fn is_parted(words: &[Word<'_>], at: usize) -> bool {
+fn needs_space(words: &[Word<'_>], at: usize) -> bool {
     let (before, word) = (&words[at - 1], &words[at]);
     match (before.kind, word.kind) {
         (_, Kind::Comma | Kind::Ellipsis | Kind::Dot) | (Kind::Dot, _) => false,

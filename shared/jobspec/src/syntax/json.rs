@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{
     At, Attribute, Block, Expression, Kind as Form,
-    cursor::{Parsed, refused},
+    cursor::{Parsed, fail},
     templates::json_template,
 };
 use crate::{error::Fault, number::Number, value::Value};
@@ -73,11 +73,7 @@ fn plain(json: &Json) -> Value {
 fn root(text: &str) -> Parsed<Body> {
     let value = parse(text)?;
     if !matches!(value.kind, Kind::Object(_)) {
-        return refused(
-            value.at.clone(),
-            "Root value must be object",
-            "a job file in JSON must be one object",
-        );
+        return fail(value.at.clone(), "Root value must be object", "a job file in JSON must be one object");
     }
     Ok(Body(Rc::new(value)))
 }
@@ -93,7 +89,7 @@ impl Body {
         for member in self.members()?.into_iter().filter(|member| member.name == name) {
             if found.is_some() {
                 let detail = format!("{name:?} is already set");
-                return refused(member.name_at.clone(), "Duplicate argument", detail);
+                return fail(member.name_at.clone(), "Duplicate argument", detail);
             }
             found = Some(member.attribute()?);
         }
@@ -138,12 +134,12 @@ fn members_of<'a>(value: &'a Json, detail: &str) -> Parsed<Vec<&'a Member>> {
             for item in items {
                 match &item.kind {
                     Kind::Object(inner) => members.extend(inner),
-                    _ => return refused(item.at.clone(), "Incorrect JSON value type", detail),
+                    _ => return fail(item.at.clone(), "Incorrect JSON value type", detail),
                 }
             }
             Ok(members)
         }
-        _ => refused(value.at.clone(), "Incorrect JSON value type", detail),
+        _ => fail(value.at.clone(), "Incorrect JSON value type", detail),
     }
 }
 
@@ -181,7 +177,7 @@ fn unpack(
             Ok(())
         }
         Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => {
-            refused(member.value.at.clone(), "Incorrect JSON value type", detail)
+            fail(member.value.at.clone(), "Incorrect JSON value type", detail)
         }
     }
 }
@@ -222,7 +218,7 @@ fn parse(text: &str) -> Parsed<Json> {
     reader.skip_space();
     if reader.position < text.len() {
         let at = reader.position..reader.position + 1;
-        return refused(
+        return fail(
             at,
             "Extraneous data after value",
             "a file in JSON must be one object, which has ended before this",
@@ -253,14 +249,14 @@ impl Reader<'_> {
         self.position..self.position + width
     }
 
-    fn refused<T>(&self, detail: &str) -> Parsed<T> {
-        refused(self.here(), "Invalid JSON", detail)
+    fn fail<T>(&self, detail: &str) -> Parsed<T> {
+        fail(self.here(), "Invalid JSON", detail)
     }
 
     fn value(&mut self, depth: usize) -> Parsed<Json> {
         self.skip_space();
         if depth > DEPTH_MAX {
-            return self.refused(&format!("objects and lists may be nested at most {DEPTH_MAX} levels deep"));
+            return self.fail(&format!("objects and lists may be nested at most {DEPTH_MAX} levels deep"));
         }
         let start = self.position;
         let kind = match self.peek() {
@@ -269,10 +265,10 @@ impl Reader<'_> {
             Some(b'"') => Kind::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(byte) if byte.is_ascii_alphabetic() => self.word()?,
-            Some(b'\'') => return self.refused("texts and names need double quotes in JSON"),
-            Some(b',') => return self.refused("a value is expected before this comma"),
-            Some(_) => return self.refused("a value is expected here"),
-            None => return self.refused("a value is expected before the end of the file"),
+            Some(b'\'') => return self.fail("texts and names need double quotes in JSON"),
+            Some(b',') => return self.fail("a value is expected before this comma"),
+            Some(_) => return self.fail("a value is expected here"),
+            None => return self.fail("a value is expected before the end of the file"),
         };
         Ok(Json { at: start..self.position, kind })
     }
@@ -287,7 +283,7 @@ impl Reader<'_> {
             other => {
                 let at = self.position..self.position + length;
                 let detail = format!("{other:?} is not a value; texts need double quotes");
-                return refused(at, "Invalid JSON keyword", detail);
+                return fail(at, "Invalid JSON keyword", detail);
             }
         };
         self.position += length;
@@ -300,7 +296,7 @@ impl Reader<'_> {
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let Some(number) = Number::parse(&rest[..length]) else {
             let at = self.position..self.position + length;
-            return refused(at, "Invalid JSON number", "this is not a number");
+            return fail(at, "Invalid JSON number", "this is not a number");
         };
         self.position += length;
         Ok(Kind::Number(number))
@@ -316,7 +312,7 @@ impl Reader<'_> {
                 Some(b'\\') => end += 2,
                 Some(b'\n') | None => {
                     let at = start..end.min(self.text.len());
-                    return refused(
+                    return fail(
                         at,
                         "Invalid JSON",
                         "the quotes around this text are not closed on its line",
@@ -327,7 +323,7 @@ impl Reader<'_> {
         }
         self.position = end + 1;
         serde_json::from_str(&self.text[start..=end]).or_else(|error| {
-            refused(start..end + 1, "Invalid JSON string", format!("the text is invalid: {error}"))
+            fail(start..end + 1, "Invalid JSON string", format!("the text is invalid: {error}"))
         })
     }
 
@@ -348,7 +344,7 @@ impl Reader<'_> {
                     self.position += 1;
                     return Ok(Kind::List(items));
                 }
-                _ => return self.refused("a comma or ] is expected here"),
+                _ => return self.fail("a comma or ] is expected here"),
             }
         }
     }
@@ -363,14 +359,14 @@ impl Reader<'_> {
                 return Ok(Kind::Object(members));
             }
             if self.peek() != Some(b'"') {
-                return self.refused("a name in double quotes is expected here");
+                return self.fail("a name in double quotes is expected here");
             }
             let start = self.position;
             let name = self.string()?;
             let name_at = start..self.position;
             self.skip_space();
             if self.peek() != Some(b':') {
-                return self.refused("a colon is expected between a name and its value");
+                return self.fail("a colon is expected between a name and its value");
             }
             self.position += 1;
             let value = Rc::new(self.value(depth + 1)?);
@@ -382,7 +378,7 @@ impl Reader<'_> {
                     self.position += 1;
                     return Ok(Kind::Object(members));
                 }
-                _ => return self.refused("a comma or } is expected here"),
+                _ => return self.fail("a comma or } is expected here"),
             }
         }
     }

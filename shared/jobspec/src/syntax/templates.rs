@@ -5,7 +5,7 @@
 
 use super::{
     At, Expression, ForPart, Interpolation, Kind as Form, Part,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     expressions,
     scanner::scan_bare_template,
     tokens::{Token, TokenKind as Kind},
@@ -17,16 +17,16 @@ pub(super) fn label(cursor: &mut Cursor<'_>, open: Token) -> Parsed<(String, At)
     loop {
         let token = cursor.read();
         match token.kind {
-            Kind::QuotedText => label.push_str(&unescaped(cursor.slice(token), token.at())?),
+            Kind::QuotedText => label.push_str(&unescape(cursor.slice(token), token.at())?),
             Kind::CloseQuote => return Ok((label, open.start as usize..token.end as usize)),
             Kind::End => {
                 let detail = "the quotes around this label are not closed";
-                return refused(open.at(), "Unterminated string literal", detail);
+                return fail(open.at(), "Unterminated string literal", detail);
             }
             _ => {
                 let detail =
                     "a label must be plain text; to write a dollar sign before a brace, double it: $${";
-                return refused(token.at(), "Invalid string literal", detail);
+                return fail(token.at(), "Invalid string literal", detail);
             }
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn template(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         dedent(&mut pieces);
     }
     let at = open.start as usize..cursor.previous().end;
-    assembled(pieces, at, cursor.previous())
+    assemble(pieces, at, cursor.previous())
 }
 
 /// Parses a text in JSON as a template. All positions in it are those of the whole text.
@@ -50,22 +50,22 @@ pub(crate) fn json_template(text: &str, at: At) -> Parsed<Expression> {
         return Ok(Expression { at, kind: Form::Text(text.to_owned()) });
     }
     let tokens = scan_bare_template(text);
-    super::bodies::invalid_tokens(text, &tokens).map_err(|fault| moved(fault, &at))?;
+    super::bodies::invalid_tokens(text, &tokens).map_err(|fault| relocated(fault, &at))?;
     let mut cursor = Cursor::new(text, tokens);
     let open = cursor.peek();
     let parsed =
-        pieces(&mut cursor, Kind::End, open).and_then(|pieces| assembled(pieces, 0..text.len(), 0..0));
-    let inner = parsed.map_err(|fault| moved(fault, &at))?;
+        pieces(&mut cursor, Kind::End, open).and_then(|pieces| assemble(pieces, 0..text.len(), 0..0));
+    let inner = parsed.map_err(|fault| relocated(fault, &at))?;
     Ok(Expression { at, kind: Form::Decoded(Box::new(inner)) })
 }
 
-fn moved(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Fault> {
+fn relocated(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Fault> {
     fault.at = Some(at.clone());
     fault
 }
 
 /// Assembles a template from its pieces. `end` is the end of the template, where missing directives are reported.
-fn assembled(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
+fn assemble(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
     let mut parts = Assembler { pieces: pieces.into_iter().peekable(), end }.parts(&[])?;
     let kind = match (parts.pop(), parts.is_empty()) {
         (None, _) => Form::Text(String::new()),
@@ -102,8 +102,8 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
             kind if kind == close => return Ok(pieces),
             Kind::QuotedText | Kind::HeredocText => {
                 let text = match (token.kind, close) {
-                    (Kind::QuotedText, Kind::CloseQuote) => unescaped(cursor.slice(token), token.at())?,
-                    _ => without_doubled(cursor.slice(token)),
+                    (Kind::QuotedText, Kind::CloseQuote) => unescape(cursor.slice(token), token.at())?,
+                    _ => unescape_signs(cursor.slice(token)),
                 };
                 pieces.push(Piece::Text(if strips { text.trim_start().to_owned() } else { text }));
             }
@@ -127,9 +127,9 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
                     }
                     _ => format!("the quotes of line {line} are not closed"),
                 };
-                return refused(token.at(), "Unterminated template string", detail);
+                return fail(token.at(), "Unterminated template string", detail);
             }
-            _ => return refused(token.at(), "Invalid template", "this is not allowed in a text"),
+            _ => return fail(token.at(), "Invalid template", "this is not allowed in a text"),
         }
     }
 }
@@ -138,7 +138,7 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     if open.kind == Kind::Interpolation {
         if cursor.peek_kind() == Kind::SequenceEnd {
             let detail = "an expression is expected between ${ and }; to write ${ as text, double the dollar sign: $${";
-            return refused(cursor.peek().at(), "Invalid expression", detail);
+            return fail(cursor.peek().at(), "Invalid expression", detail);
         }
         let expression = expressions::any(cursor)?;
         end_sequence(cursor, "Extra characters after interpolation expression")?;
@@ -161,7 +161,7 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     let word = cursor.read();
     if word.kind != Kind::Name {
         let detail = "if, else, endif, for or endfor is expected after %{; to write %{ as text, double the percent sign: %%{";
-        return refused(word.at(), SUMMARY, detail);
+        return fail(word.at(), SUMMARY, detail);
     }
     let piece = match cursor.slice(word) {
         "if" => Piece::If(expressions::any(cursor)?),
@@ -175,7 +175,7 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
         other => {
             let detail =
                 format!("{other:?} is not a directive; directives are if, else, endif, for and endfor");
-            return refused(word.at(), SUMMARY, detail);
+            return fail(word.at(), SUMMARY, detail);
         }
     };
     end_sequence(cursor, "Extra characters in template directive")?;
@@ -193,7 +193,7 @@ fn end_sequence(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     if close.kind != Kind::SequenceEnd {
         let detail =
             "a closing brace is expected here; to write ${ or %{ as text, double the first character";
-        return refused(close.at(), summary, detail);
+        return fail(close.at(), summary, detail);
     }
     cursor.read();
     Ok(())
@@ -215,7 +215,7 @@ impl Assembler {
                     return Ok(parts);
                 }
                 let detail = format!("%{{ {name} }} has no matching directive");
-                return refused(at, "Unexpected directive", detail);
+                return fail(at, "Unexpected directive", detail);
             }
             match self.pieces.next() {
                 None => return Ok(parts),
@@ -251,7 +251,7 @@ impl Assembler {
             Some(_) => Ok(()),
             None => {
                 let detail = format!("%{{ end{what} }} is missing");
-                refused(self.end.clone(), "Unexpected end of template", detail)
+                fail(self.end.clone(), "Unexpected end of template", detail)
             }
         }
     }
@@ -294,12 +294,12 @@ fn dedent(pieces: &mut [Piece]) {
 }
 
 /// Text outside of quotes, where only doubled signs are escapes.
-fn without_doubled(text: &str) -> String {
+fn unescape_signs(text: &str) -> String {
     text.replace("$${", "${").replace("%%{", "%{")
 }
 
 /// Decodes the escapes in quoted text.
-fn unescaped(text: &str, at: At) -> Parsed<String> {
+fn unescape(text: &str, at: At) -> Parsed<String> {
     if !text.contains(['\\', '$', '%']) {
         return Ok(text.to_owned());
     }
@@ -331,7 +331,7 @@ fn unescaped(text: &str, at: At) -> Parsed<String> {
 /// Decodes the escape after a backslash at `start`. Returns the character and the length of the escape in bytes.
 fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
     let invalid =
-        |length: usize, detail: &str| refused(start..start + 1 + length, "Invalid escape sequence", detail);
+        |length: usize, detail: &str| fail(start..start + 1 + length, "Invalid escape sequence", detail);
     let digits = |count: usize| {
         let code = text.get(1..=count).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         match code.and_then(char::from_u32) {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use super::literal;
 use crate::{
-    error::{Error, Fault, Faults, refused},
+    error::{Error, Fault, Faults, single_error},
     eval::{Evaluated, Evaluator},
     source::Source,
     syntax::{self, At, Attribute},
@@ -63,7 +63,7 @@ impl Origin {
 }
 
 /// A given value.
-pub(super) struct Given<'o> {
+pub(super) struct GivenValue<'o> {
     pub(super) origin: Origin,
     content: Content<'o>,
 }
@@ -79,35 +79,35 @@ pub(super) fn collect<'o>(
     variables: &'o [Variables],
     evaluator: &Evaluator<'_>,
     sources: &mut Vec<Source<'o>>,
-) -> Result<BTreeMap<String, Given<'o>>, Error> {
+) -> Result<BTreeMap<String, GivenValue<'o>>, Error> {
     let (mut given, faults) = (BTreeMap::new(), Faults::default());
-    for place in variables {
-        match place {
+    for entry in variables {
+        match entry {
             Variables::Environment { name, value } => {
                 let content = Content::Text(value);
-                given.insert(name.clone(), Given { origin: Origin::Environment, content });
+                given.insert(name.clone(), GivenValue { origin: Origin::Environment, content });
             }
             Variables::Flag { name, value } => {
                 let content = Content::Text(value);
-                given.insert(name.clone(), Given { origin: Origin::Flag, content });
+                given.insert(name.clone(), GivenValue { origin: Origin::Flag, content });
             }
             Variables::File { name, text } => {
                 let source = sources.len();
                 sources.push(Source::new(name.as_str(), text));
                 let attributes = file(&sources[source], &faults, source)
-                    .map_err(|fault| refused(fault.in_source(source), sources))?;
+                    .map_err(|fault| single_error(fault.in_source(source), sources))?;
                 for attribute in attributes {
                     let at = attribute.value.at.clone();
                     let value = literal(&attribute.value, evaluator);
                     let value = value.map_err(|fault| Box::new(fault.in_source(source)));
-                    let Some(value) = faults.noted(value) else { continue };
+                    let Some(value) = faults.ok_or_record(value) else { continue };
                     let content = Content::Value(value, source, at);
-                    given.insert(attribute.name, Given { origin: Origin::File, content });
+                    given.insert(attribute.name, GivenValue { origin: Origin::File, content });
                 }
             }
         }
     }
-    faults.settle(sources)?;
+    faults.finish(sources)?;
     Ok(given)
 }
 
@@ -131,12 +131,12 @@ fn file(source: &Source<'_>, faults: &Faults, index: usize) -> Result<Vec<Attrib
                 format!("a file of values must not contain blocks, but has one of type {other:?}"),
             ),
         };
-        faults.note(Fault::new(block.kind_at.clone(), summary, detail).in_source(index));
+        faults.record(Fault::new(block.kind_at.clone(), summary, detail).in_source(index));
     }
     Ok(body.attributes)
 }
 
-impl<'o> Given<'o> {
+impl<'o> GivenValue<'o> {
     /// The value, the index of its source, and its position. Text is parsed as an expression unless `takes_text`.
     pub(super) fn value(
         &self,
@@ -150,8 +150,8 @@ impl<'o> Given<'o> {
             Content::Text(text) => *text,
         };
         let source = sources.len();
-        let place = if self.origin == Origin::Environment { "the environment" } else { "arguments" };
-        sources.push(Source::new(Cow::Owned(format!("<value for var.{name} from {place}>")), text));
+        let origin = if self.origin == Origin::Environment { "the environment" } else { "arguments" };
+        sources.push(Source::new(Cow::Owned(format!("<value for var.{name} from {origin}>")), text));
         let at = 0..text.len();
         if takes_text {
             return Ok((Value::text(text), source, at));

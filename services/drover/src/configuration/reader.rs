@@ -299,7 +299,7 @@ impl Reader<'_> {
             Mismatch::Duration(text) => (
                 None,
                 format!(
-                    "{path} can't parse time duration {text}: want a number and a unit, as in \"30s\" or \"1h30m\""
+                    "{path} can't parse time duration {text}: expected a number and a unit, as in \"30s\" or \"1h30m\""
                 ),
             ),
         };

@@ -102,7 +102,7 @@ a.hcl: At 16:14: not built yet: client.reserved.cores
 a.hcl: At 18:8: not built yet: plugin \"docker\"
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 19:13: bind_addr: must be an IP address, not a string
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 20:10: client: must be a block, not a list
-Error loading configuration from a.hcl: At 21:19: acl.token_ttl can't parse time duration 30: want a number and a unit, as in \"30s\" or \"1h30m\"
+Error loading configuration from a.hcl: At 21:19: acl.token_ttl can't parse time duration 30: expected a number and a unit, as in \"30s\" or \"1h30m\"
 a.hcl: At 22:9: not built yet: vault.enabled";
     assert_eq!(messages(text), expected);
 }

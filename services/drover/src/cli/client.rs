@@ -14,7 +14,7 @@ use super::flags::Api;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The timeout of requests.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a blocking query waits for a change. The server adds a random extra time.
+/// How long a blocking query waits for a change. The server adds some time to it.
 const WAIT: Duration = Duration::from_secs(60);
 /// The timeout of blocking queries.
 const BLOCKING_QUERY_TIMEOUT: Duration = Duration::from_secs(90);

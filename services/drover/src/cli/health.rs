@@ -26,7 +26,7 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 /// The exit code if the process is not live, or does not answer.
 const EXIT_NOT_LIVE: u8 = 3;
 
-/// Checks on its health address whether a service process is live and ready, and if not, why.
+/// Checks at the health address of a service process whether it is live and ready, and prints the reasons if not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(after_help = "Exit codes:\n  \
@@ -117,7 +117,7 @@ impl Answer {
 
 /// Requests each path. Returns the first response with a failed check, or the last response.
 async fn check(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
-    // Requests to the own machine must not go through a proxy.
+    // A request to this machine must not go through a proxy.
     let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build();
     let client = client.context("cannot set up the HTTP client")?;
     let mut last = None;

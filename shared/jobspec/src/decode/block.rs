@@ -14,7 +14,7 @@ use crate::{
     value::Value,
 };
 
-/// The cost of a block from a `dynamic` block in the budget of evaluation, which so allows some 60,000 of them.
+/// The cost of a block from a `dynamic` block in the budget of evaluation, which allows some 60,000 of them.
 const MADE_BLOCK_BYTES: usize = 1024;
 
 /// A block that is being read.

@@ -27,7 +27,7 @@ use crate::services;
 const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a process runs.
+/// The parts that a process runs, and their settings.
 pub(crate) struct Setup {
     /// The directory for all files.
     pub(crate) dir: PathBuf,

@@ -113,8 +113,9 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What a process with these settings runs, and in which directory it keeps its files. The environment provides what the
-/// settings leave out. With `-dev` it runs all of a cluster, except the parts that the settings turn off (http-api C.3).
+/// The setup of a process with these settings: its parts and the directory of its files. The environment provides values
+/// that the settings leave out. With `-dev` it runs all parts of a cluster, except those that the settings turn off
+/// (http-api C.3).
 fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Result<Setup> {
     if let Some(text) = configuration::missing(settings, is_dev) {
         bail!(text);

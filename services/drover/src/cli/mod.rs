@@ -37,7 +37,7 @@ use std::process::ExitCode;
 use client::Client;
 pub(crate) use output::Output;
 
-/// What a command needs: a client of the API, and the output.
+/// The client of the API and the output, which every command needs.
 pub(crate) struct Session {
     client: Client,
     output: Output,

@@ -47,7 +47,7 @@ pub(crate) enum Line {
     Detail(String),
 }
 
-/// What to do after a snapshot.
+/// The action after a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Wait for a change of the evaluation.
@@ -71,7 +71,7 @@ pub(crate) struct Monitor {
     allocs: BTreeMap<String, PrintedAlloc>,
 }
 
-/// What has been printed about an allocation.
+/// The state of an allocation as last printed.
 #[derive(Debug, Default)]
 struct PrintedAlloc {
     status: String,

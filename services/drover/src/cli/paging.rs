@@ -5,7 +5,7 @@ use super::page::Page;
 /// The flag with the start of a page.
 const TOKEN: &str = "-page-token";
 
-/// Which part of a list is shown.
+/// The flags that select a page of a list.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Paging {

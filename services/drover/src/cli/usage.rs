@@ -65,7 +65,7 @@ action|exec|start
 node-drain|server-join|server-force-leave|client-config|debug
 ";
 
-/// Prints what is wrong with the arguments, or the help or version if that was requested.
+/// Prints the error in the arguments, or the help or version if that was requested.
 pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let kind = error.kind();
     if kind == ErrorKind::DisplayVersion {

@@ -11,7 +11,7 @@ pub(super) struct Key {
     pub(super) support: Support,
 }
 
-/// What a key does here.
+/// How Drover treats a key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Support {
     /// It is a setting. The keys in a block have their own support.

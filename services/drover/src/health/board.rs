@@ -27,7 +27,7 @@ struct Inner {
     sources: Mutex<Sources>,
 }
 
-/// What the services have recorded so far.
+/// The records of the services so far.
 #[derive(Debug)]
 struct Sources {
     bus: Option<Bus>,

@@ -13,7 +13,7 @@ pub(crate) struct Parts {
     pub(crate) replica: bool,
     /// Whether it may be the plan applier, the only writer of the database.
     pub(crate) applier: bool,
-    /// The other services of which one instance is active at a time.
+    /// The other services that run as one active instance with standbys.
     pub(crate) singletons: &'static [Singleton],
     /// Whether it serves the HTTP API.
     pub(crate) api: bool,

@@ -9,7 +9,7 @@ pub(crate) struct Report {
     pub(crate) status: String,
     /// The name of the process.
     pub(crate) service: String,
-    /// `active` or `standby` for services of which one instance works at a time, otherwise empty.
+    /// `active` or `standby` for services that run as one active instance with standbys, otherwise empty.
     pub(crate) role: String,
     /// The results of all checks.
     pub(crate) checks: Vec<Check>,

@@ -21,12 +21,12 @@ const DIRECTORY_MODE: u32 = 0o750;
 /// Prefix of the names of temporary files.
 const TEMPORARY_PREFIX: &str = ".unfinished-";
 
-/// Who may read a file.
+/// The users that may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Only its owner.
     Secret,
-    /// Everybody who can reach it.
+    /// All users who can reach it.
     Public,
 }
 

@@ -337,7 +337,7 @@ impl Agent {
         }
     }
 
-    /// Reports what is due, or all allocations if `all_since` is set. Returns whether the servers received all allocations.
+    /// Reports the allocations that are due, or all if `all_since` is set. Returns whether the servers received all allocations.
     async fn report(&mut self, all_since: Option<Index>) -> bool {
         let is_of_all = all_since.is_some();
         let allocs = self.node.due(clock::now(), is_of_all);

@@ -1,4 +1,5 @@
-//! The allocator: many small pieces that live long, on several threads (figures in `docs/architecture.md`).
+//! The memory allocator, configured for many small, long-lived objects on several threads (measurements are in
+//! `docs/architecture.md`).
 
 use std::ffi::{c_int, c_long};
 
@@ -9,21 +10,21 @@ use libmimalloc_sys::mi_option_set;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The number of `purge_delay` among mimalloc's options, which its bindings do not name.
-const PURGE_DELAY: c_int = 15;
-/// How long memory that nobody uses is kept, in milliseconds. A busy server asks again for what it gave back at once;
-/// pages that the system has to clear each time cost it a tenth of its processor time. Kept for a second, half a gigabyte
-/// stays with it after a burst of a million allocations.
-const KEPT_MS: c_long = 250;
-/// Who sets it decides for himself.
+/// The index of `purge_delay` among mimalloc's options. The bindings do not name it.
+const PURGE_DELAY_OPTION: c_int = 15;
+/// How long unused memory is kept before it is returned to the system, in milliseconds. A busy server soon needs again the
+/// memory that it returned, and clearing those pages costs a tenth of its processor time. With a delay of one second, half
+/// a gigabyte stays with the process after a burst of a million allocations.
+const PURGE_DELAY_MS: c_long = 250;
+/// The environment variable that overrides [`PURGE_DELAY_MS`].
 const VARIABLE: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Has memory kept for a while. Once, as the process begins.
-pub(crate) fn keep_memory() {
+/// Delays the return of unused memory to the system. Called once, when the process starts.
+pub(crate) fn delay_purges() {
     if std::env::var_os(VARIABLE).is_none() {
-        // SAFETY: the option exists (a test looks), any number of milliseconds is valid for it, and mimalloc reads and
-        // writes its options as atomics, so that other threads may allocate meanwhile.
-        unsafe { mi_option_set(PURGE_DELAY, KEPT_MS) };
+        // SAFETY: the option exists (a test checks it), any number of milliseconds is valid for it, and mimalloc reads and
+        // writes its options as atomics, so other threads may allocate at the same time.
+        unsafe { mi_option_set(PURGE_DELAY_OPTION, PURGE_DELAY_MS) };
     }
 }
 
@@ -33,9 +34,13 @@ mod tests {
 
     #[test]
     fn the_option_is_the_one_that_is_meant() {
-        // SAFETY: reading an option has no requirements beyond a number that mimalloc knows.
-        let by_default = unsafe { mi_option_get(PURGE_DELAY) };
-        let told = std::env::var(VARIABLE).ok().and_then(|told| told.parse().ok());
-        assert_eq!(by_default, told.unwrap_or(10), "what mimalloc's documentation says of `purge_delay`");
+        // SAFETY: reading an option requires only an index that mimalloc knows.
+        let by_default = unsafe { mi_option_get(PURGE_DELAY_OPTION) };
+        let from_env = std::env::var(VARIABLE).ok().and_then(|value| value.parse().ok());
+        assert_eq!(
+            by_default,
+            from_env.unwrap_or(10),
+            "the default of `purge_delay` in mimalloc's documentation"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What can be said to the binary.
+//! The command line of the binary: commands and the arguments of services.
 
 use crate::cli::{
     agent_info, agent_monitor, alloc, completion, config, deployment, eval, fmt, health, job, man, node,
@@ -25,7 +25,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What the process is to be or to do.
+/// The command to run.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Registers, shows and stops jobs
@@ -43,12 +43,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: eval::Command,
     },
-    /// Shows deployments, and gives them up
+    /// Shows deployments, and fails them
     Deployment {
         #[command(subcommand)]
         command: deployment::Command,
     },
-    /// Shows nodes, and says which may get new work
+    /// Shows nodes, and sets whether they may get new work
     Node {
         #[command(subcommand)]
         command: node::Command,
@@ -58,13 +58,13 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: server::Command,
     },
-    /// Shows whatever has an id
+    /// Shows the object with a given id, of any kind
     Status(status::Args),
-    /// Shows figures of the server that answers
+    /// Shows statistics of the server that answers
     AgentInfo(agent_info::Args),
-    /// Follows what a server or a node logs
+    /// Follows the log of a server or a node
     Monitor(agent_monitor::Args),
-    /// Lays out job files
+    /// Formats job files
     Fmt(fmt::Args),
     /// The same as `job init`
     #[command(hide = true)]
@@ -102,12 +102,12 @@ pub(crate) enum Command {
     /// The same as `server members`
     #[command(hide = true)]
     ServerMembers(server::Members),
-    /// Sees to what the cluster keeps
+    /// Maintains the state of the cluster
     System {
         #[command(subcommand)]
         command: system::Command,
     },
-    /// Sees to the cluster's settings and its database
+    /// Manages the cluster's settings, database and certificates
     Operator {
         #[command(subcommand)]
         command: operator::Command,
@@ -117,11 +117,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: config::Command,
     },
-    /// Asks a service process whether it lives and is ready
+    /// Checks whether a service process is live and ready
     Health(health::Args),
-    /// Prints a script that completes commands and flags in a shell
+    /// Prints a shell script that completes commands and flags
     Completion(completion::Args),
-    /// Writes the manual
+    /// Writes the manual pages
     #[command(hide = true)]
     Man(man::Args),
     /// Prints the version
@@ -129,15 +129,15 @@ pub(crate) enum Command {
 
     /// Serves the HTTP API
     Api(Service<api::Args>),
-    /// Hands evaluations out to scheduler workers; one is active, others stand by
+    /// Leases evaluations to scheduler workers; one is active, others stand by
     EvalBroker(Service<eval_broker::Args>),
     /// Runs scheduler workers
     Scheduler(Service<scheduler::Args>),
     /// Writes the cluster's state; one is active, others stand by
     PlanApplier(Service<plan_applier::Args>),
-    /// Keeps track of nodes and hands agents their work; one is active, others stand by
+    /// Tracks the health of nodes and sends agents their work; one is active, others stand by
     NodeTracker(Service<node_tracker::Args>),
-    /// Watches how new versions of jobs take over; one is active, others stand by
+    /// Drives rolling updates of jobs; one is active, others stand by
     DeploymentWatcher(Service<deployment_watcher::Args>),
     /// Runs tasks on this machine
     Agent(Box<agent_command::Args>),
@@ -150,7 +150,7 @@ pub(crate) enum Command {
     SimNodes(sim_nodes::Args),
 }
 
-/// Where the cluster's NATS and database are, and how a service tells what it does.
+/// How a service connects to NATS and the database, and how it reports logs, metrics and health.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Infra {
@@ -165,14 +165,14 @@ pub(crate) struct Infra {
 }
 
 impl Infra {
-    /// The process of a service that calls itself `name`.
+    /// The settings of the process of the service `name`.
     pub(crate) fn process(&self, name: &'static str, parts: Parts) -> process::Settings {
         let Self { telemetry, health, .. } = self.clone();
-        process::Settings { name, parts, ends_others: false, telemetry, health }
+        process::Settings { name, parts, stops_children: false, telemetry, health }
     }
 }
 
-/// One service with what it needs around it.
+/// The arguments of one service: its own and those that all services share.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Service<A: clap::Args> {

@@ -1,5 +1,5 @@
-//! Several parts of a cluster in one process: servers, an agent, and where nobody brings them, a PostgreSQL and a
-//! nats-server of their own.
+//! Several parts of a cluster in one process: the servers, an agent, and a private PostgreSQL and nats-server where the
+//! settings name no existing ones.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
@@ -23,41 +23,41 @@ use crate::health::{Parts, probe};
 use crate::process::{Cluster, Process};
 use crate::services;
 
-/// How long to wait for the applier's answer, and before asking it again.
-const PROBE: Duration = Duration::from_millis(200);
-const PROBE_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How long to wait for the applier's answer to one probe, and how long to pause before the next.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(200);
+const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a process is to run.
+/// The parts that a process runs, and their settings.
 pub(crate) struct Setup {
-    /// Where files are kept.
+    /// The directory for all files.
     pub(crate) dir: PathBuf,
-    /// Where NATS is; a private one if not given.
+    /// How to connect to NATS. If absent, the process starts a private nats-server.
     pub(crate) nats: Option<bus::Args>,
-    /// Where the database is; a private one if not given.
+    /// How to connect to the database. If absent, the process starts a private PostgreSQL.
     pub(crate) database: Option<store::Args>,
     pub(crate) servers: Option<Servers>,
     pub(crate) agent: Option<agent::Args>,
-    /// Whether the agent's settings name the API's address already.
+    /// Whether the agent's settings already contain the API's address.
     pub(crate) is_advertised: bool,
-    /// Whether it is a cluster for one person.
+    /// Whether it is a development cluster.
     pub(crate) is_dev: bool,
 }
 
 impl Setup {
-    /// What the process runs.
+    /// The services that the process runs.
     pub(crate) fn parts(&self) -> Parts {
         let servers = if self.servers.is_some() { Parts::SERVERS } else { Parts::AGENT };
         Parts { agent: self.agent.is_some(), ..servers }
     }
 
-    /// Whether tasks or private servers end with the process.
-    pub(crate) fn ends_others(&self) -> bool {
+    /// Whether tasks or private servers stop with the process.
+    pub(crate) fn stops_children(&self) -> bool {
         let has_private_servers = self.servers.is_some() && (self.nats.is_none() || self.database.is_none());
         has_private_servers || self.agent.as_ref().is_some_and(|agent| agent.stop_tasks_on_exit)
     }
 }
 
-/// Everything but the agent.
+/// The arguments of every service except the agent.
 pub(crate) struct Servers {
     pub(crate) api: api::Args,
     pub(crate) plan_applier: plan_applier::Args,
@@ -67,25 +67,25 @@ pub(crate) struct Servers {
     pub(crate) scheduler: scheduler::Args,
 }
 
-/// The database, as the services of one process log in to it.
+/// How the services of one process log in to the database.
 struct Databases {
     applier: store::Args,
-    /// For everybody but the plan applier, who share a replica of the whole state.
+    /// For all services but the plan applier. They share a replica of the whole state.
     others: store::Args,
 }
 
 impl Databases {
-    /// All as whoever the settings name: the owner of the database, for the plan applier is among them.
+    /// Uses one role for all services. It must be the owner of the database, because the plan applier is among them.
     fn of_one_role(args: store::Args) -> Self {
         Self { applier: args.clone(), others: args }
     }
 
-    /// With the roles of services, which are made in a private server and get new passwords whenever it starts.
+    /// Uses roles of services. Creates them in a private server, with new passwords at each start.
     async fn with_roles(server: &Postgres) -> anyhow::Result<Self> {
         let passwords = Passwords::random();
         server.run_script(script("postgres", &passwords)).await?;
         let of = |role: roles::Role| {
-            let password = passwords.of(role).expect("every role is given one");
+            let password = passwords.of(role).expect("every role has a password");
             let url = server.url_as(&format!("{}:{password}", role.name()));
             Parsed::<store::Args>::of(&["--database-url", &url])
         };
@@ -93,10 +93,10 @@ impl Databases {
     }
 }
 
-/// Runs it until the process is to stop.
+/// Runs the set-up until the process is stopped.
 pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let Setup { dir, nats, database, servers, agent, is_advertised, is_dev } = setup;
-    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let dir = &std::path::absolute(dir)?;
     if let Some(nats) = &nats
         && servers.is_some()
@@ -105,15 +105,15 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
         && nats.node_key.is_none()
     {
         bail!(
-            "servers and an agent in one process need two identities for NATS: beside the credentials of the servers \
-             name the key that signs for nodes (DROVER_NATS_NODE_KEY)"
+            "servers and an agent in one process need two identities for NATS: besides the credentials of the servers, \
+             set the key that signs credentials of nodes (DROVER_NATS_NODE_KEY)"
         );
     }
     let Some(servers) = servers else {
         let (nats, agent) = nats.zip(agent).expect("a set-up without servers has an agent and its NATS");
         return services::agent(process, nats, agent).await;
     };
-    // Before anything is started, so that an address in use is said at once.
+    // Binds before it starts anything, so that an address in use is reported at once.
     let server = api::Server::bind(servers.api.clone())?.beside(api::Beside {
         node: agent.as_ref().map(|agent| agent::node_id(agent, None)).transpose()?,
         workers: servers.scheduler.worker_count(),
@@ -123,7 +123,7 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     let agent = agent.map(|agent| {
         let advertised =
             if is_advertised { agent.http_addr.clone() } else { reachable(server.addr()).to_string() };
-        // One that has its servers to itself need not spread its heartbeats.
+        // An agent with its own servers need not spread its first heartbeat over time.
         agent::Args { http_addr: advertised, first_heartbeat_within_ms: 0, ..agent }
     });
     let stop = process.stop.clone();
@@ -144,11 +144,11 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     };
     let mut process = process;
     if own_nats.is_some() && own_postgres.is_some() {
-        process.id = kept_id(dir)?;
+        process.id = persistent_id(dir)?;
     }
-    let infra = nats.zip(database).expect("who does not bring them has private ones");
-    let result = everything(process, infra, servers, server, agent, dir).await;
-    // In order, so that the next start has nothing to recover.
+    let infra = nats.zip(database).expect("NATS and the database are given or private");
+    let result = run_services(process, infra, servers, server, agent, dir).await;
+    // Stops both cleanly, so that the next start needs no recovery.
     let stopped = tokio::try_join!(
         async { if let Some(postgres) = own_postgres { postgres.stop().await } else { Ok(()) } },
         async { if let Some(nats) = own_nats { nats.stop().await } else { Ok(()) } },
@@ -156,16 +156,17 @@ pub(crate) async fn run(process: Process, setup: Setup) -> anyhow::Result<()> {
     result.and(stopped.map(drop).map_err(Into::into))
 }
 
-/// How to connect to a private nats-server: the servers with credentials of theirs, the agent with those that it signs.
+/// How to connect to a private nats-server. The servers use credentials of their own; the agent uses credentials that
+/// the process signs.
 fn private_nats(nats: &Nats) -> anyhow::Result<bus::Args> {
     let servers = vec![nats.url().parse().context("a private nats-server has a URL")?];
     let (credentials, node_key) = (nats.credentials(Role::Servers)?, nats.node_key()?);
     Ok(bus::Args { credentials, node_key, ..bus::Args::new(servers) })
 }
 
-/// All services, and an agent if there is to be one, until the process is to stop. The agent ends first: what it has to
-/// tell then, servers must hear.
-async fn everything(
+/// Runs all services, and an agent if there is one, until the process is stopped. The agent stops first, so that the
+/// servers still receive its last reports.
+async fn run_services(
     mut process: Process,
     (nats, database): (bus::Args, Databases),
     servers: Servers,
@@ -223,9 +224,9 @@ async fn everything(
             Some((node, boot)) => is_ready(&cluster, node, boot).await,
             None => applier_answers(&cluster.bus).await,
         }
-        // The API names a leader once it has heard of one, which the first announcement after that may bring.
+        // The API names a leader once it has received an announcement of the head, which may follow the applier's answer.
         while cluster.bus.contact().head().is_none() {
-            tokio::time::sleep(PROBE_AGAIN_AFTER).await;
+            tokio::time::sleep(PROBE_INTERVAL).await;
         }
         announce(address, dir);
         std::future::pending::<()>().await;
@@ -236,20 +237,20 @@ async fn everything(
     }
 }
 
-/// Waits until the cluster can be written to. Before that, whoever asks waits longer to ask again.
+/// Waits until the plan applier answers. Requests before that would fail, and be retried only after a longer pause.
 async fn applier_answers(bus: &Bus) {
-    let probe = || bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE);
+    let probe = || bus.request::<AskHead, Head>(Subject::Probe, &AskHead {}, PROBE_TIMEOUT);
     while probe().await.is_err() {
-        tokio::time::sleep(PROBE_AGAIN_AFTER).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
-/// Which boot of the node's agent is known, if any is.
+/// The boot number of the node's agent in the replica, if the node is known.
 fn boot(cluster: &Cluster, node: NodeId) -> Option<u32> {
     cluster.replica.snapshot().node(node).map(|node| node.spec().boot)
 }
 
-/// Waits until jobs can be placed on the node, in another boot than the one that was known before.
+/// Waits until jobs can be placed on the node and its boot number is not `before`.
 async fn is_ready(cluster: &Cluster, node: NodeId, before: Option<u32>) {
     let mut watch = cluster.replica.watch([WatchKey::Node(node)]);
     while boot(cluster, node) == before
@@ -259,12 +260,13 @@ async fn is_ready(cluster: &Cluster, node: NodeId, before: Option<u32>) {
     }
 }
 
-/// The id of the process that has a directory's private servers: always the same one, since there can be but one. So it
-/// takes up the leases that the one before it held, without waiting until they are over.
-fn kept_id(dir: &Path) -> anyhow::Result<ProcessId> {
+/// The process id that a directory's private servers run under. It is the same at each start, because only one process at
+/// a time can use the directory. So a new process takes over the leases of the previous one without waiting for them to
+/// expire.
+fn persistent_id(dir: &Path) -> anyhow::Result<ProcessId> {
     let file = dir.join("process-id");
     match std::fs::read_to_string(&file) {
-        Ok(text) => text.trim().parse().map_err(|_| anyhow!("no id in {}", file.display())),
+        Ok(text) => text.trim().parse().map_err(|_| anyhow!("no process id in {}", file.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
             std::fs::write(&file, id.to_string())
@@ -275,14 +277,14 @@ fn kept_id(dir: &Path) -> anyhow::Result<ProcessId> {
     }
 }
 
-/// Says what people wait for. If nobody reads it, there is nobody to tell.
+/// Prints the address of the cluster once it is ready. A failure to print is ignored.
 fn announce(address: SocketAddr, dir: &Path) {
     let (address, dir) = (reachable(address), dir.display());
     let text = format!("Drover is up at http://{address}; its files are in {dir}.\nCtrl-C stops it.");
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Settings as if somebody had given these flags and no others.
+/// Arguments as parsed from given flags alone.
 #[derive(clap::Parser)]
 pub(crate) struct Parsed<A: clap::Args> {
     #[command(flatten)]
@@ -290,7 +292,7 @@ pub(crate) struct Parsed<A: clap::Args> {
 }
 
 impl<A: clap::Args> Parsed<A> {
-    /// For flags that are known to be good; what is wrong then is the environment, and ends the process.
+    /// Parses flags that are known to be valid. An error then comes from an environment variable, and ends the process.
     pub(crate) fn of(flags: &[&str]) -> A {
         Self::try_of(flags).unwrap_or_else(|error| error.exit())
     }

@@ -1,4 +1,4 @@
-//! `drover dev`: a whole cluster in one process, with a PostgreSQL and a nats-server of its own.
+//! `drover dev`: a whole cluster in one process, with a private PostgreSQL and nats-server.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use crate::cluster::{self, Servers, Setup};
 use crate::health::{self, Parts};
 use crate::process::{self, Process};
 
-/// How full the disk may be before allocations that have ended are removed, in percent.
+/// Disk usage, in percent, above which allocations that have ended are removed.
 const GC_PERCENT_MAX: f64 = 99.0;
 
 /// Runs a whole cluster in one process: PostgreSQL, NATS, every service, and an agent.
 ///
-/// Ctrl-C stops everything that was started. The state is kept unless it is to be ephemeral.
+/// Ctrl-C stops everything that was started. The state stays in the data directory unless -ephemeral is given.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -19,10 +19,10 @@ pub(crate) struct Args {
     pub(crate) telemetry: telemetry::Args,
     #[command(flatten)]
     health: health::Args,
-    /// Where the cluster's files are kept.
+    /// The directory for the cluster's files.
     #[arg(long, env = "DROVER_DATA_DIR", default_value = ".drover")]
     data_dir: PathBuf,
-    /// Keep nothing: the files go with the process.
+    /// Keep all files in a temporary directory, and delete it when the process ends.
     #[arg(long)]
     ephemeral: bool,
     #[command(flatten)]
@@ -40,20 +40,20 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The process that everything runs in.
+    /// The settings of the process.
     pub(crate) fn process(&self) -> process::Settings {
         let parts = Parts { agent: true, ..Parts::SERVERS };
         let (telemetry, health) = (self.telemetry.clone(), self.health.clone());
-        process::Settings { name: "dev", parts, ends_others: true, telemetry, health }
+        process::Settings { name: "dev", parts, stops_children: true, telemetry, health }
     }
 }
 
-/// Runs it until the process is to stop.
+/// Runs the cluster until the process is stopped.
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let temporary = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
     let dir = temporary.as_ref().map_or(args.data_dir.as_path(), |dir| dir.path()).to_owned();
     let Args { mut api, plan_applier, eval_broker, node_tracker, deployment_watcher, scheduler, .. } = args;
-    // The machine is this one, and its tasks are few.
+    // Metrics of each node and allocation are cheap here: there is one node, and it has few tasks.
     (api.publish_node_metrics, api.publish_allocation_metrics) = (true, true);
     let agent = Some(agent_args(&dir, &api));
     let servers =
@@ -62,10 +62,10 @@ pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     cluster::run(process, setup).await
 }
 
-/// An agent for one machine and one person: its tasks end with it. The disk is that person's business: on a rather full
-/// one, logs would go as soon as a task has ended.
+/// The arguments of an agent for one developer's machine. Its tasks stop with it. It hardly removes ended allocations for
+/// disk space: on a nearly full disk, logs would disappear as soon as a task ends.
 pub(crate) fn agent_args(dir: &Path, api: &api::Args) -> agent::Args {
-    // Where nobody else can reach the cluster, its tasks need no address for others.
+    // If the API listens on the loopback interface only, tasks need no address that other machines can reach.
     let network_interface = api.http_addr.ip().is_loopback().then(|| agent::LOOPBACK.to_owned());
     agent::Args {
         network_interface,

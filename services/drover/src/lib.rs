@@ -1,4 +1,4 @@
-//! The one binary: starts the services, alone or several in a process, and is the command line for people.
+//! The `drover` binary: the services, alone or several in one process, and the command line.
 
 mod agent_command;
 mod allocator;
@@ -23,9 +23,9 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::{Cli, Command};
 use crate::health::Parts;
 
-/// Does what the process's arguments say.
+/// Runs the command that the process's arguments name.
 pub fn main() -> ExitCode {
-    allocator::keep_memory();
+    allocator::delay_purges();
     let mut tree = Cli::command();
     let arguments = cli::flags::normalised(&tree, std::env::args_os());
     let parsed = tree.try_get_matches_from_mut(&arguments).and_then(|matches| {
@@ -251,7 +251,7 @@ mod tests {
         };
         assert_eq!(refusal("drover agent --config a.hcl --log-level debug"), None);
         assert_eq!(refusal("drover agent --node-class a"), None);
-        let expected = "-node-class cannot be said beside -config".to_owned();
+        let expected = "-node-class cannot be combined with -config".to_owned();
         assert_eq!(refusal("drover agent --config a.hcl --node-class a"), Some(expected));
     }
 }

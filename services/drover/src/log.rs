@@ -1,17 +1,17 @@
-//! The log that replicas are repaired from: the feed of `bus` over the database of `store`.
+//! The log from which replicas catch up: implements the feed's `Log` with the database of `store`.
 
 use bus::feed::{Log, LogError, LogPage};
 use model::Index;
 use state::{Scope, State};
 use store::{Database, Tail};
 
-/// Bytes of change sets that are read at once.
+/// Maximum bytes of change sets per read.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// The database as the feed sees it.
+/// The database as the source of the feed's log.
 pub(crate) struct DatabaseLog {
     pub(crate) database: Database,
-    /// What of the state is loaded.
+    /// The part of the state that is loaded.
     pub(crate) scope: Scope,
 }
 

@@ -1,5 +1,5 @@
-//! What a process tells the service manager that started it (`sd_notify`): that it is ready, what it waits for, that its
-//! event loop runs, and that it ends. Nothing where nobody asked for it.
+//! Notifications to the service manager that started the process (`sd_notify`): that it is ready, which checks fail, that
+//! its event loop runs, and that it is stopping. Does nothing if the service manager does not ask for notifications.
 
 use std::time::Duration;
 
@@ -10,54 +10,54 @@ use tokio::time::sleep;
 use crate::health::Board;
 use crate::health::report::Report;
 
-/// How often the manager is told how the process fares.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Pings within the time after which the manager considers the process stuck.
-const PINGS: u32 = 4;
+/// How often the state of the process is compared with the last notification.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Watchdog pings within the time after which the manager considers the process stuck.
+const PINGS_PER_TIMEOUT: u32 = 4;
 
-/// Tells the manager how the process fares, for as long as its event loop runs.
-pub(crate) async fn tell(board: Board) {
+/// Notifies the manager of each change of state, for as long as the event loop runs.
+pub(crate) async fn run(board: Board) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return;
     }
     let watchdog = sd_notify::watchdog_enabled();
-    let every = watchdog.map_or(TELL_EVERY, |within| (within / PINGS).min(TELL_EVERY));
-    let mut told = Told::default();
+    let every = watchdog.map_or(CHECK_INTERVAL, |within| (within / PINGS_PER_TIMEOUT).min(CHECK_INTERVAL));
+    let mut notified = Notified::default();
     loop {
         let now = clock::monotonic();
         let report = board.ready(now);
-        let mut news = told.news(&report, board.is_started(&report), board.is_ending());
+        let mut pending = notified.pending(&report, board.is_started(&report), board.is_ending());
         if watchdog.is_some() && board.live(now).is_ok() {
-            news.push(News::Alive);
+            pending.push(Notification::Alive);
         }
-        send(&news);
+        send(&pending);
         tokio::select! {
             () = sleep(every) => {}
-            () = board.ending(), if !told.is_ending => {}
+            () = board.ending(), if !notified.is_ending => {}
         }
     }
 }
 
-/// One thing that the manager is told.
+/// One notification to the manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum News {
+enum Notification {
     Started,
     Alive,
     Ending,
     Status(String),
 }
 
-fn send(news: &[News]) {
-    if news.is_empty() {
+fn send(pending: &[Notification]) {
+    if pending.is_empty() {
         return;
     }
-    let states: Vec<NotifyState<'_>> = news
+    let states: Vec<NotifyState<'_>> = pending
         .iter()
         .map(|one| match one {
-            News::Started => NotifyState::Ready,
-            News::Alive => NotifyState::Watchdog,
-            News::Ending => NotifyState::Stopping,
-            News::Status(text) => NotifyState::Status(text),
+            Notification::Started => NotifyState::Ready,
+            Notification::Alive => NotifyState::Watchdog,
+            Notification::Ending => NotifyState::Stopping,
+            Notification::Status(text) => NotifyState::Status(text),
         })
         .collect();
     if let Err(error) = sd_notify::notify(&states) {
@@ -65,30 +65,30 @@ fn send(news: &[News]) {
     }
 }
 
-/// What the manager was told before.
+/// What the manager has been notified of.
 #[derive(Debug, Default)]
-struct Told {
+struct Notified {
     is_started: bool,
     is_ending: bool,
     status: String,
 }
 
-impl Told {
-    /// What the manager has not been told yet.
-    fn news(&mut self, report: &Report, is_started: bool, is_ending: bool) -> Vec<News> {
-        let mut news = Vec::new();
+impl Notified {
+    /// The notifications that the manager has not received yet.
+    fn pending(&mut self, report: &Report, is_started: bool, is_ending: bool) -> Vec<Notification> {
+        let mut pending = Vec::new();
         if is_started && !std::mem::replace(&mut self.is_started, true) {
-            news.push(News::Started);
+            pending.push(Notification::Started);
         }
         if is_ending && !std::mem::replace(&mut self.is_ending, true) {
-            news.push(News::Ending);
+            pending.push(Notification::Ending);
         }
         let status = report.summary();
         if status != self.status {
-            news.push(News::Status(status.clone()));
+            pending.push(Notification::Status(status.clone()));
             self.status = status;
         }
-        news
+        pending
     }
 }
 
@@ -109,14 +109,17 @@ mod tests {
 
     #[test]
     fn each_thing_is_told_once() {
-        let mut told = Told::default();
-        let status = |text: &str| News::Status(text.to_owned());
-        assert_eq!(told.news(&report("lost"), false, false), [status("not ready: nats: lost")]);
-        assert_eq!(told.news(&report("lost"), false, false), []);
-        assert_eq!(told.news(&report(""), true, false), [News::Started, status("ready (standby)")]);
-        assert_eq!(told.news(&report("lost"), false, false), [status("not ready: nats: lost")]);
-        assert_eq!(told.news(&report(""), true, false), [status("ready (standby)")]);
-        assert_eq!(told.news(&report(""), true, true), [News::Ending]);
-        assert_eq!(told.news(&report(""), true, true), []);
+        let mut notified = Notified::default();
+        let status = |text: &str| Notification::Status(text.to_owned());
+        assert_eq!(notified.pending(&report("lost"), false, false), [status("not ready: nats: lost")]);
+        assert_eq!(notified.pending(&report("lost"), false, false), []);
+        assert_eq!(
+            notified.pending(&report(""), true, false),
+            [Notification::Started, status("ready (standby)")]
+        );
+        assert_eq!(notified.pending(&report("lost"), false, false), [status("not ready: nats: lost")]);
+        assert_eq!(notified.pending(&report(""), true, false), [status("ready (standby)")]);
+        assert_eq!(notified.pending(&report(""), true, true), [Notification::Ending]);
+        assert_eq!(notified.pending(&report(""), true, true), []);
     }
 }

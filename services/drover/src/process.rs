@@ -1,4 +1,4 @@
-//! One process: its runtime, its connection, its one replica, and how it ends.
+//! The frame of one process: its runtime, its connection to NATS, its replica of the state, and its shutdown.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -21,46 +21,46 @@ use crate::health::{self, Board, Parts, probe};
 use crate::log::DatabaseLog;
 use crate::notify;
 
-/// How long the parts of a process have to end in order.
-const ENDING: Duration = Duration::from_millis(3_500);
-/// How long they have if tasks and private servers end with the process.
-const ENDING_WITH_TASKS: Duration = Duration::from_secs(15);
-/// How long the collector has to take what is still buffered then.
-const FLUSH_WITHIN: Duration = Duration::from_millis(700);
-/// A process that has not ended so long after it was told to is ended by force: its event loop is stuck, or a thread that
-/// everybody waits for.
-const ENDED_WITHIN: Duration = Duration::from_millis(4_800);
+/// How long the services of a process have to shut down cleanly.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// The same if tasks or private servers stop with the process.
+const SHUTDOWN_TIMEOUT_WITH_CHILDREN: Duration = Duration::from_secs(15);
+/// How long the OTLP collector has to receive the remaining spans and metrics afterwards.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);
+/// How long after the request to stop a process is ended by force. By then its event loop is stuck, or a thread that
+/// everything waits for.
+const FORCED_EXIT_AFTER: Duration = Duration::from_millis(4_800);
 
-/// It was to stop before it had begun, which is no failure.
+/// The process was stopped before it had started, which is no failure.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the state was loaded")]
 struct StoppedEarly;
 
-/// What a process is, before it runs.
+/// The settings of a process.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// What it calls itself.
+    /// The name of the process in logs, spans and metrics.
     pub(crate) name: &'static str,
-    /// What it runs.
+    /// The services that it runs.
     pub(crate) parts: Parts,
-    /// Whether tasks or private servers end with it, which takes as long as they need.
-    pub(crate) ends_others: bool,
+    /// Whether tasks or private servers stop with it, which takes as long as they need.
+    pub(crate) stops_children: bool,
     pub(crate) telemetry: telemetry::Args,
     pub(crate) health: health::Args,
 }
 
-/// What the services of a process share.
+/// State that the services of a process share.
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
     pub(crate) stop: CancellationToken,
-    /// Where its parts show how they fare.
+    /// Where the services report their health.
     pub(crate) health: Board,
-    /// How long its parts have to end in order.
-    ending: Duration,
+    /// How long the services have to shut down cleanly.
+    shutdown_timeout: Duration,
     services: JoinSet<(&'static str, anyhow::Result<()>)>,
 }
 
-/// A process's connection and its replica of the state.
+/// The connection of a process, and its replica of the state.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) bus: Bus,
@@ -68,15 +68,21 @@ pub(crate) struct Cluster {
 }
 
 impl Process {
-    /// A process that calls itself `name` and runs `parts`.
-    fn new(name: &'static str, parts: Parts, ending: Duration) -> Self {
+    /// A process with the name `name` that runs `parts`.
+    fn new(name: &'static str, parts: Parts, shutdown_timeout: Duration) -> Self {
         let stop = CancellationToken::new();
         let id = ProcessId::from_bytes(telemetry::clock::random_bytes());
         telemetry::metrics::identify(name, &id.to_string());
-        Self { id, health: Board::new(name, parts, stop.clone()), stop, ending, services: JoinSet::new() }
+        Self {
+            id,
+            health: Board::new(name, parts, stop.clone()),
+            stop,
+            shutdown_timeout,
+            services: JoinSet::new(),
+        }
     }
 
-    /// What its spans and metrics say that it is.
+    /// The identity of the process in spans and metrics.
     fn identity(&self, service: &'static str) -> telemetry::Identity {
         let host = nix::unistd::gethostname().unwrap_or_default();
         telemetry::Identity {
@@ -87,18 +93,18 @@ impl Process {
         }
     }
 
-    /// Begins to tell how the process fares: over HTTP, if there is to be an endpoint, and to the service manager.
+    /// Starts to report health: over HTTP, if the endpoint is enabled, and to the service manager.
     fn show_health(&self, args: &health::Args) -> anyhow::Result<()> {
         if let Some(listener) = args.listen()? {
             health::serve(listener, self.health.clone())?;
         }
-        tokio::task::spawn_local(probe::beat(self.health.clone()));
-        tokio::task::spawn_local(notify::tell(self.health.clone()));
+        tokio::task::spawn_local(probe::event_loop(self.health.clone()));
+        tokio::task::spawn_local(notify::run(self.health.clone()));
         Ok(())
     }
 
-    /// Connects, with a replica of so much of the state, which is empty until [`Self::follow`]. From here on, the process
-    /// publishes its metrics.
+    /// Connects to NATS. The replica holds the part `scope` of the state and is empty until [`Self::follow`]. From here on,
+    /// the process publishes its metrics.
     pub(crate) async fn connect(
         &mut self,
         args: &bus::Args,
@@ -117,13 +123,13 @@ impl Process {
         Ok(Cluster { bus, replica })
     }
 
-    /// Keeps the replica up to date from here on, with what comes under load within `gathered` at once; waits until it is
-    /// loaded.
+    /// Keeps the replica up to date from here on, and waits until it is loaded. Under load, changes that arrive within
+    /// `batch_window` are applied together.
     pub(crate) async fn follow(
         &mut self,
         cluster: &Cluster,
         args: &store::Args,
-        gathered: Duration,
+        batch_window: Duration,
     ) -> anyhow::Result<()> {
         let database = tokio::select! {
             database = Database::connect(args) => database.context("cannot use the database")?,
@@ -135,7 +141,7 @@ impl Process {
         let Cluster { bus, replica } = cluster.clone();
         let contact = bus.contact();
         let log = DatabaseLog { database, scope: replica.scope() };
-        let follow = bus::feed::follow(bus, replica, log, contact.clone(), gathered, self.stop.clone());
+        let follow = bus::feed::follow(bus, replica, log, contact.clone(), batch_window, self.stop.clone());
         self.start("feed", async {
             follow.await;
             Ok(())
@@ -146,7 +152,7 @@ impl Process {
         }
     }
 
-    /// Starts a service; the process ends when one of them does.
+    /// Starts a service. The process stops when any of its services ends.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
@@ -155,7 +161,7 @@ impl Process {
         self.services.spawn_local(async move { (name, service.await) });
     }
 
-    /// Waits until the process is to stop, or one of its services ends.
+    /// Waits until the process is told to stop, or one of its services ends.
     async fn ended(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop.clone();
         tokio::select! {
@@ -164,19 +170,22 @@ impl Process {
         }
     }
 
-    /// Waits until the process is to stop or a service fails, and until all have ended.
+    /// Waits until the process is told to stop or a service ends, and then until all services have ended.
     pub(crate) async fn wait(mut self) -> anyhow::Result<()> {
         let result = self.ended().await;
         self.stop.cancel();
         let ending = async {
             while let Some(ended) = self.services.join_next().await {
                 if let Err(error) = outcome(ended) {
-                    tracing::warn!(error = format!("{error:#}"), "a service did not end in order");
+                    tracing::warn!(error = format!("{error:#}"), "a service did not shut down cleanly");
                 }
             }
         };
-        if tokio::time::timeout(self.ending, ending).await.is_err() {
-            tracing::warn!(within_ms = self.ending.as_millis(), "services did not end in time");
+        if tokio::time::timeout(self.shutdown_timeout, ending).await.is_err() {
+            tracing::warn!(
+                within_ms = self.shutdown_timeout.as_millis(),
+                "services did not shut down in time"
+            );
         }
         result
     }
@@ -187,8 +196,8 @@ fn outcome(ended: Result<(&'static str, anyhow::Result<()>), tokio::task::JoinEr
     result.with_context(|| format!("{name} failed"))
 }
 
-/// Runs a process: sets up logs and the runtime, and sees to it that signals end it. All of its tasks
-/// share one thread, between which nobody has to be woken; whatever computes for long has threads of its own.
+/// Runs a process: sets up logs and the runtime, and stops the process on signals. All of its tasks share one thread, so
+/// no task has to wake another thread. Long computations use threads of their own.
 pub(crate) fn run<F: Future<Output = anyhow::Result<()>>>(
     settings: Settings,
     main: impl FnOnce(Process) -> F,
@@ -196,7 +205,7 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<()>>>(
     run_on(runtime::Builder::new_current_thread(), settings, main)
 }
 
-/// The same where tasks compute for long, or there are those of many services: as many threads as there are cores.
+/// The same for processes with long computations or many services: uses as many threads as there are cores.
 pub(crate) fn run_on_all_cores<F: Future<Output = anyhow::Result<()>>>(
     settings: Settings,
     main: impl FnOnce(Process) -> F,
@@ -209,18 +218,18 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     settings: Settings,
     main: impl FnOnce(Process) -> F,
 ) -> ExitCode {
-    let Settings { name, parts, ends_others, telemetry, health } = settings;
-    let ending = if ends_others { ENDING_WITH_TASKS } else { ENDING };
-    let runtime = move || runtime.enable_all().build().expect("the system has threads to give");
+    let Settings { name, parts, stops_children, telemetry, health } = settings;
+    let shutdown_timeout = if stops_children { SHUTDOWN_TIMEOUT_WITH_CHILDREN } else { SHUTDOWN_TIMEOUT };
+    let runtime = move || runtime.enable_all().build().expect("the runtime starts its threads");
     let system = actix::System::with_tokio_rt(runtime);
     system.block_on(async {
-        let process = Process::new(name, parts, ending);
+        let process = Process::new(name, parts, shutdown_timeout);
         let telemetry = match telemetry::init(&telemetry, &process.identity(name)) {
             Ok(guard) => guard,
             Err(error) => return fail(&error.into()),
         };
         stop_on_signals(process.stop.clone());
-        if !ends_others {
+        if !stops_children {
             tokio::spawn(end_by_force(process.stop.clone()));
         }
         let ended = match process.show_health(&health) {
@@ -236,42 +245,42 @@ fn run_on<F: Future<Output = anyhow::Result<()>>>(
     })
 }
 
-/// Sends the collector what is still buffered. From another thread, since the connection to the collector needs this one;
-/// and for a limited time, since the collector may be what is down.
+/// Sends the remaining spans and metrics to the collector. Runs on another thread, because the connection to the collector
+/// needs this one; and for a limited time, because the collector may be down.
 async fn flush(telemetry: telemetry::Guard) {
-    let (tell, flushed) = tokio::sync::oneshot::channel::<()>();
+    let (done, flushed) = tokio::sync::oneshot::channel::<()>();
     thread::spawn(move || {
         drop(telemetry);
-        // Whoever waited may have given up.
-        let _ = tell.send(());
+        // The receiver is gone if the timeout has passed.
+        let _ = done.send(());
     });
-    if tokio::time::timeout(FLUSH_WITHIN, flushed).await.is_err() {
-        tracing::warn!("the collector did not take the last spans and metrics in time");
+    if tokio::time::timeout(FLUSH_TIMEOUT, flushed).await.is_err() {
+        tracing::warn!("the collector did not receive the last spans and metrics in time");
     }
 }
 
-/// Ends the process if it does not end by itself once it was told to.
+/// Ends the process by force if it has not ended in time after the request to stop.
 async fn end_by_force(stop: CancellationToken) {
     stop.cancelled().await;
     thread::spawn(|| {
-        thread::sleep(ENDED_WITHIN);
-        let _ = writeln!(std::io::stderr(), "Error: the process did not end in order");
+        thread::sleep(FORCED_EXIT_AFTER);
+        let _ = writeln!(std::io::stderr(), "Error: the process did not shut down in time");
         std::process::exit(EXIT_FORCED);
     });
 }
 
-/// Says what the process dies of, also where nobody reads its logs.
+/// Prints the error that ends the process to stderr, which may be read where the logs are not.
 pub(crate) fn fail(error: &anyhow::Error) -> ExitCode {
     let _ = writeln!(std::io::stderr(), "Error: {error:#}");
     ExitCode::FAILURE
 }
 
-/// Stops the process in order on an interrupt, a termination, or when its terminal goes; at once on a second interrupt.
+/// Stops the process cleanly on SIGINT, SIGTERM, or SIGHUP when its terminal closes; at once on a second SIGINT.
 fn stop_on_signals(stop: CancellationToken) {
-    let listen = |kind| signal(kind).expect("signals can be listened for");
+    let listen = |kind| signal(kind).expect("a signal handler can be installed");
     let mut interrupts = listen(SignalKind::interrupt());
     let mut terminations = listen(SignalKind::terminate());
-    // Under `nohup` it is to stay.
+    // Under `nohup` the process keeps running.
     let mut hangups = (!ignores_hangups()).then(|| listen(SignalKind::hangup()));
     tokio::spawn(async move {
         loop {
@@ -284,7 +293,7 @@ fn stop_on_signals(stop: CancellationToken) {
             tokio::select! {
                 _ = interrupts.recv() => {
                     if stop.is_cancelled() {
-                        std::process::exit(EXIT_IMPATIENT);
+                        std::process::exit(EXIT_INTERRUPTED);
                     }
                 }
                 _ = terminations.recv() => {}
@@ -295,7 +304,7 @@ fn stop_on_signals(stop: CancellationToken) {
     });
 }
 
-/// Whether whoever started the process had it ignore the end of its terminal.
+/// Whether the parent process made this one ignore SIGHUP.
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -303,7 +312,7 @@ fn ignores_hangups() -> bool {
     ignored.is_some_and(|bits| bits & (1 << (SignalKind::hangup().as_raw_value() - 1)) != 0)
 }
 
-/// The exit code of a process that did not end by itself.
+/// The exit code of a process that was ended by force.
 const EXIT_FORCED: i32 = 1;
-/// The exit code after a second interrupt, as a shell gives it for one that was not caught.
-const EXIT_IMPATIENT: i32 = 130;
+/// The exit code after a second SIGINT: the one that a shell reports for an uncaught SIGINT.
+const EXIT_INTERRUPTED: i32 = 130;

@@ -1,4 +1,4 @@
-//! One service in a process of its own.
+//! One service in its own process.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::args::Service;
 use crate::health::probe;
 use crate::process::Process;
 
-/// The one writer; it makes the schema that the feed waits for.
+/// The plan applier. It creates the database schema, so it starts before the feed, which needs the schema.
 pub(crate) async fn plan_applier(
     mut process: Process,
     args: Service<plan_applier::Args>,
@@ -27,13 +27,13 @@ pub(crate) async fn plan_applier(
 }
 
 macro_rules! followers {
-    ($($service:ident, $name:literal, $role:expr, $gathered:expr;)+) => {$(
+    ($($service:ident, $name:literal, $role:expr, $batch_window:expr;)+) => {$(
         pub(crate) async fn $service(
             mut process: Process,
             args: Service<$service::Args>,
         ) -> anyhow::Result<()> {
             let cluster = process.connect(&args.infra.bus, $role, $service::SCOPE).await?;
-            process.follow(&cluster, &args.infra.store, $gathered).await?;
+            process.follow(&cluster, &args.infra.store, $batch_window).await?;
             let run = $service::run(args.own, cluster.bus, cluster.replica, process.id, process.stop.clone());
             process.start($name, run);
             process.wait().await
@@ -48,7 +48,7 @@ followers! {
     deployment_watcher, "deployment-watcher", Role::DeploymentWatcher, deployment_watcher::GATHERED;
 }
 
-/// The HTTP API; it listens before anything else, so that an address in use is said at once.
+/// The HTTP API. It binds its address before anything else, so that an address in use is reported at once.
 pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyhow::Result<()> {
     let server = api::Server::bind(args.own)?;
     let cluster = process.connect(&args.infra.bus, Role::Api, Scope::ALL).await?;
@@ -60,7 +60,7 @@ pub(crate) async fn api(mut process: Process, args: Service<api::Args>) -> anyho
     process.wait().await
 }
 
-/// The agent needs nothing but NATS, and runs what it ran before also without that.
+/// The agent. It needs NATS only, and continues to run earlier tasks without it.
 pub(crate) async fn agent(mut process: Process, nats: bus::Args, args: agent::Args) -> anyhow::Result<()> {
     let node = agent::node_id(&args, nats.node()?)?;
     let presence = Presence::default();
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// What a role may read is what the service's replica keeps; in which order it lists it is no matter of rights.
+    /// A role of the database may read exactly what the service's replica keeps. The order of lists does not affect rights.
     #[test]
     fn each_service_may_read_what_it_keeps() {
         for (role, scope) in [

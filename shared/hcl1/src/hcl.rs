@@ -10,7 +10,7 @@ pub(crate) fn parse(text: &str) -> Result<Body, Error> {
     parser.body(None, 0)
 }
 
-/// Reads tokens, with one token of look-ahead where the grammar needs it: so that of two errors the first is found.
+/// Reads tokens, with at most one token of look-ahead, so that the first of several errors is reported.
 struct Parser<'t> {
     scanner: Scanner<'t>,
     peeked: Option<Token>,
@@ -39,7 +39,7 @@ impl Parser<'_> {
         Ok(is_next)
     }
 
-    /// Items up to the brace that closes the body, or up to the end of the text where `opened` is `None`.
+    /// Parses items up to the brace that closes the body, or up to the end of the text if `opened` is `None`.
     fn body(&mut self, opened: Option<Position>, depth: usize) -> Result<Body, Error> {
         Limits::check_depth(depth, opened.unwrap_or(Position::START))?;
         let mut items = Vec::new();
@@ -58,16 +58,17 @@ impl Parser<'_> {
                     self.skip(&TokenKind::Comma)?;
                 }
                 (other, _) => {
-                    let text =
-                        format!("expected: IDENT | STRING got: {}: a key must stand here", other.shown());
+                    let text = format!(
+                        "expected: IDENT | STRING got: {}: a key is expected here",
+                        other.display_name()
+                    );
                     return Err(Error { at: token.at, text });
                 }
             }
         }
     }
 
-    /// What follows a key: a value, or a block, perhaps after labels. The outermost of the items that a key with labels
-    /// makes.
+    /// Parses what follows a key: a value, or a block after optional labels. If there are labels, returns the outermost item.
     fn item(&mut self, key: String, at: Position, depth: usize) -> Result<Item, Error> {
         self.limits.count(at)?;
         let mut keys = vec![(key, at)];
@@ -85,8 +86,7 @@ impl Parser<'_> {
                 }
                 TokenKind::Assign if keys.len() == 1 => break self.value(depth + 1)?,
                 TokenKind::Assign => {
-                    let text =
-                        "nested object expected: LBRACE got: ASSIGN: after a label stands a block, without =";
+                    let text = "nested object expected: LBRACE got: ASSIGN: a label is followed by a block, without =";
                     return Err(Error { at: token.at, text: text.to_owned() });
                 }
                 other @ (TokenKind::Heredoc(_)
@@ -99,13 +99,13 @@ impl Parser<'_> {
                     let (key, _) = &keys[0];
                     let text = format!(
                         "key '{key}' expected start of object ('{{') or assignment ('='), got: {}",
-                        other.shown()
+                        other.display_name()
                     );
                     return Err(Error { at: token.at, text });
                 }
             }
         };
-        // From the innermost label outwards.
+        // Wraps the value in its labels, from the innermost outwards.
         while keys.len() > 1 {
             let Some((key, at)) = keys.pop() else { break };
             value = Value { at, kind: Kind::Body(Body { items: vec![Item { key, at, value }] }) };
@@ -127,7 +127,7 @@ impl Parser<'_> {
             TokenKind::OpenList => Kind::List(self.list(at, depth)?),
             TokenKind::Word(word) => {
                 let text = format!(
-                    "Unknown token: {at} IDENT {word}: strings stand in quotes; there are no variables, functions and null"
+                    "Unknown token: {at} IDENT {word}: strings need quotes; there are no variables, functions or null"
                 );
                 return Err(Error { at, text });
             }
@@ -136,14 +136,14 @@ impl Parser<'_> {
             | TokenKind::Assign
             | TokenKind::Comma
             | TokenKind::End) => {
-                let text = format!("Unknown token: {at} {}: a value must stand here", other.shown());
+                let text = format!("Unknown token: {at} {}: a value is expected here", other.display_name());
                 return Err(Error { at, text });
             }
         };
         Ok(Value { at, kind })
     }
 
-    /// Values up to the bracket that closes the list.
+    /// Parses values up to the bracket that closes the list.
     fn list(&mut self, opened: Position, depth: usize) -> Result<Vec<Value>, Error> {
         Limits::check_depth(depth, opened)?;
         let mut values = Vec::new();
@@ -156,7 +156,7 @@ impl Parser<'_> {
                 let Token { at, kind } = self.advance()?;
                 let text = format!(
                     "error parsing list, expected comma or list end, got: {}: the list begins at {opened}",
-                    kind.shown()
+                    kind.display_name()
                 );
                 return Err(Error { at, text });
             }

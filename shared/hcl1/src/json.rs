@@ -1,4 +1,4 @@
-//! JSON, parsed into the same tree as HCL. Ours rather than `serde_json`'s, which knows no positions of keys.
+//! A JSON parser that produces the same tree as HCL. `serde_json` does not report the positions of keys.
 
 use crate::scanner::Cursor;
 use crate::tree::Limits;
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<Body, Error> {
     if parser.cursor.peek().is_none() {
         return Ok(Body::default());
     }
-    parser.expect('{', "an object must stand here")?;
+    parser.expect('{', "an object is expected here")?;
     let body = parser.object(Position::START, 0)?;
     parser.skip_space();
     match parser.cursor.peek() {
@@ -30,7 +30,7 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    /// An error at the next character, which the text shows.
+    /// An error at the next character, which the message contains.
     fn error(&self, text: &str) -> Error {
         let found = self.cursor.peek().map_or_else(|| "the end of the file".to_owned(), |c| format!("{c:?}"));
         Error { at: self.cursor.at(), text: format!("{text}, found {found}") }
@@ -48,7 +48,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether the next character is this one; it is consumed then.
+    /// Consumes the next character if it is this one, and returns whether it was.
     fn is_next(&mut self, character: char) -> bool {
         let is_next = self.cursor.peek() == Some(character);
         if is_next {
@@ -57,7 +57,7 @@ impl Parser<'_> {
         is_next
     }
 
-    /// The members of the object whose brace is consumed.
+    /// Parses the members of an object whose brace has been consumed.
     fn object(&mut self, opened: Position, depth: usize) -> Result<Body, Error> {
         Limits::check_depth(depth, opened)?;
         let mut items = Vec::new();
@@ -69,7 +69,7 @@ impl Parser<'_> {
             self.skip_space();
             let at = self.cursor.at();
             self.limits.count(at)?;
-            self.expect('"', "a key in double quotes must stand here")?;
+            self.expect('"', "a key in double quotes is expected here")?;
             let key = self.string(at)?;
             self.skip_space();
             self.expect(':', "a colon must follow the key")?;
@@ -79,7 +79,7 @@ impl Parser<'_> {
             if self.is_next('}') {
                 return Ok(Body { items });
             }
-            self.expect(',', &format!("a comma or a brace must stand here; the object begins at {opened}"))?;
+            self.expect(',', &format!("a comma or a brace is expected here; the object begins at {opened}"))?;
         }
     }
 
@@ -96,7 +96,7 @@ impl Parser<'_> {
             if self.is_next(']') {
                 return Ok(values);
             }
-            self.expect(',', &format!("a comma or a bracket must stand here; the list begins at {opened}"))?;
+            self.expect(',', &format!("a comma or a bracket is expected here; the list begins at {opened}"))?;
         }
     }
 
@@ -123,10 +123,10 @@ impl Parser<'_> {
                 "false" => Kind::Bool(false),
                 "null" => Kind::Null,
                 word => {
-                    return Err(Error { at, text: format!("unknown word {word}: strings stand in quotes") });
+                    return Err(Error { at, text: format!("unknown word {word}: strings need quotes") });
                 }
             },
-            _ => return Err(self.error("a value must stand here")),
+            _ => return Err(self.error("a value is expected here")),
         };
         Ok(Value { at, kind })
     }
@@ -134,16 +134,18 @@ impl Parser<'_> {
     fn number(&mut self, at: Position) -> Result<Number, Error> {
         let text = self.cursor.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'));
         let digits = text.strip_prefix('-').unwrap_or(text);
-        // HCL has more notations than JSON.
+        // HCL allows more notations than JSON.
         let is_json =
             digits == "0" || !digits.starts_with('0') || digits.starts_with("0.") || digits.starts_with("0e");
         let number =
             Number::parse(text).filter(|_| is_json && digits.starts_with(|c: char| c.is_ascii_digit()));
-        number
-            .ok_or_else(|| Error { at, text: format!("illegal number {text}: it is none, or does not fit") })
+        number.ok_or_else(|| Error {
+            at,
+            text: format!("illegal number {text}: not a number, or out of range"),
+        })
     }
 
-    /// The string whose first quote is consumed.
+    /// Parses a string whose first quote has been consumed.
     fn string(&mut self, begin: Position) -> Result<String, Error> {
         let mut text = String::new();
         loop {
@@ -175,7 +177,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The escape whose backslash is consumed.
+    /// Parses an escape whose backslash has been consumed.
     fn escape(&mut self, at: Position) -> Result<char, Error> {
         let invalid = || Error { at, text: "illegal char escape".to_owned() };
         Ok(match self.cursor.advance().ok_or_else(invalid)? {
@@ -192,7 +194,7 @@ impl Parser<'_> {
                     let units = [first, self.code_unit().ok_or_else(invalid)?];
                     let mut decoded = char::decode_utf16(units);
                     let character = decoded.next().and_then(Result::ok).ok_or_else(invalid)?;
-                    // A high half is followed by its low half, and nothing else.
+                    // A high surrogate must be followed by a low surrogate.
                     if decoded.next().is_some() { return Err(invalid()) } else { character }
                 } else {
                     char::from_u32(first.into()).ok_or_else(invalid)?

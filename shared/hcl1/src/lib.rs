@@ -1,9 +1,9 @@
-//! Parser for version 1 of HCL, the grammar of agent configuration files, ACL policies, and namespace, node pool and
-//! quota files (`spec/agent.md` A-33), and for the same structure written as JSON.
+//! Parser for version 1 of HCL and for the same structure in JSON. HCL 1 is the grammar of agent configuration files, ACL
+//! policies, and namespace, node pool and quota files (`spec/agent.md` A-33).
 //!
-//! The crate turns text into a tree of keys and values, each with its position. It decides nothing about what keys
-//! mean: duplicate keys stay in the tree, and the letter case of keys is kept. Parsing takes time and memory
-//! proportional to the input, never panics, and stops at the limits below.
+//! The crate parses text into a tree of keys and values, each with its position. It does not interpret keys: duplicate keys
+//! stay in the tree, and the letter case of keys is kept. Parsing takes time and memory proportional to the input, never
+//! panics, and stops at the limits below.
 
 mod hcl;
 mod json;
@@ -14,14 +14,14 @@ mod tree;
 pub use number::{Number, NumberKind};
 pub use tree::{Body, Error, Item, Kind, Position, Value};
 
-/// The largest text that is parsed, in bytes.
+/// Maximum size of a text, in bytes.
 pub const BYTES_MAX: usize = 1 << 20;
-/// How many blocks, objects and lists may be nested.
+/// Maximum nesting of blocks, objects and lists.
 pub const DEPTH_MAX: usize = 64;
-/// How many keys, labels and values a text may have.
+/// Maximum number of keys, labels and values in a text.
 pub const VALUES_MAX: usize = 1 << 16;
 
-/// The notation that a text is written in.
+/// The notation of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
     /// Version 1 of HCL.

@@ -1,6 +1,6 @@
 //! Numbers: integers of 64 bits and floating point numbers, kept together with their text.
 
-/// A number, and how it is written.
+/// A number and its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Number {
     /// The text of the number.
@@ -20,7 +20,7 @@ pub enum NumberKind {
 
 impl Number {
     /// Parses a number: decimal, hexadecimal (`0x10`) or octal (`010`) with an optional sign, or with a fraction or an
-    /// exponent (`1.5`, `4e3`). `None` if the text is none, or has no value that fits.
+    /// exponent (`1.5`, `4e3`). Returns `None` if the text is not a number, or its value is out of range.
     pub fn parse(text: &str) -> Option<Self> {
         integer(text)
             .map(NumberKind::Integer)
@@ -41,7 +41,7 @@ fn integer(text: &str) -> Option<i64> {
     } else {
         (10, digits)
     };
-    // A second sign, as in `--1`, would be accepted by the standard library.
+    // The standard library would accept a second sign, as in `--1`.
     if !digits.starts_with(|first: char| first.is_digit(radix)) {
         return None;
     }

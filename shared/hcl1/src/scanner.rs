@@ -1,21 +1,21 @@
-//! Splits HCL text into tokens with their positions: words, strings, heredocs, numbers and punctuation. Comments and
-//! white space separate tokens and are left out.
+//! Splits HCL text into tokens with their positions: words, strings, heredocs, numbers and punctuation. Skips comments and
+//! white space.
 
 use crate::{Error, Number, Position};
 
-/// A token and where it begins.
+/// A token and its position.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Token {
     pub(crate) at: Position,
     pub(crate) kind: TokenKind,
 }
 
-/// What the grammar tells apart.
+/// The kinds of tokens.
 #[derive(Debug, PartialEq)]
 pub(crate) enum TokenKind {
     /// An identifier.
     Word(String),
-    /// A quoted string, its escapes resolved.
+    /// A quoted string, with its escapes decoded.
     Text(String),
     /// A heredoc.
     Heredoc(String),
@@ -34,8 +34,8 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
-    /// The token as messages show it.
-    pub(crate) fn shown(&self) -> String {
+    /// The name of the token in messages.
+    pub(crate) fn display_name(&self) -> String {
         match self {
             TokenKind::Word(word) => format!("IDENT {word}"),
             TokenKind::Text(_) => "STRING".to_owned(),
@@ -52,7 +52,7 @@ impl TokenKind {
     }
 }
 
-/// Characters of a text, one after the other.
+/// Reads the characters of a text one by one.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'t> {
     rest: &'t str,
@@ -83,7 +83,7 @@ impl<'t> Cursor<'t> {
         Some(character)
     }
 
-    /// Consumes characters as long as they match, and returns them.
+    /// Consumes characters while they match, and returns them.
     pub(crate) fn take_while(&mut self, matches: impl Fn(char) -> bool) -> &'t str {
         let before = self.rest;
         while self.peek().is_some_and(&matches) {
@@ -98,12 +98,12 @@ fn begins_word(character: char) -> bool {
     character == '_' || character.is_alphabetic()
 }
 
-/// Whether a word may go on with this character (A-33.2).
+/// Whether a word may contain this character after the first (A-33.2).
 fn continues_word(character: char) -> bool {
     begins_word(character) || character.is_numeric() || matches!(character, '-' | '.')
 }
 
-/// Produces tokens, the next one when it is asked for.
+/// Produces tokens on demand.
 #[derive(Debug)]
 pub(crate) struct Scanner<'t> {
     cursor: Cursor<'t>,
@@ -114,7 +114,7 @@ impl<'t> Scanner<'t> {
         Self { cursor: Cursor::new(text) }
     }
 
-    /// The next token; [`TokenKind::End`] for ever after the last one.
+    /// The next token. After the last one, always [`TokenKind::End`].
     pub(crate) fn next(&mut self) -> Result<Token, Error> {
         self.skip_space()?;
         let at = self.cursor.at();
@@ -185,13 +185,13 @@ impl<'t> Scanner<'t> {
         }
         Number::parse(&text).ok_or_else(|| {
             let text =
-                format!("illegal number {text}: it is none, or does not fit; other values stand in quotes");
+                format!("illegal number {text}: not a number, or out of range; other values need quotes");
             Error { at, text }
         })
     }
 
-    /// The string that begins here; its quotes are consumed. In `${…}` everything is kept as it is written, also quotes
-    /// and newlines.
+    /// Parses the string that begins here, with its quotes. Text within `${…}` is kept unchanged, including quotes and line
+    /// breaks.
     fn string(&mut self, begin: Position) -> Result<String, Error> {
         self.cursor.advance();
         // Octal and hexadecimal escapes are bytes of UTF-8.
@@ -202,7 +202,7 @@ impl<'t> Scanner<'t> {
             let Some(character) = self.cursor.peek().filter(|c| *c != '\n' || braces > 0) else {
                 let text = if braces > 0 {
                     format!(
-                        "literal not terminated: the string that begins at {begin} lacks the brace that closes ${{"
+                        "literal not terminated: the string that begins at {begin} has no brace that closes ${{"
                     )
                 } else {
                     format!("literal not terminated: the string that begins at {begin} has no closing quote")
@@ -234,13 +234,13 @@ impl<'t> Scanner<'t> {
                 push(&mut bytes, character);
             }
         }
-        String::from_utf8(bytes).map_err(|_| error(begin, "the escapes of the string make no UTF-8"))
+        String::from_utf8(bytes).map_err(|_| error(begin, "the escapes of the string are not valid UTF-8"))
     }
 
-    /// The escape whose backslash is consumed.
+    /// Parses an escape whose backslash has been consumed.
     fn escape(&mut self, at: Position, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let invalid =
-            || error(at, "illegal char escape: known are \\n \\t \\r \\\" \\\\ \\uXXXX \\xXX and \\ooo");
+            || error(at, "illegal char escape: supported are \\n \\t \\r \\\" \\\\ \\uXXXX \\xXX and \\ooo");
         let letter = self.cursor.peek().ok_or_else(invalid)?;
         let (digits, radix) = match letter {
             '0'..='7' => (3, 8),
@@ -282,7 +282,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// The heredoc that begins here, up to and without its closing marker.
+    /// Parses the heredoc that begins here, up to its closing marker, which is not part of the text.
     fn heredoc(&mut self, begin: Position) -> Result<String, Error> {
         self.cursor.advance();
         self.cursor.advance();
@@ -312,7 +312,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Lines without the indentation of the closing marker. Where a line has less, all lines keep theirs.
+/// Removes the indentation of the closing marker from all lines. If any line has less, keeps all lines unchanged.
 fn heredoc_text(lines: &[&str], indentation: &str) -> String {
     let is_blank = |line: &&str| line.trim().is_empty();
     let fits = lines.iter().all(|line| is_blank(line) || line.starts_with(indentation));
@@ -333,7 +333,7 @@ fn illegal(at: Position, character: char) -> Error {
         '\u{feff}' => {
             "illegal char: the file begins with a byte order mark; save it as UTF-8 without one".to_owned()
         }
-        '\'' => "illegal char ': strings stand in double quotes".to_owned(),
+        '\'' => "illegal char ': strings need double quotes".to_owned(),
         ':' => "illegal char ':': a key is set with =".to_owned(),
         ';' => "illegal char ';': items are separated by white space or a comma".to_owned(),
         other => format!("illegal char {other:?}"),

@@ -1,10 +1,10 @@
-//! The tree that a text is parsed into: bodies, items and values with their positions, and the parser's error.
+//! The tree that a text is parsed into: bodies, items and values with their positions; and the parser's error.
 
 use std::fmt;
 
 use crate::{DEPTH_MAX, Number, VALUES_MAX};
 
-/// A place in a text. Lines and columns count from 1; a column is a character, not a byte.
+/// A position in a text. Lines and columns count from 1. A column is a character, not a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The line.
@@ -22,7 +22,7 @@ impl Position {
         text.chars().fold(self, Self::next)
     }
 
-    /// The position after a character that stands here.
+    /// The position after a character at this one.
     pub(crate) fn next(self, character: char) -> Self {
         match character {
             '\n' => Self { line: self.line + 1, column: 1 },
@@ -37,49 +37,49 @@ impl fmt::Display for Position {
     }
 }
 
-/// Why a text cannot be parsed, and where.
+/// A parse error and its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("At {at}: {text}")]
 pub struct Error {
-    /// Where the text is wrong.
+    /// The position of the error.
     pub at: Position,
-    /// What is wrong with it.
+    /// The message.
     pub text: String,
 }
 
-/// What stands in a file, a block or an object, in the order of the text.
+/// The contents of a file, a block or an object, in the order of the text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Body {
-    /// Keys and what they are set to. A key may occur more than once.
+    /// Keys and their values. A key may occur more than once.
     pub items: Vec<Item>,
 }
 
-/// A key and what it is set to.
+/// A key and its value.
 ///
-/// A block's labels are keys of their own: `plugin "docker" { … }` is the same as `plugin { docker { … } }`.
+/// The labels of a block are keys of their own: `plugin "docker" { … }` is the same as `plugin { docker { … } }`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// The key as it is written, without quotes.
+    /// The key without quotes, in its original letter case.
     pub key: String,
-    /// Where the key begins.
+    /// The position of the key.
     pub at: Position,
-    /// What the key is set to.
+    /// The value of the key.
     pub value: Value,
 }
 
-/// What a key is set to, or an element of a list.
+/// The value of a key, or an element of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// Where the value begins.
+    /// The position of the value.
     pub at: Position,
-    /// What it is.
+    /// The kind of the value, with its content.
     pub kind: Kind,
 }
 
 /// The kinds of values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// A string or a heredoc, its escapes resolved. `${…}` is kept as it is written.
+    /// A string or a heredoc, with its escapes decoded. `${…}` is kept unchanged.
     Text(String),
     /// An integer or a floating point number.
     Number(Number),
@@ -89,12 +89,12 @@ pub enum Kind {
     List(Vec<Value>),
     /// A block or an object.
     Body(Body),
-    /// `null`, which JSON has and HCL has not.
+    /// `null`, which exists in JSON only.
     Null,
 }
 
 impl Kind {
-    /// The kind in words, with an article.
+    /// The name of the kind, with an article.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Text(_) => "a string",
@@ -107,7 +107,7 @@ impl Kind {
     }
 }
 
-/// Counts what is parsed, and refuses what is beyond a limit.
+/// Counts keys and values, and refuses texts beyond the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     values: usize,
@@ -123,7 +123,7 @@ impl Limits {
         Err(Error { at, text: format!("there are more than {VALUES_MAX} keys and values") })
     }
 
-    /// Refuses a body or list that lies too deep.
+    /// Refuses a body or list that is nested too deeply.
     pub(crate) fn check_depth(depth: usize, at: Position) -> Result<(), Error> {
         if depth <= DEPTH_MAX {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The grammar by example (`spec/agent.md` A-33): what texts are parsed into, and what is said about those that are not
+//! Tests of the grammar by example (`spec/agent.md` A-33): texts and their trees, and messages for texts that are not valid
 //! HCL or JSON.
 
 use hcl1::{BYTES_MAX, Body, DEPTH_MAX, Error, Kind, Syntax, VALUES_MAX, Value};
@@ -11,20 +11,20 @@ fn json(text: &str) -> Result<Body, Error> {
     hcl1::parse(text.as_bytes(), Syntax::Json)
 }
 
-/// A tree on one line.
-fn shown(body: &Body) -> String {
+/// The tree as one line of text.
+fn render(body: &Body) -> String {
     let items: Vec<String> =
-        body.items.iter().map(|item| format!("{}={}", item.key, shown_value(&item.value))).collect();
+        body.items.iter().map(|item| format!("{}={}", item.key, render_value(&item.value))).collect();
     items.join(" ")
 }
 
-fn shown_value(value: &Value) -> String {
+fn render_value(value: &Value) -> String {
     match &value.kind {
         Kind::Text(text) => format!("{text:?}"),
         Kind::Number(number) => number.text.clone(),
         Kind::Bool(value) => value.to_string(),
-        Kind::List(values) => format!("[{}]", values.iter().map(shown_value).collect::<Vec<_>>().join(" ")),
-        Kind::Body(body) => format!("{{{}}}", shown(body)),
+        Kind::List(values) => format!("[{}]", values.iter().map(render_value).collect::<Vec<_>>().join(" ")),
+        Kind::Body(body) => format!("{{{}}}", render(body)),
         Kind::Null => "null".to_owned(),
     }
 }
@@ -32,14 +32,14 @@ fn shown_value(value: &Value) -> String {
 #[track_caller]
 fn parses(text: &str, expected: &str) {
     match hcl(text) {
-        Ok(body) => assert_eq!(shown(&body), expected, "{text}"),
+        Ok(body) => assert_eq!(render(&body), expected, "{text}"),
         Err(error) => panic!("{text}: {error}"),
     }
 }
 
 #[track_caller]
 fn fails(text: &str, expected: &str) {
-    let error = hcl(text).map(|body| shown(&body)).expect_err(text).to_string();
+    let error = hcl(text).map(|body| render(&body)).expect_err(text).to_string();
     assert!(error.starts_with(expected), "{text}: {error}");
 }
 
@@ -102,12 +102,12 @@ fn errors_have_a_place_and_a_text() {
     fails("\u{feff}a = 1", "At 1:1: illegal char: the file begins with a byte order mark");
     fails("a = \"b", "At 1:7: literal not terminated: the string that begins at 1:5 has no closing quote");
     fails("\n\na = \"b\nc\"", "At 3:7: literal not terminated");
-    fails("a = \"${b\"\n", "At 2:1: literal not terminated: the string that begins at 1:5 lacks the brace");
+    fails("a = \"${b\"\n", "At 2:1: literal not terminated: the string that begins at 1:5 has no brace");
     fails("a = \"\\q\"", "At 1:6: illegal char escape");
     fails("a = \"\\u12\"", "At 1:6: illegal char escape");
     fails("a = \"\\ud800\"", "At 1:6: illegal char escape");
     fails("a = \"\\400\"", "At 1:6: illegal char escape");
-    fails("a = \"\\xff\"", "At 1:5: the escapes of the string make no UTF-8");
+    fails("a = \"\\xff\"", "At 1:5: the escapes of the string are not valid UTF-8");
     fails("a = <<EOF\nb", "At 2:2: heredoc not terminated: no line after 1:5 is EOF alone");
     fails("a = <<\nb", "At 1:5: a heredoc begins with");
     fails("/* a", "At 1:1: comment not terminated");
@@ -132,18 +132,18 @@ fn errors_have_a_place_and_a_text() {
 #[test]
 fn json_is_the_same_structure() {
     let text = r#" {"a": "\u00e9\ud83d\ude00\/", "b": [1, -2.5e3, true, null], "c": {"d": {}}, "e": []} "#;
-    assert_eq!(shown(&json(text).unwrap()), "a=\"\u{e9}\u{1f600}/\" b=[1 -2.5e3 true null] c={d={}} e=[]");
-    assert_eq!(shown(&json(" \n").unwrap()), "");
+    assert_eq!(render(&json(text).unwrap()), "a=\"\u{e9}\u{1f600}/\" b=[1 -2.5e3 true null] c={d={}} e=[]");
+    assert_eq!(render(&json(" \n").unwrap()), "");
     for (text, expected) in [
-        ("[]", "At 1:1: an object must stand here, found '['"),
-        ("{\"a\": 1,}", "At 1:9: a key in double quotes must stand here, found '}'"),
+        ("[]", "At 1:1: an object is expected here, found '['"),
+        ("{\"a\": 1,}", "At 1:9: a key in double quotes is expected here, found '}'"),
         ("{\"a\" 1}", "At 1:6: a colon must follow the key, found '1'"),
         ("{\n\"a\": x}", "At 2:6: unknown word x"),
         (
             "{\"a\": 1",
-            "At 1:8: a comma or a brace must stand here; the object begins at 1:1, found the end of the file",
+            "At 1:8: a comma or a brace is expected here; the object begins at 1:1, found the end of the file",
         ),
-        ("{\"a\": [1 2]}", "At 1:10: a comma or a bracket must stand here"),
+        ("{\"a\": [1 2]}", "At 1:10: a comma or a bracket is expected here"),
         ("{} {}", "At 1:4: nothing may follow the object"),
         ("{\"a\": 010}", "At 1:7: illegal number 010"),
         ("{\"a\": 0x10}", "At 1:7: illegal number 0x10"),
@@ -151,10 +151,10 @@ fn json_is_the_same_structure() {
         ("{\"a\": \"b\n\"}", "At 1:9: literal not terminated"),
         ("{\"a\": \"\\ud83d\\u0041\"}", "At 1:8: illegal char escape"),
         ("{\"a\": \"\\ud83d\"}", "At 1:8: illegal char escape"),
-        ("{\"a\": 'b'}", "At 1:7: a value must stand here"),
+        ("{\"a\": 'b'}", "At 1:7: a value is expected here"),
         ("\u{feff}{}", "At 1:1: the file begins with a byte order mark"),
     ] {
-        let error = json(text).map(|body| shown(&body)).unwrap_err().to_string();
+        let error = json(text).map(|body| render(&body)).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{text}: {error}");
     }
 }

@@ -1,10 +1,10 @@
-//! What holds for every text: parsing does not panic, positions lie in the text, time is proportional to size, and what
-//! is written out is parsed back.
+//! Properties of parsing that hold for every text: it does not panic, positions lie in the text, time is proportional to
+//! size, and written trees are parsed back.
 
 use hcl1::{Body, Kind, Position, Syntax};
 use proptest::prelude::*;
 
-/// Pieces that texts of this grammar are made of, good ones and bad ones.
+/// Valid and invalid fragments of texts in this grammar.
 const PIECES: &[&str] = &[
     "a",
     "b.c",
@@ -75,7 +75,7 @@ fn check_body(text: &str, body: &Body) {
     }
 }
 
-/// Whether a position is one of a character, or just behind the text.
+/// Whether a position is that of a character, or just after the text.
 fn is_in(text: &str, at: Position) -> bool {
     let line = text.split('\n').nth(at.line as usize - 1);
     line.is_some_and(|line| (1..=line.chars().count() + 1).contains(&(at.column as usize)))
@@ -103,7 +103,7 @@ fn any_bytes_are_parsed_or_refused() {
     });
 }
 
-/// Texts that would take hours together if any step looked back or ahead over all of them.
+/// Texts that would take hours in total if any step scanned all of the text backwards or forwards.
 #[test]
 fn large_texts_take_no_longer_than_their_size() {
     let size = 1 << 17;
@@ -157,12 +157,12 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// A string as HCL has it.
+/// A string in the notation of HCL.
 fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '\n' => "\\n".to_owned(),
         '"' | '\\' => format!("\\{c}"),
-        // Not the beginning of an interpolation.
+        // Keeps `$` from starting an interpolation.
         '$' => "\\u0024".to_owned(),
         other => other.to_string(),
     });

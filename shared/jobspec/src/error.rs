@@ -1,47 +1,47 @@
-//! What is wrong with a job file, and where.
+//! Errors in a job file and their positions.
 
 use std::{cell::RefCell, fmt};
 
 use crate::{source::Source, syntax::At};
 
-/// More tell nobody anything new.
+/// Maximum number of reported errors.
 const DIAGNOSTICS_MAX: usize = 50;
 
-/// A job file that cannot be read: everything that was found wrong, in the order of the file.
+/// The errors in a job file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Error {
-    /// At least one.
+    /// The errors; at least one.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file's name as it was given.
+    /// The name of the file.
     pub file: String,
-    /// Where in the file; none where something is wrong with it as a whole.
+    /// The position in the file. `None` if the error is about the whole file.
     pub place: Option<Place>,
-    /// What is wrong, in words that stay the same.
+    /// What is wrong, in words that do not depend on the file.
     pub summary: String,
-    /// What would be right.
+    /// Details, and how to correct the error.
     pub detail: String,
 }
 
-/// A part of a file.
+/// A range in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// The line of the start, from 1.
     pub line: usize,
-    /// In characters as people see them, from 1.
+    /// The column of the start in grapheme clusters, from 1.
     pub column: usize,
     /// The line of the end.
     pub end_line: usize,
-    /// The column behind the last character.
+    /// The column after the last character.
     pub end_column: usize,
     /// The text of the first line.
     pub excerpt: String,
-    /// The bytes of the excerpt that are meant.
+    /// The range within the excerpt, in bytes.
     pub marked: std::ops::Range<usize>,
 }
 
@@ -60,31 +60,36 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Something wrong at a place that is still an offset.
+/// An error whose position is still an offset.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
-    /// Which of the sources: the job file is the first.
+    /// Index of the source. The job file is the first.
     pub(crate) source: usize,
-    /// Bytes in the source; none where it is about the source as a whole.
+    /// The byte range in the source. `None` if the error is about the whole source.
     pub(crate) at: Option<At>,
     pub(crate) summary: &'static str,
-    /// What stands in the summary's braces.
+    /// The text that replaces `{}` in the summary.
     pub(crate) subject: String,
     pub(crate) detail: String,
 }
 
 impl Fault {
-    /// In the job file.
+    /// An error in the job file.
     pub(crate) fn new(at: At, summary: &'static str, detail: impl Into<String>) -> Fault {
         Fault { source: 0, at: Some(at), summary, subject: String::new(), detail: detail.into() }
     }
 
-    /// One whose summary has the name in it of what it is about.
-    pub(crate) fn about(at: At, summary: &'static str, subject: &str, detail: impl Into<String>) -> Fault {
+    /// An error whose summary contains a name.
+    pub(crate) fn with_subject(
+        at: At,
+        summary: &'static str,
+        subject: &str,
+        detail: impl Into<String>,
+    ) -> Fault {
         Fault { subject: subject.to_owned(), ..Fault::new(at, summary, detail) }
     }
 
-    /// The same in another source.
+    /// The same error in another source.
     pub(crate) fn in_source(self, source: usize) -> Fault {
         Fault { source, ..self }
     }
@@ -100,27 +105,27 @@ impl Fault {
     }
 }
 
-/// One fault as an error.
-pub(crate) fn refused(fault: Fault, sources: &[Source<'_>]) -> Error {
+/// An error with one diagnostic.
+pub(crate) fn single_error(fault: Fault, sources: &[Source<'_>]) -> Error {
     Error { diagnostics: vec![fault.diagnostic(sources)] }
 }
 
-/// Collects what is wrong, so that one reading tells of all of it.
+/// Collects errors, so that one pass reports all of them.
 #[derive(Default)]
 pub(crate) struct Faults(RefCell<Vec<Fault>>);
 
 impl Faults {
-    pub(crate) fn note(&self, fault: Fault) {
+    pub(crate) fn record(&self, fault: Fault) {
         self.0.borrow_mut().push(fault);
     }
 
-    /// The value, or nothing and a note of what is wrong.
-    pub(crate) fn noted<T>(&self, result: Result<T, Box<Fault>>) -> Option<T> {
-        result.map_err(|fault| self.note(*fault)).ok()
+    /// Unwraps a result. Records the error if there is one.
+    pub(crate) fn ok_or_record<T>(&self, result: Result<T, Box<Fault>>) -> Option<T> {
+        result.map_err(|fault| self.record(*fault)).ok()
     }
 
-    /// An error if anything was noted.
-    pub(crate) fn settle(&self, sources: &[Source<'_>]) -> Result<(), Error> {
+    /// Returns the recorded errors, if there are any.
+    pub(crate) fn finish(&self, sources: &[Source<'_>]) -> Result<(), Error> {
         let mut faults = self.0.take();
         if faults.is_empty() {
             return Ok(());

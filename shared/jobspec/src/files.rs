@@ -1,16 +1,16 @@
-//! Files that a job file's functions look at (§14). Reading them is left to whoever has a disk.
+//! Access to files for functions in a job file (§14). The caller implements it.
 
 use std::io;
 
-/// A directory of files, as functions such as `file` see it. Paths are those that the job file names.
+/// The files that functions such as `file` can read. Paths are as in the job file.
 pub trait Files {
-    /// The bytes of a file.
+    /// Reads a file.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
-    /// Whether there is such a file; something else of that name is an error.
+    /// Whether the file exists. Fails if the path is not a regular file.
     fn exists(&self, path: &str) -> io::Result<bool>;
-    /// The files below a directory, also those in directories of it, as paths from there.
+    /// Lists the files in a directory and its sub-directories, as paths relative to it.
     fn below(&self, directory: &str) -> io::Result<Vec<String>>;
-    /// The path from the root.
+    /// The absolute path.
     fn absolute(&self, path: &str) -> io::Result<String>;
     /// The path with a leading `~` replaced by the home directory.
     fn expanded(&self, path: &str) -> io::Result<String>;

@@ -1,30 +1,29 @@
-//! Job files: HCL2 text, or JSON, to the API's shape of a job.
+//! Parser for job files: converts HCL2 text or JSON to the API's form of a job.
 //!
-//! Syntax, evaluation and the shape of blocks are here. What a job means that leaves something out, and whether it is
-//! valid, is `model`'s and `api`'s business. The language is described in `spec/jobspec.md`; sections in comments are
-//! that page's.
+//! The crate contains the syntax, the evaluation of expressions and the schema of blocks. `model` fills in defaults, and `api`
+//! validates jobs. `spec/jobspec.md` describes the language; section numbers in comments refer to that page.
 //!
-//! Pure: files are read by whoever calls, and what looks random follows from a seed.
+//! Pure: the caller reads files, and random values are derived from a seed.
 
 mod decode;
 mod error;
-#[allow(clippy::wildcard_enum_match_arm, reason = "a name stands apart from every other form of expression")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "a name is treated differently from all other expressions")]
 mod eval;
 mod files;
 #[allow(
     clippy::wildcard_enum_match_arm,
-    reason = "a function takes some kinds of values and refuses every other"
+    reason = "a function accepts some kinds of values and refuses all others"
 )]
 mod functions;
 #[allow(
     clippy::wildcard_enum_match_arm,
-    reason = "plain texts stand apart from every other form of expression"
+    reason = "constant texts are treated differently from all other expressions"
 )]
 mod lint;
 mod number;
 mod source;
 mod suggest;
-#[allow(clippy::wildcard_enum_match_arm, reason = "a parser wants some tokens and refuses every other")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "a parser accepts some tokens and refuses all others")]
 mod syntax;
 mod types;
 mod value;
@@ -38,25 +37,25 @@ pub use variables::{VARIABLE_PREFIX, Variables};
 
 use crate::{
     decode::Decoder,
-    error::{Faults, refused},
+    error::{Faults, single_error},
     eval::Evaluator,
     source::Source,
     syntax::Body,
 };
 
-/// Bytes of a job file, or of a file with values for its variables.
+/// Maximum size of a job file, or of a file with values for its variables, in bytes.
 pub const SOURCE_BYTES_MAX: usize = 2 << 20;
 
-/// What comes along with a job file.
+/// Options of parsing a job file.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The name that positions in errors begin with.
+    /// The file name for positions in errors.
     pub file_name: String,
-    /// Values for the file's variables, of which later ones count.
+    /// Values for the file's variables, in ascending precedence.
     pub variables: Vec<Variables>,
-    /// Whether values for variables that the file does not declare are wrong; they are ignored otherwise.
+    /// Whether values for undeclared variables are errors. Otherwise they are ignored.
     pub strict: bool,
-    /// What the file's functions see of the world.
+    /// Inputs of the file's functions.
     pub surroundings: Surroundings,
 }
 
@@ -71,12 +70,12 @@ impl Default for Options {
     }
 }
 
-/// What functions see of the world.
+/// Inputs of functions, apart from their arguments.
 #[derive(Clone, Default)]
 pub struct Surroundings {
-    /// What `uuidv4` and `bcrypt` draw from; the same seed and file give the same values.
+    /// The seed of `uuidv4` and `bcrypt`. The same seed and file give the same values.
     pub seed: [u8; 16],
-    /// The files that the file may read; without them the functions that do are refused.
+    /// Files that functions may read. If absent, functions that read files are refused.
     pub files: Option<Arc<dyn Files + Send + Sync>>,
 }
 
@@ -87,19 +86,19 @@ impl fmt::Debug for Surroundings {
     }
 }
 
-/// Reads a job file. What it leaves out is unset in the job, apart from what §11 says is always filled in.
+/// Parses a job file. Attributes that the file leaves out are unset in the job, except those that §11 always fills in.
 pub fn parse(source: &str, options: &Options) -> Result<api_types::Job, Error> {
     let mut sources = vec![Source::new(options.file_name.as_str(), source)];
-    let body = syntax_tree(&sources[0]).map_err(|fault| refused(fault, &sources))?;
+    let body = syntax_tree(&sources[0]).map_err(|fault| single_error(fault, &sources))?;
     let faults = Faults::default();
     let evaluator = Evaluator::new(&options.surroundings);
     let scope = variables::scope(&body, options, &evaluator, &faults, &mut sources)?;
     let job = decode::job_file(&body, scope, &Decoder { evaluator: &evaluator, faults: &faults });
-    faults.settle(&sources)?;
-    Ok(job.expect("a file without a job has been refused"))
+    faults.finish(&sources)?;
+    Ok(job.expect("a file without a job is an error"))
 }
 
-/// As [`parse`], for a file that may be of any bytes.
+/// The same as [`parse`] for a file that may not be valid UTF-8.
 pub fn parse_bytes(source: &[u8], options: &Options) -> Result<api_types::Job, Error> {
     match std::str::from_utf8(source) {
         Ok(text) => parse(text, options),
@@ -108,26 +107,26 @@ pub fn parse_bytes(source: &[u8], options: &Options) -> Result<api_types::Job, E
             let text = String::from_utf8_lossy(&source[..valid]);
             let sources = [Source::new(options.file_name.as_str(), &text)];
             let detail = "job files are UTF-8; this byte is not";
-            Err(refused(error::Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
+            Err(single_error(error::Fault::new(valid..valid, "Invalid character encoding", detail), &sources))
         }
     }
 }
 
-/// Finds what no server accepts in a file that can be read, and says at which line: names that are used twice, ports and
-/// volumes that nothing has, moments that are none.
+/// Finds errors in a valid file that every server would refuse, and reports their lines: duplicate names, references to
+/// unknown ports and volumes, and invalid cron expressions.
 ///
 /// # Errors
-/// If there is any of that.
+/// If there are such errors.
 pub fn lint(source: &str, file_name: &str) -> Result<(), Error> {
     let sources = [Source::new(file_name, source)];
     let faults = Faults::default();
     if let Ok(body) = syntax_tree(&sources[0]) {
         lint::file(&body, &faults);
     }
-    faults.settle(&sources)
+    faults.finish(&sources)
 }
 
-/// A job as the parse route shows it: as everywhere, but for the addresses of its links, which are `URL` there.
+/// A job as JSON in the form of the parse route. It differs from other routes in the links, whose addresses are `URL` there.
 pub fn shown(job: &api_types::Job) -> serde_json::Value {
     let mut json = serde_json::to_value(job).expect("jobs are JSON");
     let links = json.pointer_mut("/UI/Links").and_then(|links| links.as_array_mut());
@@ -139,14 +138,14 @@ pub fn shown(job: &api_types::Job) -> serde_json::Value {
     json
 }
 
-/// Lays a file out as everybody else's: the same text but for white space, or what is wrong with its syntax. Files in
-/// JSON are left alone.
+/// Formats a file in the canonical style, which changes white space only. Fails if the syntax is invalid. JSON files stay
+/// unchanged.
 pub fn format(source: &str, file_name: &str) -> Result<String, Error> {
     let sources = [Source::new(file_name, source)];
     match syntax_tree(&sources[0]) {
         Ok(Body::Native(_)) => Ok(syntax::format::format(sources[0].text)),
         Ok(Body::Json(_)) => Ok(source.to_owned()),
-        Err(fault) => Err(refused(fault, &sources)),
+        Err(fault) => Err(single_error(fault, &sources)),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Mistakes that make no file unreadable, but that no server accepts: told here with their lines, which a server does not
-//! know. What must be evaluated to be judged is left to the server.
+//! Checks for errors in a syntactically valid job file that every server refuses. Unlike a server, this module knows their
+//! lines. It does not evaluate expressions; errors that depend on their values are left to the server.
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
@@ -12,9 +12,9 @@ use crate::{
     syntax::{Attribute, Block, Body, Expression, Kind, NativeBody},
 };
 
-/// Notes what is wrong with the jobs of a file.
+/// Records the errors in the jobs of a file.
 pub(crate) fn file(body: &Body, faults: &Faults) {
-    // In JSON the tree does not tell blocks from attributes.
+    // The JSON tree does not distinguish blocks from attributes.
     let Body::Native(body) = body else { return };
     for job in blocks(body, "job") {
         self::job(job, faults);
@@ -32,7 +32,7 @@ fn syntax<'b>(body: &'b NativeBody, kind: &'b str) -> impl Iterator<Item = &'b B
     body.blocks.iter().filter(move |block| block.kind == kind)
 }
 
-/// A text that needs no evaluation.
+/// The text of an attribute that needs no evaluation.
 fn plain(attribute: &Attribute) -> Option<&str> {
     match &attribute.value.kind {
         Kind::Text(text) => Some(text),
@@ -46,7 +46,7 @@ fn text<'b>(body: &'b NativeBody, name: &str) -> Option<(&'b str, &'b Attribute)
 }
 
 fn job(job: &NativeBody, faults: &Faults) {
-    names_are_unique(job, "group", faults);
+    check_unique_names(job, "group", faults);
     for group in blocks(job, "group") {
         self::group(group, faults);
     }
@@ -61,13 +61,13 @@ fn job(job: &NativeBody, faults: &Faults) {
     }
 }
 
-fn names_are_unique(body: &NativeBody, kind: &str, faults: &Faults) {
+fn check_unique_names(body: &NativeBody, kind: &str, faults: &Faults) {
     let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
     for block in syntax(body, kind) {
         let Some((name, at)) = block.labels.first() else { continue };
         if seen.insert(name, ()).is_some() {
-            let detail = format!("there is a {kind} {name:?} already; give this one another name");
-            faults.note(Fault::about(at.clone(), "Duplicate {} name", kind, detail));
+            let detail = format!("{kind} {name:?} exists already; choose another name");
+            faults.record(Fault::with_subject(at.clone(), "Duplicate {} name", kind, detail));
         }
     }
 }
@@ -81,15 +81,15 @@ fn cron(spec: &Expression, faults: &Faults) {
         Err(error) => error.to_string(),
     };
     let detail = format!(
-        "{reason}; five fields are expected, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
+        "{reason}; expected five fields, minute hour day month weekday, such as \"0 3 * * *\", or a word such as @daily"
     );
-    faults.note(Fault::new(spec.at.clone(), "Invalid cron spec", detail));
+    faults.record(Fault::new(spec.at.clone(), "Invalid cron spec", detail));
 }
 
 fn group(group: &NativeBody, faults: &Faults) {
-    names_are_unique(group, "task", faults);
+    check_unique_names(group, "task", faults);
     let networks: Vec<&NativeBody> = blocks(group, "network").collect();
-    networks.iter().for_each(|network| names_are_unique(network, "port", faults));
+    networks.iter().for_each(|network| check_unique_names(network, "port", faults));
     let ports = networks.iter().flat_map(|network| syntax(network, "port"));
     let ports: Vec<&str> =
         ports.filter_map(|port| port.labels.first()).map(|(name, _)| name.as_str()).collect();
@@ -97,47 +97,47 @@ fn group(group: &NativeBody, faults: &Faults) {
         .filter_map(|volume| volume.labels.first())
         .map(|(name, _)| name.as_str())
         .collect();
-    let makes_more = group.blocks.iter().any(|block| block.kind == "dynamic")
+    let may_generate = group.blocks.iter().any(|block| block.kind == "dynamic")
         || networks.iter().any(|network| network.blocks.iter().any(|block| block.kind == "dynamic"));
     for task in blocks(group, "task") {
-        let of_tasks =
+        let in_task_resources =
             blocks(task, "resources").any(|resources| blocks(resources, "network").next().is_some());
         for mount in blocks(task, "volume_mount") {
-            known(mount, "volume", ("volume", &volumes), makes_more, faults);
+            check_reference(mount, "volume", ("volume", &volumes), may_generate, faults);
         }
-        services(task, &ports, makes_more || of_tasks, faults);
+        services(task, &ports, may_generate || in_task_resources, faults);
     }
-    services(group, &ports, makes_more, faults);
+    services(group, &ports, may_generate, faults);
 }
 
-/// Ports that services and their checks name.
-fn services(body: &NativeBody, ports: &[&str], makes_more: bool, faults: &Faults) {
+/// Checks the ports in services and their checks.
+fn services(body: &NativeBody, ports: &[&str], may_generate: bool, faults: &Faults) {
     for service in blocks(body, "service") {
-        for named in std::iter::once(service).chain(blocks(service, "check")) {
-            known(named, "port", ("port", ports), makes_more, faults);
+        for referrer in std::iter::once(service).chain(blocks(service, "check")) {
+            check_reference(referrer, "port", ("port", ports), may_generate, faults);
         }
     }
 }
 
-/// Notes a name that is given to an argument and that nothing has.
-fn known(
+/// Records an error if an argument refers to an unknown name.
+fn check_reference(
     body: &NativeBody,
     argument: &str,
     (what, names): (&str, &[&str]),
-    makes_more: bool,
+    may_generate: bool,
     faults: &Faults,
 ) {
     let Some((name, attribute)) = text(body, argument) else { return };
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-    if makes_more || is_number || name.contains("${") || names.contains(&name) {
+    if may_generate || is_number || name.contains("${") || names.contains(&name) {
         return;
     }
     let detail = match nearest(name, names) {
         Some(near) => format!("the group has no {what} {name:?}. Did you mean {near:?}?"),
         None if names.is_empty() => {
-            format!("the group has no {what} {name:?}, and none at all: {what} {name:?} {{ … }}")
+            format!("the group has no {what}s; define one: {what} {name:?} {{ … }}")
         }
         None => format!("the group has no {what} {name:?}; it has {}", names.join(", ")),
     };
-    faults.note(Fault::about(attribute.value.at.clone(), "Unknown {}", what, detail));
+    faults.record(Fault::with_subject(attribute.value.at.clone(), "Unknown {}", what, detail));
 }

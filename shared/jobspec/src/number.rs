@@ -1,33 +1,33 @@
-//! Numbers as the language has them: binary floating point of 512 bits, rounded to the nearest even (§14). Numbers that
-//! come from a double or from a machine word carry the precision of those, which shows when they are printed.
+//! Numbers of the language: binary floating point of 512 bits, rounded half to even (§14). Numbers that come from a double
+//! or from a machine word have a lower precision, which is visible when they are printed.
 
 use std::{cmp::Ordering, fmt};
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// Bits of a number that is written in a file.
+/// Precision of a number in a file, in bits.
 const WRITTEN_BITS: u64 = 512;
-/// Bits of a number that comes from a machine word.
+/// Precision of a number from a machine word, in bits.
 const WORD_BITS: u64 = 64;
-/// Bits of a number that comes from a double.
+/// Precision of a number from a double, in bits.
 const DOUBLE_BITS: u64 = 53;
-/// The most digits that a number may have, and the largest power of ten in it: far beyond doubles, and still printed in
-/// no time.
+/// Maximum number of digits, and maximum power of ten. Both are far beyond the range of doubles, and such numbers can still
+/// be printed quickly.
 const EXPONENT_MAX: i64 = 1_200;
 
 /// A number.
 #[derive(Debug, Clone)]
 pub(crate) struct Number {
-    /// Bits that it is exact to.
+    /// The precision in bits.
     bits: u64,
     value: Repr,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Repr {
-    /// Whole ones of a machine word; no other form holds those.
+    /// A whole number that fits in a machine word. Such numbers have no other form.
     Small(i64),
-    /// Mantissa, which is odd, and exponent of two.
+    /// The mantissa, which is odd, and the exponent of two.
     Float(BigInt, i64),
     Infinite(Sign),
 }
@@ -48,13 +48,13 @@ impl From<i64> for Number {
 
 impl From<usize> for Number {
     fn from(value: usize) -> Number {
-        Number::from(i64::try_from(value).expect("lengths are below the largest word"))
+        Number::from(i64::try_from(value).expect("a length fits in i64"))
     }
 }
 
 impl Number {
-    /// A number in decimal form, with fraction and exponent if it has them; nothing if the text is something else or
-    /// its exponent out of bounds.
+    /// Parses a decimal number with an optional fraction and exponent. Returns `None` if the text is not a number, or its
+    /// exponent is out of range.
     pub(crate) fn parse(text: &str) -> Option<Number> {
         let (negative, digits) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -97,7 +97,7 @@ impl Number {
         Number::rounded(value, 0, false, bits)
     }
 
-    /// A number as exact as a double; nothing for what is no number.
+    /// A number with the precision of a double; `None` for NaN.
     pub(crate) fn from_double(value: f64) -> Option<Number> {
         if value.is_nan() {
             return None;
@@ -114,7 +114,7 @@ impl Number {
         Number::rounded(mantissa, exponent, false, DOUBLE_BITS)
     }
 
-    /// Beyond all numbers.
+    /// An infinite number.
     pub(crate) fn infinite(negative: bool) -> Number {
         let sign = if negative { Sign::Minus } else { Sign::Plus };
         Number { bits: WRITTEN_BITS, value: Repr::Infinite(sign) }
@@ -136,7 +136,7 @@ impl Number {
         }
     }
 
-    /// The number if it is whole and within 64 bits.
+    /// The value if it is a whole number that fits in 64 bits with a sign.
     pub(crate) fn to_i64(&self) -> Option<i64> {
         match &self.value {
             Repr::Small(value) => Some(*value),
@@ -144,7 +144,7 @@ impl Number {
         }
     }
 
-    /// The number if it is whole, not negative and within 64 bits.
+    /// The value if it is a whole number that fits in 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         match &self.value {
             Repr::Small(value) => u64::try_from(*value).ok(),
@@ -153,7 +153,7 @@ impl Number {
         }
     }
 
-    /// The number if it is whole.
+    /// The value if it is a whole number.
     pub(crate) fn to_bigint(&self) -> Option<BigInt> {
         match &self.value {
             Repr::Small(value) => Some(BigInt::from(*value)),
@@ -165,49 +165,61 @@ impl Number {
     pub(crate) fn to_f64(&self) -> f64 {
         match &self.value {
             Repr::Small(value) => *value as f64,
-            Repr::Float(..) => self.to_string().parse().expect("decimal text is a double"),
+            Repr::Float(..) => self.to_string().parse().expect("decimal text can be parsed as a double"),
             Repr::Infinite(Sign::Minus) => f64::NEG_INFINITY,
             Repr::Infinite(_) => f64::INFINITY,
         }
     }
 
-    /// The part before the point, towards zero.
+    /// Rounds towards zero.
     pub(crate) fn truncated(&self) -> Number {
         match &self.value {
             Repr::Float(mantissa, exponent) if *exponent < 0 => {
                 let whole = mantissa / (BigInt::from(1) << exponent.unsigned_abs());
-                Number::rounded(whole, 0, false, self.bits.max(WORD_BITS)).expect("smaller than it was")
+                Number::rounded(whole, 0, false, self.bits.max(WORD_BITS))
+                    .expect("truncation does not enlarge a number")
             }
             Repr::Small(_) | Repr::Float(..) | Repr::Infinite(_) => self.clone(),
         }
     }
 
-    /// The nearest whole number below.
+    /// Rounds down to a whole number.
     pub(crate) fn floor(&self) -> Number {
         let whole = self.truncated();
-        if whole > *self { whole.minus(&Number::from(1_i64)).expect("next to it") } else { whole }
+        if whole > *self {
+            whole.minus(&Number::from(1_i64)).expect("the next whole number is in range")
+        } else {
+            whole
+        }
     }
 
-    /// The nearest whole number above.
+    /// Rounds up to a whole number.
     pub(crate) fn ceil(&self) -> Number {
         let whole = self.truncated();
-        if whole < *self { whole.plus(&Number::from(1_i64)).expect("next to it") } else { whole }
+        if whole < *self {
+            whole.plus(&Number::from(1_i64)).expect("the next whole number is in range")
+        } else {
+            whole
+        }
     }
 
     pub(crate) fn negated(&self) -> Number {
         let value = match &self.value {
-            Repr::Small(i64::MIN) => return Number::whole(-BigInt::from(i64::MIN)).expect("a small number"),
+            Repr::Small(i64::MIN) => {
+                return Number::whole(-BigInt::from(i64::MIN)).expect("the negation of i64::MIN is in range");
+            }
             Repr::Small(value) => Repr::Small(-value),
             Repr::Float(mantissa, exponent) => {
                 let negated = -mantissa.clone();
-                return Number::rounded(negated, *exponent, false, self.bits).expect("as small as it was");
+                return Number::rounded(negated, *exponent, false, self.bits)
+                    .expect("negation does not enlarge a number");
             }
             Repr::Infinite(sign) => Repr::Infinite(-*sign),
         };
         Number { bits: self.bits, value }
     }
 
-    /// The sum; nothing if it is no number.
+    /// The sum; `None` if the result is not a number or out of range.
     pub(crate) fn plus(&self, other: &Number) -> Option<Number> {
         let bits = self.bits.max(other.bits);
         if let (Repr::Small(a), Repr::Small(b)) = (&self.value, &other.value)
@@ -231,7 +243,7 @@ impl Number {
         self.plus(&other.negated())
     }
 
-    /// The product; nothing if it is no number.
+    /// The product; `None` if the result is not a number or out of range.
     pub(crate) fn times(&self, other: &Number) -> Option<Number> {
         let bits = self.bits.max(other.bits);
         match (self.parts(), other.parts()) {
@@ -243,7 +255,7 @@ impl Number {
         }
     }
 
-    /// The quotient, which is infinite for a division by zero; nothing if it is no number.
+    /// The quotient. A division by zero is infinite. `None` if the result is not a number or out of range.
     pub(crate) fn divided_by(&self, other: &Number) -> Option<Number> {
         let bits = self.bits.max(other.bits);
         match (self.parts(), other.parts()) {
@@ -259,7 +271,7 @@ impl Number {
         }
     }
 
-    /// What a division leaves, with the sign of the dividend; by zero, the dividend (§3).
+    /// The remainder of a division, with the sign of the dividend. The remainder of a division by zero is the dividend (§3).
     pub(crate) fn remainder(&self, other: &Number) -> Option<Number> {
         if other.is_zero() || other.is_infinite() {
             return Some(self.clone());
@@ -270,7 +282,7 @@ impl Number {
         Number::rounded(rest, exponent, false, self.bits.max(other.bits))
     }
 
-    /// Mantissa and exponent of two.
+    /// The mantissa and the exponent of two; `None` for infinite numbers.
     fn parts(&self) -> Option<(BigInt, i64)> {
         match &self.value {
             Repr::Small(value) => Some((BigInt::from(*value), 0)),
@@ -280,14 +292,14 @@ impl Number {
     }
 
     fn quotient(a: &BigInt, b: &BigInt, exponent: i64, bits: u64) -> Option<Number> {
-        // Two bits more than are kept, so that what is cut off only tells on which side of the middle it was.
+        // Computes two more bits than the result keeps, so that the remainder only decides on which side of the middle it lies.
         let shift = (bits + 2 + b.bits()).saturating_sub(a.bits());
         let dividend = a << shift;
         let (quotient, rest) = (&dividend / b, &dividend % b);
         Number::rounded(quotient, exponent - shift as i64, rest.sign() != Sign::NoSign, bits)
     }
 
-    /// The number nearest to a mantissa and an exponent of two; `more` if there is something behind the mantissa.
+    /// The nearest number to a mantissa and an exponent of two. `more` tells whether the exact value has further bits.
     fn rounded(mantissa: BigInt, exponent: i64, more: bool, bits: u64) -> Option<Number> {
         let (sign, mut magnitude) = mantissa.into_parts();
         let mut exponent = exponent;
@@ -313,18 +325,18 @@ impl Number {
         {
             return Some(Number { bits, value: Repr::Small(whole) });
         }
-        // Ten to the power of the bound is two to the power of some three and a third times as much.
+        // 10^n is about 2^(3.32 n), so the limit in bits is at most four times as large.
         let within = (-4 * EXPONENT_MAX..=4 * EXPONENT_MAX).contains(&(exponent + magnitude_bits))
             && exponent >= -4 * EXPONENT_MAX;
         within.then(|| Number { bits, value: Repr::Float(BigInt::from_biguint(sign, magnitude), exponent) })
     }
 
-    /// The fewest decimal digits that tell it from its neighbours, and where among them the point is.
+    /// The shortest decimal digits that distinguish the number from its neighbours, and the number of digits after the point.
     fn shortest(&self) -> (String, i64) {
-        let (mantissa, exponent) = self.parts().expect("infinite numbers have no digits");
+        let (mantissa, exponent) = self.parts().expect("only finite numbers have digits");
         let (magnitude, bits) = (mantissa.magnitude(), mantissa.bits());
         let spread = self.bits.saturating_sub(bits);
-        // The number and the middles between it and its neighbours, all as whole numbers of one unit.
+        // The number, and the midpoints between it and its neighbours, as whole numbers of one unit.
         let wide: BigUint = magnitude << (spread + 2);
         let is_power = magnitude.count_ones() == 1;
         let (lower, upper) = (&wide - if is_power { 1_u32 } else { 2 }, &wide + 2_u32);
@@ -367,11 +379,11 @@ impl Number {
             break;
         }
         digits.resize(width, b'0');
-        (String::from_utf8(digits).expect("digits"), decimals as i64)
+        (String::from_utf8(digits).expect("digits are ASCII"), decimals as i64)
     }
 }
 
-/// Adds one to the last of the digits, of which the first is a zero.
+/// Adds one to the last digit. The first digit must be zero.
 fn raise_last(digits: &mut [u8]) {
     for digit in digits.iter_mut().rev() {
         if *digit < b'9' {
@@ -408,7 +420,7 @@ impl Ord for Number {
     }
 }
 
-/// Without an exponent, in as few digits as tell it from its neighbours.
+/// Prints without an exponent, in the shortest form that distinguishes the number from its neighbours.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {

@@ -1,4 +1,4 @@
-//! The text of a file, and lines and columns for offsets in it.
+//! The text of a file, and the lines and columns of offsets in it.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::{
     syntax::At,
 };
 
-/// The longest excerpt in bytes; what a machine wrote on one line nobody reads.
+/// Maximum size of an excerpt, in bytes. Generated files may have very long lines.
 const EXCERPT_BYTES_MAX: usize = 1024;
 
 /// A file with its name.
@@ -20,19 +20,20 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Without the mark that some editors put before the text.
+    /// A source. Removes the byte order mark that some editors put before the text.
     pub(crate) fn new(name: impl Into<Cow<'a, str>>, text: &'a str) -> Source<'a> {
         Source { name: name.into(), text: text.strip_prefix('\u{feff}').unwrap_or(text) }
     }
 
-    /// What is wrong with its size, if something is.
+    /// An error if the source is too large.
     pub(crate) fn oversize(&self) -> Option<Fault> {
-        let detail = format!("it has {} bytes, and at most {SOURCE_BYTES_MAX} are read", self.text.len());
+        let detail =
+            format!("the file has {} bytes, more than the maximum of {SOURCE_BYTES_MAX}", self.text.len());
         let fault = Fault { at: None, ..Fault::new(0..0, "File too large", detail) };
         (self.text.len() > SOURCE_BYTES_MAX).then_some(fault)
     }
 
-    /// Lines and columns of a part of the text.
+    /// The lines and columns of a range.
     pub(crate) fn place(&self, at: At) -> Place {
         let start = self.floor(at.start);
         let end = self.floor(at.end.max(start));
@@ -47,7 +48,7 @@ impl<'a> Source<'a> {
         Place { line, column, end_line, end_column, excerpt, marked }
     }
 
-    /// Line and column of an offset, both from 1.
+    /// The line and column of an offset, both from 1.
     fn position(&self, offset: usize) -> (usize, usize) {
         let before = &self.text[..offset];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -60,7 +61,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The last boundary of characters up to an offset.
+/// The last character boundary at or before an offset.
 fn floor(text: &str, offset: usize) -> usize {
     text.floor_char_boundary(offset.min(text.len()))
 }

@@ -1,9 +1,9 @@
-//! Which name somebody may have meant.
+//! Suggestions for misspelt names.
 
-/// Edits that a slip of the finger or the memory makes.
+/// Maximum number of edits between a misspelt name and its suggestion.
 const EDITS_MAX: usize = 2;
 
-/// The nearest of the names there are, if one is near.
+/// The most similar name, if any is similar enough.
 pub(crate) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
     let within = |name: &&str| name.len().abs_diff(given.len()) <= EDITS_MAX;
     let distances = names.iter().filter(|name| within(name)).map(|name| (edits(given, name), *name));
@@ -11,7 +11,7 @@ pub(crate) fn nearest<'n>(given: &str, names: &[&'n str]) -> Option<&'n str> {
     (distance <= EDITS_MAX && distance < name.len()).then_some(name)
 }
 
-/// Insertions, deletions and replacements of bytes from one to the other.
+/// The number of insertions, deletions and replacements of bytes that turn `from` into `to`.
 fn edits(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {

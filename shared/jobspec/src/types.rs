@@ -1,4 +1,4 @@
-//! Types of values, and values converted to them (§5, §8).
+//! Types, and the conversion of values to types (§5, §8).
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -24,14 +24,14 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Reads a type expression. `any` is a type where values are converted, not where they are declared.
+    /// Parses a type expression. `any` tells whether the type `any` is allowed: it is in conversions, but not in declarations.
     pub(crate) fn parse(expression: &Expression, any: bool) -> Evaluated<Type> {
         let invalid = |detail: &str| {
             Err(Box::new(Fault::new(expression.at.clone(), "Invalid type specification", detail)))
         };
         let unknown =
             || invalid("types are string, number, bool, list(…), set(…), map(…), tuple([…]), object({…})");
-        // JSON has texts in place of expressions, in templates or as they are.
+        // JSON contains expressions as texts, either as templates or verbatim.
         if let Kind::Decoded(inner) = &expression.kind {
             return Type::parse(inner, any);
         }
@@ -41,15 +41,15 @@ impl Type {
                 "number" => Ok(Type::Number),
                 "bool" => Ok(Type::Bool),
                 "any" if any => Ok(Type::Any),
-                "any" => invalid("an exact type is required: the values may not be of any type"),
-                "list" | "set" | "map" => invalid("such a type names that of its elements: list(string)"),
-                "tuple" => invalid("the type names those of its elements: tuple([string, number])"),
-                "object" => invalid("the type names those of its attributes: object({ name = string })"),
+                "any" => invalid("an exact type is required instead of any"),
+                "list" | "set" | "map" => invalid("the type needs an element type: list(string)"),
+                "tuple" => invalid("the type needs element types: tuple([string, number])"),
+                "object" => invalid("the type needs attribute types: object({ name = string })"),
                 _ => unknown(),
             };
         }
         let Kind::Call(call) = &expression.kind else { return unknown() };
-        let [argument] = &call.arguments[..] else { return invalid("such a type has one argument") };
+        let [argument] = &call.arguments[..] else { return invalid("the type needs one argument") };
         let inner = || Type::parse(argument, any).map(Box::new);
         match (call.name.as_str(), &argument.kind) {
             ("list", _) => inner().map(Type::List),
@@ -79,7 +79,7 @@ impl Type {
     pub(crate) fn of(value: &Value) -> Type {
         let element = |values: &mut dyn Iterator<Item = &Value>| {
             Box::new(
-                values.map(Type::of).reduce(|a, b| a.unified(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
+                values.map(Type::of).reduce(|a, b| a.unify(&b).unwrap_or(Type::Any)).unwrap_or(Type::Any),
             )
         };
         match value {
@@ -97,22 +97,22 @@ impl Type {
         }
     }
 
-    /// The type that values of both types convert to, if there is one.
-    pub(crate) fn unified(&self, other: &Type) -> Option<Type> {
+    /// The type that values of both types can be converted to, if there is one.
+    pub(crate) fn unify(&self, other: &Type) -> Option<Type> {
         match (self, other) {
             (a, b) if a == b => Some(a.clone()),
             (Type::Any, known) | (known, Type::Any) => Some(known.clone()),
             (Type::Text, Type::Number | Type::Bool) | (Type::Number | Type::Bool, Type::Text) => {
                 Some(Type::Text)
             }
-            (Type::List(a), Type::List(b)) => a.unified(b).map(|inner| Type::List(Box::new(inner))),
-            (Type::Set(a), Type::Set(b)) => a.unified(b).map(|inner| Type::Set(Box::new(inner))),
+            (Type::List(a), Type::List(b)) => a.unify(b).map(|inner| Type::List(Box::new(inner))),
+            (Type::Set(a), Type::Set(b)) => a.unify(b).map(|inner| Type::Set(Box::new(inner))),
             (Type::Set(a), Type::List(b)) | (Type::List(a), Type::Set(b)) => {
-                a.unified(b).map(|inner| Type::List(Box::new(inner)))
+                a.unify(b).map(|inner| Type::List(Box::new(inner)))
             }
-            (Type::Map(a), Type::Map(b)) => a.unified(b).map(|inner| Type::Map(Box::new(inner))),
+            (Type::Map(a), Type::Map(b)) => a.unify(b).map(|inner| Type::Map(Box::new(inner))),
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
-                a.iter().zip(b).map(|(a, b)| a.unified(b)).collect::<Option<_>>().map(Type::Tuple)
+                a.iter().zip(b).map(|(a, b)| a.unify(b)).collect::<Option<_>>().map(Type::Tuple)
             }
             (Type::Tuple(a), Type::Tuple(b)) => common(a.iter().chain(b)).map(Type::List),
             (Type::Tuple(items), Type::List(inner)) | (Type::List(inner), Type::Tuple(items)) => {
@@ -122,7 +122,7 @@ impl Type {
                 common(items.iter().chain([&**inner])).map(Type::Set)
             }
             (Type::Object(a), Type::Object(b)) if a.keys().eq(b.keys()) => {
-                let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unified(&b[name])?));
+                let member = |(name, of_a): (&String, &Type)| Some((name.clone(), of_a.unify(&b[name])?));
                 a.iter().map(member).collect::<Option<_>>().map(Type::Object)
             }
             (Type::Object(a), Type::Object(b)) => common(a.values().chain(b.values())).map(Type::Map),
@@ -133,7 +133,7 @@ impl Type {
         }
     }
 
-    /// The value as one of this type, or what is wrong with it.
+    /// Converts a value to this type. Returns a message if that is not possible.
     pub(crate) fn convert(&self, value: Value) -> Result<Value, String> {
         let kind = value.kind();
         let wanted = |what: &str| format!("{what} required, but have {kind}");
@@ -155,7 +155,7 @@ impl Type {
                     &members
                         .values()
                         .map(Type::of)
-                        .reduce(|a, b| a.unified(&b).unwrap_or(Type::Any))
+                        .reduce(|a, b| a.unify(&b).unwrap_or(Type::Any))
                         .unwrap_or(Type::Any)
                 } else {
                     inner
@@ -189,7 +189,7 @@ impl Type {
         }
     }
 
-    /// All as values of this type; where that is any, of one that they all have.
+    /// Converts all values to this type. If the type is any, converts them to their common type.
     fn convert_all(&self, values: Vec<Value>) -> Result<Vec<Value>, String> {
         let common = if *self == Type::Any {
             common_of(&values).ok_or("all elements of a list must be of one type")?
@@ -201,22 +201,22 @@ impl Type {
 }
 
 fn common<'t>(mut types: impl Iterator<Item = &'t Type>) -> Option<Box<Type>> {
-    types.try_fold(Type::Any, |common, next| common.unified(next)).map(Box::new)
+    types.try_fold(Type::Any, |common, next| common.unify(next)).map(Box::new)
 }
 
-/// The type that all values convert to, if there is one.
+/// The type that all values can be converted to, if there is one.
 pub(crate) fn common_of(values: &[Value]) -> Option<Type> {
-    values.iter().try_fold(Type::Any, |common, value| common.unified(&Type::of(value)))
+    values.iter().try_fold(Type::Any, |common, value| common.unify(&Type::of(value)))
 }
 
-/// Each value once, in order.
+/// A set of the values: sorted, without duplicates.
 pub(crate) fn set(mut values: Vec<Value>) -> Value {
     values.sort_by(compare);
     values.dedup();
     Value::List(Sequence::Set, values)
 }
 
-/// The order of values in a set: false before true, numbers by size, texts by their bytes.
+/// The order of values in a set: false before true, numbers by value, texts by their bytes.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     let rank = |value: &Value| match value {
         Value::Null => 5,

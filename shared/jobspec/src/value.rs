@@ -1,4 +1,4 @@
-//! Values of expressions, and how one kind becomes another (`spec/jobspec.md` §8).
+//! Values of expressions, and conversions between their kinds (`spec/jobspec.md` §8).
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
 use crate::number::Number;
 
-/// What an expression is worth. References to what only the node knows are the text of the reference (§4).
+/// The value of an expression. A reference that only the node can resolve is represented by its text (§4).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
     Bool(bool),
     Number(Number),
-    /// In the normal form NFC, as [`Value::text`] makes it.
+    /// A text in normal form NFC, as created by [`Value::text`].
     Text(String),
     List(Sequence, Vec<Value>),
     Map(Mapping, BTreeMap<String, Value>),
@@ -22,41 +22,41 @@ pub(crate) enum Value {
 /// Kinds of sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequence {
-    /// Of any kinds: what is written in brackets.
+    /// Elements of any kinds: an expression in brackets.
     Tuple,
-    /// Of one kind.
+    /// Elements of one kind.
     List,
-    /// Of one kind, each once, in order.
+    /// Elements of one kind, sorted and without duplicates.
     Set,
 }
 
-/// Kinds of what has names for its values.
+/// Kinds of mappings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapping {
-    /// Of any kinds: what is written in braces.
+    /// Values of any kinds: an expression in braces.
     Object,
-    /// Of one kind.
+    /// Values of one kind.
     Map,
 }
 
 impl Value {
-    /// A text in normal form.
+    /// A text, converted to NFC.
     pub(crate) fn text(text: impl Into<String>) -> Value {
         let text = text.into();
         if text.is_ascii() || is_nfc(&text) { Value::Text(text) } else { Value::Text(text.nfc().collect()) }
     }
 
-    /// What is written in brackets.
+    /// A tuple.
     pub(crate) fn tuple(values: Vec<Value>) -> Value {
         Value::List(Sequence::Tuple, values)
     }
 
-    /// What is written in braces.
+    /// An object.
     pub(crate) fn object(members: BTreeMap<String, Value>) -> Value {
         Value::Map(Mapping::Object, members)
     }
 
-    /// What messages call values like it.
+    /// The name of the value's kind in messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -100,7 +100,7 @@ impl Value {
         }
     }
 
-    /// Whether there is a number without end in it, which JSON has no form for.
+    /// Whether the value contains an infinite number, which JSON cannot represent.
     pub(crate) fn has_infinity(&self) -> bool {
         match self {
             Value::Number(number) => number.is_infinite(),
@@ -110,7 +110,7 @@ impl Value {
         }
     }
 
-    /// What free-form blocks hold: numbers are whole ones of 64 bits with a sign, or doubles.
+    /// The value as JSON for free-form blocks. Numbers are signed integers of 64 bits, or doubles.
     pub(crate) fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
@@ -124,7 +124,7 @@ impl Value {
         }
     }
 
-    /// Roughly the bytes that a copy of it takes.
+    /// The approximate size of a copy, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let own = size_of::<Value>();
         match self {

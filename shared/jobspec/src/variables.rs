@@ -1,4 +1,4 @@
-//! What a job file declares for itself: input variables (§5) and locals (§6).
+//! The declarations of a job file: input variables (§5) and locals (§6).
 
 mod given;
 mod locals;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 pub use given::{VARIABLE_PREFIX, Variables};
 
-use self::given::{Given, Origin};
+use self::given::{GivenValue, Origin};
 use crate::{
     Options,
     decode::{Block, Decoder},
@@ -19,7 +19,7 @@ use crate::{
     value::Value,
 };
 
-/// The scope of the job's expressions: `var` and `local`. Adds the sources that values for variables come from.
+/// The scope of the job's expressions, with `var` and `local`. Adds the sources of given values to `sources`.
 pub(crate) fn scope<'o>(
     body: &Body,
     options: &'o Options,
@@ -44,24 +44,24 @@ pub(crate) fn scope<'o>(
     for (name, given) in given.iter().filter(|(name, _)| !variables.contains_key(*name)) {
         if options.strict && given.origin != Origin::Environment {
             let detail = format!(
-                "a value was given for {name:?}, which the job file does not declare: variable \"{name}\" {{}}"
+                "the job file does not declare the variable {name:?}; declare it with: variable \"{name}\" {{}}"
             );
             let summary = match given.origin {
                 Origin::Flag => "Undefined -var variable",
                 Origin::File | Origin::Environment | Origin::Default => "Undefined variable",
             };
-            faults.note(Fault { at: None, ..Fault::new(0..0, summary, detail) });
+            faults.record(Fault { at: None, ..Fault::new(0..0, summary, detail) });
         }
     }
-    // What follows would only repeat what is wrong with the variables.
-    faults.settle(sources)?;
+    // Errors in variables would only cause further errors below.
+    faults.finish(sources)?;
     let scope = Scope::default().with("var", Value::object(variables));
-    let scope = locals::with_locals(body, scope, &decoder);
-    faults.settle(sources)?;
+    let scope = locals::scope_with_locals(body, scope, &decoder);
+    faults.finish(sources)?;
     Ok(scope)
 }
 
-/// The variables that a file declares, as far as it was read.
+/// The variables that a file declares, as far as they have been read.
 struct Declared<'e> {
     values: BTreeMap<String, Value>,
     evaluator: &'e Evaluator<'e>,
@@ -69,8 +69,8 @@ struct Declared<'e> {
     decoder: &'e Decoder<'e>,
 }
 
-/// A value in its type, with where it came from.
-struct Chosen {
+/// The value of a variable, converted to its type, with its source.
+struct Resolved {
     value: Value,
     origin: Origin,
     source: usize,
@@ -78,89 +78,91 @@ struct Chosen {
 }
 
 impl<'e> Declared<'e> {
-    /// Variables with nothing but a default.
+    /// Reads variables that have only a default.
     fn short_variables<'o>(
         &mut self,
         block: &mut Block<'_>,
-        given: &BTreeMap<String, Given<'o>>,
+        given: &BTreeMap<String, GivenValue<'o>>,
         sources: &mut Vec<Source<'o>>,
     ) {
-        for attribute in block.just_attributes() {
-            let default = self.faults.noted(literal(&attribute.value, self.evaluator));
-            let chosen = default.and_then(|value| {
+        for attribute in block.all_attributes() {
+            let default = self.faults.ok_or_record(literal(&attribute.value, self.evaluator));
+            let resolved = default.and_then(|value| {
                 let default = Some((value, attribute.value.at.clone()));
-                self.chosen((&attribute.name, &attribute.name_at), default, None, given, sources)
+                self.resolve((&attribute.name, &attribute.name_at), default, None, given, sources)
             });
-            self.declare(&attribute.name, chosen.map(|chosen| chosen.value), attribute.name_at.clone());
+            self.declare(&attribute.name, resolved.map(|resolved| resolved.value), attribute.name_at.clone());
         }
     }
 
-    /// One whose value could not be had counts as declared, too.
+    /// Declares a variable, even if its value is missing because of an error.
     fn declare(&mut self, name: &str, value: Option<Value>, at: At) {
         if self.values.insert(name.to_owned(), value.unwrap_or(Value::Null)).is_some() {
-            let detail = format!("a variable {name:?} is declared already");
-            self.faults.note(Fault::new(at, "Duplicate variable", detail));
+            let detail = format!("the variable {name:?} is already declared");
+            self.faults.record(Fault::new(at, "Duplicate variable", detail));
         }
     }
 
     fn variable<'o>(
         &mut self,
         block: &mut Block<'_>,
-        given: &BTreeMap<String, Given<'o>>,
+        given: &BTreeMap<String, GivenValue<'o>>,
         sources: &mut Vec<Source<'o>>,
     ) {
         let at = block.at();
         let Some(name) = block.label() else { return block.ignore() };
         if crate::syntax::name_length(&name) != name.len() {
-            let detail = format!("{name:?} is no name: letters, digits, _ and -, and no digit first");
-            self.faults.note(Fault::new(at.clone(), "Invalid variable name", detail));
+            let detail = format!(
+                "{name:?} is not a valid name: use letters, digits, _ and -, and do not begin with a digit"
+            );
+            self.faults.record(Fault::new(at.clone(), "Invalid variable name", detail));
         }
         let (type_attribute, default_attribute) = (block.attribute("type"), block.attribute("default"));
         let declared_type = type_attribute.as_ref().map(|Attribute { value, .. }| {
             if let Kind::Text(text) = &value.kind
                 && block.is_json()
             {
-                return Type::parse(&in_text(text, &value.at)?, false);
+                return Type::parse(&parse_json_text(text, &value.at)?, false);
             }
             Type::parse(value, false)
         });
-        let declared_type = declared_type.map(|declared_type| self.faults.noted(declared_type));
+        let declared_type = declared_type.map(|declared_type| self.faults.ok_or_record(declared_type));
         let default = default_attribute.map(|attribute| {
-            let value = self.faults.noted(literal(&attribute.value, self.evaluator))?;
+            let value = self.faults.ok_or_record(literal(&attribute.value, self.evaluator))?;
             Some((value, attribute.value.at.clone()))
         });
         block.text("description");
         let validations = block.syntax_blocks("validation");
-        // What is wrong with the type or the default has been noted; a value would only lead to more of it.
+        // Errors in the type or the default have been recorded. Evaluating the value would only cause further errors.
         let is_sound = !matches!(declared_type, Some(None)) && !matches!(default, Some(None));
-        let chosen = is_sound
-            .then(|| self.chosen((&name, &at), default.flatten(), declared_type.flatten(), given, sources))
+        let resolved = is_sound
+            .then(|| self.resolve((&name, &at), default.flatten(), declared_type.flatten(), given, sources))
             .flatten();
-        if let Some(chosen) = &chosen {
+        if let Some(resolved) = &resolved {
             for syntax in validations {
                 let validation = Block::of(self.decoder, syntax, Scope::default());
-                validation.read(|block| self.validate(&name, chosen, block));
+                validation.read(|block| self.validate(&name, resolved, block));
             }
         }
-        self.declare(&name, chosen.map(|chosen| chosen.value), at);
+        self.declare(&name, resolved.map(|resolved| resolved.value), at);
     }
 
-    /// The value given for a variable, else its default, in its type.
-    fn chosen<'o>(
+    /// The given value of a variable, or else its default, converted to its type.
+    fn resolve<'o>(
         &self,
         (name, name_at): (&str, &At),
         default: Option<(Value, At)>,
         declared_type: Option<Type>,
-        given: &BTreeMap<String, Given<'o>>,
+        given: &BTreeMap<String, GivenValue<'o>>,
         sources: &mut Vec<Source<'o>>,
-    ) -> Option<Chosen> {
+    ) -> Option<Resolved> {
         let of_default = || default.as_ref().map(|(default, _)| Type::of(default));
         let kind = declared_type.clone().or_else(of_default).unwrap_or(Type::Text);
         let converted = |value: Value, source: usize, at: At| match kind.convert(value) {
             Ok(value) => Some(value),
             Err(detail) => {
                 let detail = format!("the value of {name:?}: {detail}");
-                self.faults.note(Fault::new(at, "Invalid value for variable", detail).in_source(source));
+                self.faults.record(Fault::new(at, "Invalid value for variable", detail).in_source(source));
                 None
             }
         };
@@ -171,52 +173,52 @@ impl<'e> Declared<'e> {
         if let Some(given) = given.get(name) {
             let takes_text = matches!(declared_type, None | Some(Type::Text | Type::Number));
             let (value, source, at) =
-                self.faults.noted(given.value(name, takes_text, self.evaluator, sources))?;
+                self.faults.ok_or_record(given.value(name, takes_text, self.evaluator, sources))?;
             let value = converted(value, source, at.clone())?;
-            return Some(Chosen { value, origin: given.origin, source, at: Some(at) });
+            return Some(Resolved { value, origin: given.origin, source, at: Some(at) });
         }
         let Some((value, at)) = default else {
-            let detail =
-                "it has no default, so a value for it is to be given: -var, -var-file or NOMAD_VAR_…";
-            self.faults.note(Fault::about(name_at.clone(), "Unset variable \"{}\"", name, detail));
+            let detail = "the variable has no default; give it a value with -var, -var-file or NOMAD_VAR_…";
+            self.faults.record(Fault::with_subject(name_at.clone(), "Unset variable \"{}\"", name, detail));
             return None;
         };
-        Some(Chosen { value, origin: Origin::Default, source: 0, at: Some(at) })
+        Some(Resolved { value, origin: Origin::Default, source: 0, at: Some(at) })
     }
 
-    fn validate(&self, name: &str, chosen: &Chosen, block: &mut Block<'_>) {
+    fn validate(&self, name: &str, resolved: &Resolved, block: &mut Block<'_>) {
         let condition = block.required("condition").attribute("condition");
         let message = block.required("error_message").attribute("error_message");
         let (Some(condition), Some(message)) = (condition, message) else { return };
         if !self.refers_only_to(name, &condition) {
             return;
         }
-        let only = BTreeMap::from([(name.to_owned(), chosen.value.clone())]);
+        let only = BTreeMap::from([(name.to_owned(), resolved.value.clone())]);
         let scope = Scope::default().with("var", Value::object(only));
-        let holds = self.faults.noted(self.evaluator.value(&condition.value, &scope));
-        let told = self.faults.noted(self.evaluator.value(&message.value, &scope));
-        let (Some(holds), Some(told)) = (holds, told) else { return };
-        let told = told.to_text().unwrap_or_default();
-        if told.trim().is_empty() {
-            let detail = "it says what is wrong with a value";
+        let holds = self.faults.ok_or_record(self.evaluator.value(&condition.value, &scope));
+        let text = self.faults.ok_or_record(self.evaluator.value(&message.value, &scope));
+        let (Some(holds), Some(text)) = (holds, text) else { return };
+        let text = text.to_text().unwrap_or_default();
+        if text.trim().is_empty() {
+            let detail = "the message must say what is wrong with the value";
             let at = message.value.at.clone();
-            self.faults.note(Fault::new(at, "Invalid validation error message", detail));
+            self.faults.record(Fault::new(at, "Invalid validation error message", detail));
         }
         match holds.to_bool() {
             Some(true) => {}
             Some(false) => {
-                let fault = Fault::about(0..0, "Invalid value for {} variable", chosen.origin.name(), told);
-                self.faults.note(Fault { at: chosen.at.clone(), ..fault }.in_source(chosen.source));
+                let fault =
+                    Fault::with_subject(0..0, "Invalid value for {} variable", resolved.origin.name(), text);
+                self.faults.record(Fault { at: resolved.at.clone(), ..fault }.in_source(resolved.source));
             }
             None => {
-                let detail = format!("the condition is true or false, and this is {}", holds.kind());
+                let detail = format!("the condition must be true or false, but have {}", holds.kind());
                 let at = condition.value.at.clone();
-                self.faults.note(Fault::new(at, "Invalid variable validation result", detail));
+                self.faults.record(Fault::new(at, "Invalid variable validation result", detail));
             }
         }
     }
 
-    /// A condition is about the variable, and about nothing else.
+    /// Checks that a condition refers to its own variable and to no other.
     fn refers_only_to(&self, name: &str, condition: &Attribute) -> bool {
         let mut references = Vec::new();
         references_in(&condition.value, &mut references);
@@ -226,38 +228,38 @@ impl<'e> Declared<'e> {
                 refers = true;
             } else if root == "var" || root == "local" {
                 let detail = format!("the condition for {name:?} can only refer to var.{name}");
-                self.faults.note(Fault::new(at, "Invalid reference in variable validation", detail));
+                self.faults.record(Fault::new(at, "Invalid reference in variable validation", detail));
                 return false;
             }
         }
         if !refers {
             let detail = format!("the condition for {name:?} must refer to var.{name}");
             let at = condition.value.at.clone();
-            self.faults.note(Fault::new(at, "Invalid variable validation condition", detail));
+            self.faults.record(Fault::new(at, "Invalid variable validation condition", detail));
         }
         refers
     }
 }
 
-/// The expression that a text of JSON holds.
-fn in_text(text: &str, at: &At) -> Evaluated<Expression> {
-    let moved = |mut fault: Box<Fault>| {
+/// Parses the expression in a JSON text.
+fn parse_json_text(text: &str, at: &At) -> Evaluated<Expression> {
+    let relocated = |mut fault: Box<Fault>| {
         fault.at = Some(at.clone());
         fault
     };
-    Ok(Expression { at: at.clone(), ..crate::syntax::expression(text).map_err(moved)? })
+    Ok(Expression { at: at.clone(), ..crate::syntax::expression(text).map_err(relocated)? })
 }
 
-/// The value of an expression that refers to nothing and calls nothing.
+/// The value of an expression without references and calls.
 fn literal(expression: &Expression, evaluator: &Evaluator<'_>) -> Evaluated {
     if let Some((call, at)) = first_call(expression) {
-        let detail = format!("a value here is a plain one; {call}(…) can be called in locals");
+        let detail = format!("function calls are not allowed in this value; call {call}(…) in locals");
         return Err(Box::new(Fault::new(at, "Function calls not allowed", detail)));
     }
     let mut references = Vec::new();
     references_in(expression, &mut references);
     if let Some((_, _, at)) = references.into_iter().next() {
-        let detail = "a value here refers to nothing else; put text in quotes";
+        let detail = "references are not allowed in this value; put text in quotes";
         return Err(Box::new(Fault::new(at, "Variables not allowed", detail)));
     }
     evaluator.value(expression, &Scope::default())
@@ -265,7 +267,7 @@ fn literal(expression: &Expression, evaluator: &Evaluator<'_>) -> Evaluated {
 
 type Reference<'x> = (&'x str, Option<&'x str>, At);
 
-/// The names that an expression refers to, each with the first step from it.
+/// The names that an expression refers to, each with its first step.
 fn references_in<'x>(expression: &'x Expression, found: &mut Vec<Reference<'x>>) {
     walk(expression, &mut |expression| {
         if let Kind::Name(name) = &expression.kind {
@@ -289,7 +291,7 @@ fn first_call(expression: &Expression) -> Option<(&str, At)> {
     found
 }
 
-/// Visits an expression and all that it consists of, the parts first. Bare keys of objects are no expressions.
+/// Visits an expression and its sub-expressions, inner ones first. Bare keys of objects are not expressions.
 fn walk<'x>(expression: &'x Expression, visit: &mut dyn FnMut(&'x Expression)) {
     match &expression.kind {
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Name(_) => {}

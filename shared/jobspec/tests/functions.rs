@@ -1,10 +1,10 @@
-//! What functions make of their arguments, for those that the recorded files do not call, or not in every way (§14).
+//! Tests of functions that the recorded files do not call, or not in every way (§14).
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 use jobspec::{Options, parse};
 use serde_json::Value;
 
-/// An expression's value, as a driver's setting.
+/// The value of an expression in a driver's configuration.
 fn value(expression: &str) -> Value {
     let source = format!(
         "job \"e\" {{\n group \"g\" {{\n task \"t\" {{\n config {{\n v = {expression}\n}}\n}}\n}}\n}}"

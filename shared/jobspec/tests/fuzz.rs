@@ -1,9 +1,9 @@
-//! Files that nobody would write: recorded ones cut up and put together anew, and expressions grown at random. Whatever
-//! it is, it is read or refused, soon, and in bounded memory.
+//! Fuzz tests: recorded job files that are cut up and recombined, and random expressions. The parser must accept or refuse
+//! every file within limits of time and memory.
 //!
-//! Half a minute each; `JOBSPEC_FUZZ_SECS` says how long otherwise.
+//! Each test runs for half a minute, or for `JOBSPEC_FUZZ_SECS`.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
-#![allow(clippy::disallowed_methods, reason = "a test that looks for hangs looks at the clock")]
+#![allow(clippy::disallowed_methods, reason = "a test that detects hangs reads the clock")]
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 use jobspec::{Options, Variables, format, lint, parse};
 
-/// How long each of the two targets runs, unless something else is said: a minute of the machine in all.
+/// How long each of the two tests runs by default, in seconds; one minute in total.
 const SECS_DEFAULT: u64 = 30;
-/// The longest that one file may take, in a build without optimisation on a machine that is busy.
+/// Maximum time for one file, in an unoptimised build on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
-/// The most memory that the process may have taken in the end.
+/// Maximum peak memory of the process.
 const MEMORY_KB_MAX: u64 = 2 << 20;
-/// The size of what is put together.
+/// Maximum size of a generated file.
 const BYTES_MAX: usize = 16 << 10;
 
 fn budget_ms() -> u64 {
@@ -39,7 +39,7 @@ fn corpus() -> Vec<String> {
     texts.iter().flat_map(|text| text.lines().map(source)).filter(|source| source.len() < 8192).collect()
 }
 
-/// Reads a file in every way there is.
+/// Parses a file in every way.
 fn check(source: &str) {
     let begun = Instant::now();
     let file = Variables::File { name: "v.hcl".to_owned(), text: source.to_owned() };
@@ -52,7 +52,7 @@ fn check(source: &str) {
     let _ = lint(source, "input.hcl");
     if let Ok(formatted) = format(source, "input.hcl") {
         let again = format(&formatted, "input.hcl").unwrap_or_else(|error| panic!("{error}\n{formatted}"));
-        assert_eq!(again, formatted, "laid out again it differs");
+        assert_eq!(again, formatted, "formatting twice differs from formatting once");
     }
     let taken = begun.elapsed();
     assert!(taken < LIMIT, "{taken:?} for {source:?}");
@@ -65,7 +65,7 @@ fn memory_is_bounded() {
     assert!(kilobytes < MEMORY_KB_MAX, "{kilobytes} kB");
 }
 
-/// Words that mean something somewhere.
+/// Tokens and fragments with a meaning in some context.
 const WORDS: &[&str] = &[
     "{",
     "}",
@@ -136,7 +136,7 @@ fn spliced(input: &mut Unstructured<'_>, corpus: &[String]) -> Result<String> {
     Ok(text)
 }
 
-/// An expression of so many levels at most.
+/// An expression with a maximum nesting.
 fn expression(input: &mut Unstructured<'_>, levels: u32) -> Result<String> {
     const LEAVES: &[&str] = &[
         "1",

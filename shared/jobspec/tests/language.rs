@@ -1,4 +1,4 @@
-//! What the language does, in small: errors with their places, bounds, and files that are damaged in any way.
+//! Tests of the language: errors with their positions, limits, and damaged files.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 use std::{fs, path::Path};
@@ -10,7 +10,7 @@ fn errors(source: &str) -> String {
     parse(source, &Options::default()).unwrap_err().to_string()
 }
 
-/// A job around free-form settings, and what became of them.
+/// The settings of a free-form block after parsing.
 fn config(settings: &str) -> String {
     let source =
         format!("job \"e\" {{\n group \"g\" {{\n task \"t\" {{\n config {{\n{settings}\n}}\n}}\n}}\n}}");
@@ -52,7 +52,7 @@ job "web" {
     input.hcl:12,14-22: Extraneous label for config; config blocks have no label
     input.hcl:13,7-16: Missing required argument; lifecycle blocks need the argument "hook"
     input.hcl:16,15-21: Unsuitable value type; delay: invalid duration "soon": want numbers with units, such as 90s or 1h30m
-    input.hcl:18,5-12: Duplicate restart block; there is one restart block at most
+    input.hcl:18,5-12: Duplicate restart block; only one restart block is allowed
     input.hcl:20,3-8: Missing name for group; group blocks have one label, their name: group "name" {
     input.hcl:21,3-11: Unsupported block type; blocks of type "services" are not expected here
     "#);
@@ -62,7 +62,7 @@ job "web" {
 fn a_file_has_one_job() {
     insta::assert_snapshot!(errors("variable \"x\" { default = 1 }"), @r#"input.hcl: Missing job block; a file has one job block: job "name" {"#);
     insta::assert_snapshot!(errors("job \"a\" {}\njob \"b\" {}"), @r#"input.hcl:2,1-4: Duplicate job block; a file has one job block"#);
-    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9-10: Unclosed configuration block; the closing brace of this block is missing, or a brace in the block closes too little or too much"#);
+    insta::assert_snapshot!(errors("job \"a\" {"), @r#"input.hcl:1,9-10: Unclosed configuration block; the closing brace of this block is missing, or a brace in the block is missing or extra"#);
 }
 
 #[test]
@@ -103,7 +103,7 @@ job "e" {
     let options = with("count = \"70\"\nother = 1");
     let job = parse(source, &options).unwrap();
     assert_eq!((job.name.as_deref(), job.priority), (Some("web-x"), Some(70)));
-    insta::assert_snapshot!(errors(source), @r#"input.hcl:2,1-9: Unset variable "count"; it has no default, so a value for it is to be given: -var, -var-file or NOMAD_VAR_…"#);
+    insta::assert_snapshot!(errors(source), @r#"input.hcl:2,1-9: Unset variable "count"; the variable has no default; give it a value with -var, -var-file or NOMAD_VAR_…"#);
     let options = with("count = [1]");
     insta::assert_snapshot!(parse(source, &options).unwrap_err(), @r#"v.hcl:1,9-12: Invalid value for variable; the value of "count": number required, but have tuple"#);
 }
@@ -162,7 +162,7 @@ fn sources() -> Vec<String> {
         .collect()
 }
 
-/// What gets into files by accident.
+/// Fragments that get into files by accident.
 const FRAGMENTS: &[&str] = &[
     "{", "}", "[", "]", "(", ")", "\"", "${", "%{", "~}", "<<-E\n", "=", ",", ".", "*", "for ", "null",
     "1e999", "\n", "é", "dynamic",

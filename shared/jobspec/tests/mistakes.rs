@@ -1,9 +1,9 @@
-//! Typical mistakes: each message names the line, the cause and the remedy.
+//! Tests of messages for typical mistakes: each names the line, the cause and the remedy.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 use jobspec::{Error, Options, Variables, lint, parse};
 
-/// What is wrong with a file, as far as its first line of it goes.
+/// The error in a file.
 fn mistake(source: &str) -> Error {
     let flag = Variables::Flag { name: "extra".to_owned(), value: "1".to_owned() };
     let options =
@@ -11,7 +11,7 @@ fn mistake(source: &str) -> Error {
     parse(source, &options).map(|_| ()).and_then(|()| lint(source, "input.hcl")).unwrap_err()
 }
 
-/// A file with a mistake, the line of it, and words of the cause and of the remedy.
+/// A name, a file with a mistake, the line of the mistake, and parts of the message about the cause and the remedy.
 const MISTAKES: &[(&str, &str, usize, &str, &str)] = &[
     ("misspelt block", "job \"a\" {\n  gruop \"g\" {}\n}", 2, "gruop", "Did you mean \"group\"?"),
     ("misspelt argument", "job \"a\" {\n  prioritiy = 5\n}", 2, "prioritiy", "Did you mean \"priority\"?"),

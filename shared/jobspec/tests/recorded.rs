@@ -1,6 +1,6 @@
-//! Recorded answers of the reference's parser to job files (`tests/data/README.md`), against ours.
+//! Compares the parser's results with recorded results of the reference (`tests/data/README.md`).
 //!
-//! What we do otherwise by intent is named below with its reason, and one that does agree must not be named.
+//! Intended differences are listed below with their reasons. A listed case that agrees fails the test.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests")]
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use proptest::{prelude::*, sample};
 use serde_json::{Map, Value};
 
-/// One file and what the reference made of it.
+/// A job file and the reference's result.
 #[derive(Debug, Clone)]
 struct Case {
     name: String,
@@ -30,7 +30,7 @@ fn cases() -> Vec<Case> {
     lines.into_iter().map(|json| Case { name: json["name"].as_str().unwrap().to_owned(), json }).collect()
 }
 
-/// Drops members of objects from the inside out.
+/// Drops members of objects for which `drop` is true, from the inside out.
 fn without(json: Value, drop: fn(&Value) -> bool) -> Value {
     match json {
         Value::Object(members) => {
@@ -50,7 +50,7 @@ fn json(job: &api_types::Job, drop: fn(&Value) -> bool) -> Value {
     without(jobspec::shown(job), drop)
 }
 
-/// Where two values differ first, and how.
+/// The path of the first difference between two values, and the difference.
 fn first_difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -75,7 +75,7 @@ fn parse(case: &Case) -> Result<api_types::Job, jobspec::Error> {
     jobspec::parse(case.json["source"].as_str().unwrap(), &options)
 }
 
-/// What differs, or nothing.
+/// The difference of a case, if there is one.
 fn difference(case: &Case) -> Option<String> {
     let recorded = &case.json;
     match (parse(case), recorded.get("error")) {
@@ -103,7 +103,7 @@ fn difference(case: &Case) -> Option<String> {
     }
 }
 
-/// What differs for a reason that lies with us, by name. Cases with a `quirk` may differ, and are not here.
+/// Intended differences by the names of their cases. Cases with a `quirk` may differ, and are not listed.
 const DIFFERENT: &[(&str, &[&str])] =
     &[("the reference gives a task secrets twice (a quirk, §1)", &["realistic-45"])];
 

@@ -234,7 +234,7 @@ fn certificates_are_renewed_for_their_keys() {
         (String::from_utf8_lossy(&output.stdout).into_owned(), files(temporary.path()))
     };
     let (said, after) = renew(&[]);
-    assert!(said.contains("nats/server.pem lives for 8") && after == before, "{said}");
+    assert!(said.contains("nats/server.pem is valid for 8") && after == before, "{said}");
     let changed = |after: &BTreeMap<String, String>| -> Vec<String> {
         before.iter().filter(|(name, text)| after[*name] != **text).map(|(name, _)| name.clone()).collect()
     };
@@ -246,7 +246,10 @@ fn certificates_are_renewed_for_their_keys() {
     let output = drover(&["operator", "tls", "init", "-json", "-dir", dir, "-nats-host", "nats.example.org"]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
     let notes = names(&report, "notes");
-    assert!(notes.len() == 1 && notes[0].starts_with("postgres/server.pem is not for postgres"), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0].starts_with("postgres/server.pem is not valid for postgres"),
+        "{notes:?}"
+    );
 
     std::fs::remove_file(temporary.path().join("operator/ca.key")).expect("it was there");
     let output = drover(&["operator", "tls", "renew", "-dir", dir, "-force"]);

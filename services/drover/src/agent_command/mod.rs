@@ -1,5 +1,6 @@
-//! `drover agent`: what runs on every machine. By flags it is the agent alone; with configuration files it is what they
-//! say, servers too; with `-dev` it is a whole cluster that keeps nothing, unless the files say otherwise.
+//! `drover agent`, the process on every machine. With flags alone it is the agent. With configuration files it runs what
+//! they configure, which may include the servers. With `-dev` it is a whole cluster that deletes its files at the end,
+//! unless the configuration files say otherwise.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +17,7 @@ use crate::configuration::{self, Loaded, Millis, Nats, Postgres, Settings};
 use crate::health::{self, Parts};
 use crate::{dev, process, services};
 
-/// Runs tasks on this machine; with a configuration, the servers too.
+/// Runs tasks on this machine. With a configuration, it can run the servers too.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -24,10 +25,10 @@ pub(crate) struct Args {
     pub(crate) telemetry: telemetry::Args,
     #[command(flatten)]
     health: health::Args,
-    /// Be a whole cluster in one process, as `drover dev --ephemeral` is; files of settings change what they speak of.
+    /// Run a whole cluster in one process, as `drover dev --ephemeral` does. Configuration files override its settings.
     #[arg(long)]
     dev: bool,
-    /// Take the settings from this file, or from those in this directory that end in .hcl or .json; may be given again.
+    /// Read settings from this file, or from all .hcl and .json files in this directory. May be given several times.
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
     #[command(flatten)]
@@ -36,29 +37,29 @@ pub(crate) struct Args {
     pub(crate) own: agent::Args,
 }
 
-/// Flags that go together with `-dev` and `-config`, which bring the other settings along.
-const BESIDE_CONFIG: [&str; 5] = ["dev", "config", "level", "format", "health_addr"];
+/// Flags that may be combined with `-dev` and `-config`. All other settings come from the configuration.
+const ALLOWED_WITH_CONFIG: [&str; 5] = ["dev", "config", "level", "format", "health_addr"];
 
-/// Says no to flags that a configuration would override. `command` is the sub-command.
+/// Refuses flags that a configuration would override. `command` is the sub-command.
 pub(crate) fn check(command: &clap::Command, matches: &ArgMatches) -> Result<(), String> {
     let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let Some(source) = ["dev", "config"].into_iter().find(|id| given(id)) else { return Ok(()) };
-    let refused = |id: &str| !BESIDE_CONFIG.contains(&id) && given(id);
+    let refused = |id: &str| !ALLOWED_WITH_CONFIG.contains(&id) && given(id);
     match command.get_arguments().find(|argument| refused(argument.get_id().as_str())) {
         Some(flag) => {
-            Err(format!("-{} cannot be said beside -{source}", flag.get_long().unwrap_or_default()))
+            Err(format!("-{} cannot be combined with -{source}", flag.get_long().unwrap_or_default()))
         }
         None => Ok(()),
     }
 }
 
-/// Runs it until it is to stop.
+/// Runs the agent until the process is stopped.
 pub(crate) fn main(mut args: Args) -> ExitCode {
     if args.config.is_empty() && !args.dev {
         let (telemetry, health) = (args.telemetry, args.health);
-        let ends_others = args.own.stop_tasks_on_exit;
+        let stops_children = args.own.stop_tasks_on_exit;
         let settings =
-            process::Settings { name: "agent", parts: Parts::AGENT, ends_others, telemetry, health };
+            process::Settings { name: "agent", parts: Parts::AGENT, stops_children, telemetry, health };
         return process::run_on_all_cores(settings, |process| services::agent(process, args.bus, args.own));
     }
     let Loaded { mut settings, report } = configuration::load(&args.config);
@@ -66,7 +67,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         let faults = report.faults.iter().map(ToString::to_string);
         let not_built =
             report.not_built.iter().map(|finding| format!("Error loading configuration from {finding}"));
-        // If nobody reads errors, there is nobody to tell.
+        // If stderr cannot be written, the error cannot be reported anywhere.
         for text in faults.chain(not_built) {
             let _ = writeln!(std::io::stderr(), "==> {text}");
         }
@@ -84,19 +85,19 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
     let kept = settings.data_dir.as_ref().filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let temporary = if args.dev && kept.is_none() { tempfile::tempdir().map(Some) } else { Ok(None) };
-    let setup = temporary.context("cannot make a temporary directory").and_then(|temporary| {
+    let setup = temporary.context("cannot create a temporary directory").and_then(|temporary| {
         let dir = kept.or_else(|| temporary.as_ref().map(|dir| dir.path().to_owned()));
         Ok((setup(&settings, dir, args.dev)?, temporary))
     });
     match setup.context("Error loading configuration") {
         Ok((setup, temporary)) => {
             let (telemetry, health) = (args.telemetry, args.health);
-            let (parts, ends_others) = (setup.parts(), setup.ends_others());
-            let settings = process::Settings { name: "agent", parts, ends_others, telemetry, health };
+            let (parts, stops_children) = (setup.parts(), setup.stops_children());
+            let settings = process::Settings { name: "agent", parts, stops_children, telemetry, health };
             process::run_on_all_cores(settings, async move |process| {
                 for finding in report.no_effect {
                     let (file, line) = (finding.file.display(), finding.at.line);
-                    tracing::info!(setting = finding.key, %file, line, "a setting of a file has no effect");
+                    tracing::info!(setting = finding.key, %file, line, "a setting in a configuration file has no effect");
                 }
                 let ended = cluster::run(process, setup).await;
                 drop(temporary);
@@ -107,13 +108,14 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
 }
 
-/// An environment variable; an empty one is as good as none.
+/// The value of an environment variable. An empty value counts as unset.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// What a process with these settings is to run, and where it keeps files; the environment holds where the settings say
-/// nothing. With `-dev` it is all of a cluster, unless they say no to a part of it (http-api C.3).
+/// The setup of a process with these settings: its parts and the directory of its files. The environment provides values
+/// that the settings leave out. With `-dev` it runs all parts of a cluster, except those that the settings turn off
+/// (http-api C.3).
 fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Result<Setup> {
     if let Some(text) = configuration::missing(settings, is_dev) {
         bail!(text);
@@ -121,7 +123,7 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
     if let Some(text) = configuration::addresses_missing(settings, is_dev) {
         bail!(text);
     }
-    if let Some(text) = configuration::unfit(settings).into_iter().next() {
+    if let Some(text) = configuration::conflicts(settings).into_iter().next() {
         bail!(text);
     }
     let is_server = settings.server.enabled.unwrap_or(is_dev);
@@ -136,7 +138,8 @@ fn setup(settings: &Settings, dir: Option<PathBuf>, is_dev: bool) -> anyhow::Res
             ("--nats-node-key", node_key),
         ])
     });
-    let nats = nats_flags.map(|flags| Parsed::<bus::Args>::try_of(&flags).context("cannot use nats"));
+    let nats = nats_flags
+        .map(|flags| Parsed::<bus::Args>::try_of(&flags).context("cannot use the settings of nats"));
     let nats = nats.transpose()?;
     let Postgres { url, password_file } = &settings.postgres;
     let database_flags =
@@ -183,7 +186,7 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     replace(&mut node_tracker.min_heartbeat_ttl_ms, &millis(&server.min_heartbeat_ttl));
     replace(&mut node_tracker.heartbeat_grace_ms, &millis(&server.heartbeat_grace));
     replace(&mut node_tracker.failover_heartbeat_ttl_ms, &millis(&server.failover_heartbeat_ttl));
-    // Numbers beyond the range are taken for its end.
+    // A number beyond the range becomes the nearest end of the range.
     let per_second = server.max_heartbeats_per_second.map(|number| number.ceil() as u32);
     replace(&mut node_tracker.max_heartbeats_per_second, &per_second);
     ensure!(node_tracker.min_heartbeat_ttl_ms > 0, "min_heartbeat_ttl must not be 0");
@@ -199,14 +202,14 @@ fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     scheduler.workers = server.num_schedulers.map(usize::from).or(scheduler.workers);
     if let Some(types) = &server.enabled_schedulers {
         let read = |text: &String| {
-            text.parse().map_err(|_| anyhow!("enabled_schedulers: no type of job is called {text:?}"))
+            text.parse().map_err(|_| anyhow!("enabled_schedulers: unknown job type {text:?}"))
         };
         scheduler.schedulers = types.iter().map(read).collect::<Result<_, _>>()?;
     }
     Ok(servers)
 }
 
-/// Settings of the agent, changed where the files say something.
+/// The arguments of the agent: `args`, overridden by what the files set.
 fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agent::Args> {
     let client = &settings.client;
     args.node_name = settings.name.clone().or(args.node_name);
@@ -230,7 +233,7 @@ fn agent_args(settings: &Settings, mut args: agent::Args) -> anyhow::Result<agen
     replace(&mut args.gc_max_allocs, &client.gc_max_allocs.map(|count| count as usize));
     replace(&mut args.gc_disk_percent_max, &client.gc_disk_usage_threshold);
     replace(&mut args.gc_inodes_percent_max, &client.gc_inode_usage_threshold);
-    // The old way to say it, still in many files.
+    // The older form of the setting, which many files still use.
     let option =
         client.options.get("driver.raw_exec.enable").map(|text| matches!(text.as_str(), "1" | "true"));
     let denylist = client.options.get("env.denylist");
@@ -249,7 +252,7 @@ fn replace<T: Clone>(value: &mut T, by: &Option<T>) {
     }
 }
 
-/// Where others on this machine reach what listens on `address`.
+/// The address at which other processes on this machine reach a listener on `address`.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
     SocketAddr::new(ip, address.port())
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn the_configuration_that_comes_with_the_package_is_an_agent_alone() {
         let setup = read(include_str!("../../../../deploy/systemd/config/agent.hcl")).unwrap();
-        assert!(setup.servers.is_none() && setup.nats.is_some() && !setup.ends_others());
+        assert!(setup.servers.is_none() && setup.nats.is_some() && !setup.stops_children());
         let agent = setup.agent.unwrap();
         assert_eq!(agent.data_dir, PathBuf::from("/var/lib/drover/agent"));
         assert!(!agent.raw_exec);
@@ -337,6 +340,6 @@ mod tests {
         assert!(error(half).starts_with("a server needs the addresses of NATS and of PostgreSQL"));
         assert!(read(&format!("{client}nats {{ url = \"nats://one\" }}\n")).unwrap().servers.is_none());
         let types = "data_dir = \"/d\"\nserver {\n enabled = true\n enabled_schedulers = [\"x\"]\n}\n";
-        assert_eq!(error(types), "server.enabled_schedulers: no type of job is called \"x\"");
+        assert_eq!(error(types), "server.enabled_schedulers: unknown job type \"x\"");
     }
 }

@@ -1,4 +1,4 @@
-//! `drover agent-info`: what the process that answers tells of itself.
+//! `drover agent-info`: statistics of the process that answers.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use super::{Session, flags};
 
 const SELF: &str = "/v1/agent/self";
 
-/// Shows figures of the server that answers.
+/// Shows statistics of the server that answers.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     show: flags::Show,
 }
 
-/// What the server tells.
+/// The part of the response that is shown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Agent {
@@ -29,7 +29,7 @@ struct Agent {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let agent: Value = session.client.get(SELF, &[]).await?;
         args.show.object.print(session.output, &agent)?;
         return Ok(ExitCode::SUCCESS);
@@ -39,13 +39,13 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Figures in sections, both by their names.
+/// Statistics in sections, sorted by name.
 fn sections(agent: &Agent) -> Page {
     let mut page = Page::default();
-    for (section, figures) in &agent.stats {
+    for (section, stats) in &agent.stats {
         page.bold(section);
-        let width = figures.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-        figures.iter().for_each(|(name, value)| page.line(format!("  {name:width$} = {value}")));
+        let width = stats.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+        stats.iter().for_each(|(name, value)| page.line(format!("  {name:width$} = {value}")));
     }
     page
 }

@@ -1,4 +1,4 @@
-//! `drover monitor`: what a server or a node logs, as it does.
+//! `drover monitor`: follows the log of a server or a node.
 
 use std::process::ExitCode;
 
@@ -8,32 +8,32 @@ use super::{Session, flags, node};
 
 const MONITOR: &str = "/v1/agent/monitor";
 
-/// Follows what the process that answers logs, until it is interrupted.
+/// Follows the log of the process that answers, until it is interrupted.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The least that is shown: trace, debug, info, warn or error.
+    /// The lowest level to show: trace, debug, info, warn or error.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log_level: String,
-    /// Each line as JSON.
+    /// Print each line as JSON.
     #[arg(long)]
     json: bool,
-    /// Say where in the program each line comes from.
+    /// Add to each line the place in the source code that it comes from.
     #[arg(long)]
     log_include_location: bool,
-    /// What this node logs: its id, or the beginning of it.
+    /// Show the log of this node. A node id or a prefix of one.
     #[arg(long, value_name = "NODE", conflicts_with = "server_id")]
     node_id: Option<String>,
-    /// What the server of that name logs; `leader` for the one that leads.
+    /// Show the log of the server with this name; `leader` for the leader.
     #[arg(long, value_name = "SERVER")]
     server_id: Option<String>,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let node = match &args.node_id {
-        Some(beginning) => Some(node::named(&session, beginning).await?),
+        Some(prefix) => Some(node::resolve(&session, prefix).await?),
         None => None,
     };
     let yes = |wanted: bool| if wanted { "true" } else { "false" };
@@ -46,8 +46,8 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     query.extend(node.as_deref().map(|node| ("node_id", node)));
     query.extend(args.server_id.as_deref().map(|server| ("server_id", server)));
     let mut lines = session.client.stream(MONITOR, &query).await?;
-    while let Some(piece) = lines.chunk().await.context("the connection to the API broke off")? {
+    while let Some(piece) = lines.chunk().await.context("the connection to the API was lost")? {
         session.output.raw(&piece);
     }
-    bail!("the API ended what it told of its log: it is about to stop")
+    bail!("the API ended the log stream: it is shutting down")
 }

@@ -1,4 +1,4 @@
-//! Asks the HTTP API.
+//! A client of the HTTP API.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use serde::de::DeserializeOwned;
 
 use super::flags::Api;
 
-/// How long a server may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(60);
-/// How long a blocking query waits for something new. The server adds some to it.
+/// The timeout of connecting to a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of requests.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a blocking query waits for a change. The server adds some time to it.
 const WAIT: Duration = Duration::from_secs(60);
-/// How long its answer may take.
-const WAIT_ANSWER: Duration = Duration::from_secs(90);
+/// The timeout of blocking queries.
+const BLOCKING_QUERY_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A connection to a cluster's API.
 pub(crate) struct Client {
@@ -26,70 +26,71 @@ pub(crate) struct Client {
     query: Vec<(&'static str, String)>,
     token: Option<HeaderValue>,
     /// User and password for a proxy in front of the API.
-    login: Option<(String, Option<String>)>,
+    basic_auth: Option<(String, Option<String>)>,
 }
 
-/// Names and values of a query.
+/// Names and values of query parameters.
 pub(crate) type Query<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
     pub(crate) fn new(flags: &Api) -> anyhow::Result<Self> {
         flags.check()?;
         let address = flags.address().trim_end_matches('/').to_owned();
-        // An empty variable is as good as none.
+        // An empty variable counts as unset.
         let given = |name, value: &Option<String>| {
             value.clone().filter(|value| !value.is_empty()).map(|value| (name, value))
         };
         let query = [given("namespace", &flags.namespace), given("region", &flags.region)];
         let token = flags.token.as_ref().filter(|token| !token.is_empty());
         let token = token.map(|token| HeaderValue::from_str(token)).transpose();
-        let mut token = token.context("cannot use the token: it has characters that no header may have")?;
+        let mut token =
+            token.context("cannot use the token: it has characters that HTTP headers do not allow")?;
         token.iter_mut().for_each(|token| token.set_sensitive(true));
-        let login = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|login| !login.is_empty());
-        let login = login.map(|login| match login.split_once(':') {
+        let basic_auth = std::env::var("NOMAD_HTTP_AUTH").ok().filter(|basic_auth| !basic_auth.is_empty());
+        let basic_auth = basic_auth.map(|basic_auth| match basic_auth.split_once(':') {
             Some((user, password)) => (user.to_owned(), Some(password.to_owned())),
-            None => (login, None),
+            None => (basic_auth, None),
         });
-        let http = reqwest::Client::builder().connect_timeout(CONNECT).build()?;
-        Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, login })
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).build()?;
+        Ok(Self { http, address, query: query.into_iter().flatten().collect(), token, basic_auth })
     }
 
-    /// The namespace that the user named.
+    /// The namespace that the user set.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.query.iter().find(|(name, _)| *name == "namespace").map(|(_, value)| value.as_str())
     }
 
     /// Reads an object.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::GET, path, query).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await
     }
 
-    /// Reads a page of a list, and the token of the next one if there is one.
+    /// Reads a page of a list, and the token of the next page if there is one.
     pub(crate) async fn get_page<T: DeserializeOwned>(
         &self,
         path: &str,
         query: Query<'_>,
     ) -> Result<(T, Option<String>), Error> {
-        let response = self.send(self.request(Method::GET, path, query).timeout(ANSWER)).await?;
+        let response = self.send(self.request(Method::GET, path, query).timeout(REQUEST_TIMEOUT)).await?;
         let next = header(&response, "x-nomad-nexttoken").map(str::to_owned);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
         Ok((decode(path, &bytes)?, next.filter(|token| !token.is_empty())))
     }
 
-    /// Waits until an object is newer than `index`, and reads it with its index. Returns the old one after a while.
+    /// Waits until an object is newer than `index`, and reads it with its index. After [`WAIT`], returns the object unchanged.
     pub(crate) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
         let (index_text, wait) = (index.to_string(), format!("{}s", WAIT.as_secs()));
         let query = [("index", index_text.as_str()), ("wait", wait.as_str())];
-        let request = self.request(Method::GET, path, &query).timeout(WAIT_ANSWER);
+        let request = self.request(Method::GET, path, &query).timeout(BLOCKING_QUERY_TIMEOUT);
         let response = self.send(request).await?;
         let found = header(&response, "x-nomad-index").and_then(|value| value.parse().ok()).unwrap_or(0);
         let bytes = response.bytes().await.map_err(|error| self.unreachable(error))?;
-        // An index that went back says that the cluster is another one now: begin anew.
+        // If the index is lower than before, the cluster has been replaced. Start from its beginning.
         let next = if found < index { 0 } else { found };
         Ok((decode(path, &bytes)?, next))
     }
 
-    /// Reads something that comes in pieces.
+    /// Reads a streamed response.
     pub(crate) async fn stream(&self, path: &str, query: Query<'_>) -> Result<Response, Error> {
         self.send(self.request(Method::GET, path, query)).await
     }
@@ -103,28 +104,28 @@ impl Client {
         self.put_with(path, &[], body).await
     }
 
-    /// Sends an object, and says more about it in a query.
+    /// Sends an object, with query parameters.
     pub(crate) async fn put_with<T: DeserializeOwned>(
         &self,
         path: &str,
         query: Query<'_>,
         body: &impl Serialize,
     ) -> Result<T, Error> {
-        self.answer(path, self.request(Method::PUT, path, query).json(body).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::PUT, path, query).json(body).timeout(REQUEST_TIMEOUT)).await
     }
 
-    /// Orders something that is answered with nothing.
-    pub(crate) async fn order(&self, path: &str) -> Result<(), Error> {
-        self.send(self.request(Method::PUT, path, &[]).timeout(ANSWER)).await.map(drop)
+    /// Sends a request that has an empty body and an empty response.
+    pub(crate) async fn put_empty(&self, path: &str) -> Result<(), Error> {
+        self.send(self.request(Method::PUT, path, &[]).timeout(REQUEST_TIMEOUT)).await.map(drop)
     }
 
     /// Deletes an object.
     pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str, query: Query<'_>) -> Result<T, Error> {
-        self.answer(path, self.request(Method::DELETE, path, query).timeout(ANSWER)).await
+        self.fetch(path, self.request(Method::DELETE, path, query).timeout(REQUEST_TIMEOUT)).await
     }
 
-    /// A request for whatever, as it would be sent.
-    pub(crate) fn prepared(
+    /// Builds an arbitrary request.
+    pub(crate) fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -132,21 +133,23 @@ impl Client {
         headers: HeaderMap,
     ) -> anyhow::Result<Request> {
         let request = self.request(method, path, query).headers(headers).build();
-        request.map_err(reqwest::Error::without_url).with_context(|| format!("cannot ask for {path:?}"))
+        request
+            .map_err(reqwest::Error::without_url)
+            .with_context(|| format!("cannot build a request for {path:?}"))
     }
 
-    /// Sends a request. Whatever the status, it is an answer.
+    /// Sends a request. Returns the response whatever its status.
     pub(crate) async fn execute(&self, request: Request) -> Result<Response, Error> {
         self.http.execute(request).await.map_err(|error| self.unreachable(error))
     }
 
-    /// A request. What the command says in its query goes before what flags say of all requests.
+    /// Builds a request. Query parameters of the command override those that come from flags.
     fn request(&self, method: Method, path: &str, query: Query<'_>) -> RequestBuilder {
-        let is_said = |(name, _): &&(&str, String)| query.iter().any(|(said, _)| said == name);
-        let flags: Vec<_> = self.query.iter().filter(|pair| !is_said(pair)).collect();
+        let is_set = |(name, _): &&(&str, String)| query.iter().any(|(set_name, _)| set_name == name);
+        let flags: Vec<_> = self.query.iter().filter(|pair| !is_set(pair)).collect();
         let mut request =
             self.http.request(method, format!("{}{path}", self.address)).query(query).query(&flags);
-        if let Some((user, password)) = &self.login {
+        if let Some((user, password)) = &self.basic_auth {
             request = request.basic_auth(user, password.as_ref());
         }
         match &self.token {
@@ -155,7 +158,7 @@ impl Client {
         }
     }
 
-    async fn answer<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
+    async fn fetch<T: DeserializeOwned>(&self, path: &str, request: RequestBuilder) -> Result<T, Error> {
         let bytes = self.send(request).await?.bytes().await.map_err(|error| self.unreachable(error))?;
         decode(path, &bytes)
     }
@@ -175,20 +178,20 @@ impl Client {
     }
 }
 
-/// Why there is no answer, or none that helps.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot reach the API at {address}")]
     Unreachable { address: String, source: reqwest::Error },
     #[error("Unexpected response code: {status} ({text})")]
     Refused { status: u16, text: String },
-    #[error("the API answers {path} with something else")]
+    #[error("cannot decode the API's response to {path}")]
     Unreadable { path: String, source: api_types::decode::DecodeError },
 }
 
 impl Error {
-    /// Whether the same question may well be answered in a moment.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Whether the same request may succeed in a moment.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Error::Unreachable { .. } => true,
             Error::Refused { status, .. } => matches!(status, 429 | 500..=599),
@@ -202,12 +205,12 @@ fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
     response.headers().get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Reads keys in whatever case, as every client of this API does.
+/// Decodes JSON whose keys may be in any letter case, as all clients of this API do.
 fn decode<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, Error> {
     api_types::decode::from_slice(body).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
 }
 
-/// A part of a path, with what would mean something else in one escaped.
+/// A segment of a path, with special characters escaped.
 pub(crate) fn escaped(part: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     part.bytes()

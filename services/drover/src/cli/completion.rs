@@ -1,5 +1,5 @@
-//! `drover completion`: prints a script with which a shell completes commands and flags. The script is made from the
-//! command line itself, and so knows all of it.
+//! `drover completion`: prints a script with which a shell completes commands and flags. The script is generated from the
+//! definition of the command line, so it is always complete.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::args::Cli;
 
 /// Prints a script that completes commands and flags.
 ///
-/// Load it with `source <(drover completion bash)`, or install it where the shell looks for it: as `drover` in
+/// Load it with `source <(drover completion bash)`, or install it where the shell finds it: as `drover` in
 /// /usr/share/bash-completion/completions, `_drover` in /usr/share/zsh/vendor-completions, or `drover.fish` in
 /// /usr/share/fish/vendor_completions.d.
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// The shells that there is completion for.
+/// The supported shells.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Shell {
     Bash,
@@ -31,7 +31,7 @@ enum Shell {
 pub(crate) fn run(args: &Args) -> ExitCode {
     match std::io::stdout().write_all(script(args.shell).as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
-        // If nobody reads it, there is nobody to tell.
+        // The error cannot be reported: nothing reads the output.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -51,7 +51,7 @@ fn script(shell: Shell) -> String {
     }
 }
 
-/// A line of the script for bash, with flags that have one dash beside those that have two.
+/// A line of the script for bash, extended with the flags that have one dash.
 fn with_single_dashes(line: &str) -> String {
     let text = line.trim_start();
     let indentation = &line[..line.len() - text.len()];
@@ -73,8 +73,8 @@ mod tests {
 
     use super::*;
 
-    /// What bash offers for the last of these words.
-    fn offered(words: &[&str]) -> Vec<String> {
+    /// The completions that bash offers for the last of these words.
+    fn completions(words: &[&str]) -> Vec<String> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("drover.bash");
         std::fs::write(&file, script(Shell::Bash)).unwrap();
@@ -95,13 +95,13 @@ mod tests {
 
     #[test]
     fn bash_completes_commands_flags_and_files() {
-        assert_eq!(offered(&["drover", "job", "ru"]), ["run"]);
-        assert_eq!(offered(&["drover", "config", "va"]), ["validate"]);
-        assert_eq!(offered(&["drover", "job", "run", "-deta"]), ["-detach"]);
-        assert_eq!(offered(&["drover", "job", "run", "--deta"]), ["--detach"]);
-        assert_eq!(offered(&["drover", "agent", "-config", "drov"]), ["drover.bash"]);
-        assert_eq!(offered(&["drover", "completion", "f"]), ["fish"]);
-        let commands = offered(&["drover", ""]);
+        assert_eq!(completions(&["drover", "job", "ru"]), ["run"]);
+        assert_eq!(completions(&["drover", "config", "va"]), ["validate"]);
+        assert_eq!(completions(&["drover", "job", "run", "-deta"]), ["-detach"]);
+        assert_eq!(completions(&["drover", "job", "run", "--deta"]), ["--detach"]);
+        assert_eq!(completions(&["drover", "agent", "-config", "drov"]), ["drover.bash"]);
+        assert_eq!(completions(&["drover", "completion", "f"]), ["fish"]);
+        let commands = completions(&["drover", ""]);
         for command in ["job", "agent", "api", "config", "operator"] {
             assert!(commands.iter().any(|offered| offered == command), "{command}: {commands:?}");
         }
@@ -113,7 +113,7 @@ mod tests {
         for (shell, program) in [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")] {
             let file = directory.path().join(program);
             std::fs::write(&file, script(shell)).unwrap();
-            // Of these, only bash is everywhere.
+            // Only bash is certain to be installed.
             match Command::new(program).arg("-n").arg(&file).output() {
                 Ok(output) => assert!(output.status.success(), "{program}: {output:?}"),
                 Err(error) => assert_ne!(program, "bash", "{error}"),

@@ -1,4 +1,4 @@
-//! `drover config validate`: judges configuration files of the agent (`spec/cli.md` §14, `spec/agent.md` A-33).
+//! `drover config validate`: checks configuration files of the agent (`spec/cli.md` §14, `spec/agent.md` A-33).
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,53 +8,53 @@ use serde_json::{Value, json};
 
 use crate::configuration::{self, Finding, Loaded};
 
-/// What can be done with configuration files.
+/// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Tells whether an agent can use configuration files
+    /// Checks configuration files of an agent
     Validate(Validate),
 }
 
-/// Tells whether an agent can use configuration files.
+/// Checks configuration files of an agent.
 ///
-/// The files are judged together, in their order, as `drover agent` reads them; of a directory, those that end in .hcl or
-/// .json. What is wrong is printed with its place, and the exit code is 1. Settings that are documented and have no effect
-/// here, or are not built yet, are warnings; an agent does not start with the latter.
+/// The files are checked together, in their order, as `drover agent` reads them; a directory stands for its files that end in
+/// .hcl or .json. Errors are printed with file, line and column, and the exit code is 1. Documented settings that have no
+/// effect here, or are not built yet, are warnings; an agent does not start with the latter.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Validate {
     /// Files and directories.
     paths: Vec<PathBuf>,
-    /// Print the verdict as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What there is to say about files.
+/// The result of the check.
 #[derive(Debug, Default)]
 struct Verdict {
-    /// What is wrong in files.
+    /// Errors in single files.
     faults: Vec<Remark>,
-    /// What is wrong with the settings, once they are all together.
-    unfit: Vec<String>,
+    /// Errors in the merged settings.
+    conflicts: Vec<String>,
     warnings: Vec<Remark>,
 }
 
-/// A remark about a place in a file, or about all files.
+/// A message about a place in a file, or about all files.
 #[derive(Debug, Default)]
 struct Remark {
     text: String,
     file: Option<PathBuf>,
     line: Option<u32>,
     column: Option<u32>,
-    /// The key that it is about.
+    /// The key that the message is about.
     key: Option<String>,
 }
 
 pub(crate) fn validate(args: &Validate) -> ExitCode {
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
     if args.paths.is_empty() {
-        // If nobody reads it, there is nobody to tell; so below.
+        // A failure to write to stderr or stdout is ignored, here and below.
         let _ = writeln!(err, "Must specify at least one config file or directory");
         return ExitCode::FAILURE;
     }
@@ -96,10 +96,10 @@ impl Verdict {
         for finding in &report.no_effect {
             verdict.warnings.push(remark(finding, finding.to_string()));
         }
-        // What is incomplete cannot be judged as a whole.
+        // With errors in single files, the settings are incomplete.
         if verdict.faults.is_empty() {
-            verdict.unfit.extend(configuration::missing(settings, false).map(str::to_owned));
-            verdict.unfit.extend(configuration::unfit(settings));
+            verdict.conflicts.extend(configuration::missing(settings, false).map(str::to_owned));
+            verdict.conflicts.extend(configuration::conflicts(settings));
             if let Some(text) = configuration::addresses_missing(settings, false) {
                 verdict.warnings.push(Remark { text: text.to_owned(), ..Remark::default() });
             }
@@ -108,10 +108,10 @@ impl Verdict {
     }
 
     fn is_valid(&self) -> bool {
-        self.faults.is_empty() && self.unfit.is_empty()
+        self.faults.is_empty() && self.conflicts.is_empty()
     }
 
-    /// Everything but a good verdict, as text.
+    /// All warnings and errors, as text.
     fn problems(&self) -> String {
         let mut text = String::new();
         for warning in &self.warnings {
@@ -126,18 +126,19 @@ impl Verdict {
             }
             text.push('\n');
         }
-        for unfit in &self.unfit {
-            text.push_str(&format!("{unfit}\n"));
+        for conflict in &self.conflicts {
+            text.push_str(&format!("{conflict}\n"));
         }
-        if !self.unfit.is_empty() {
+        if !self.conflicts.is_empty() {
             text.push_str("Configuration is invalid\n");
         }
         text
     }
 
     fn json(&self) -> Value {
-        let unfit = self.unfit.iter().map(|text| Remark { text: text.clone(), ..Remark::default() }.json());
-        let errors: Vec<Value> = self.faults.iter().map(Remark::json).chain(unfit).collect();
+        let conflicts =
+            self.conflicts.iter().map(|text| Remark { text: text.clone(), ..Remark::default() }.json());
+        let errors: Vec<Value> = self.faults.iter().map(Remark::json).chain(conflicts).collect();
         let warnings: Vec<Value> = self.warnings.iter().map(Remark::json).collect();
         json!({ "valid": self.is_valid(), "errors": errors, "warnings": warnings })
     }
@@ -163,7 +164,7 @@ mod tests {
         Verdict::of(&configuration::of_text(text))
     }
 
-    /// The recorded verdicts of the reference: which files are valid, what is said about those that are not, and where.
+    /// The recorded results of the reference: which files are valid, and the messages and positions for the others.
     #[test]
     fn files_are_judged_as_the_reference_judged_them() {
         let recorded = include_str!("../../../../tests/data/agent-config/cases.jsonl");
@@ -182,12 +183,12 @@ mod tests {
         assert_eq!(count, 51);
     }
 
-    /// Of the texts about the grammar only the place is compared; the others are meant as they are.
+    /// Compares only the position of errors in the grammar, and the whole text of all others.
     fn check_text(name: &str, saw: &str, problems: &str) {
         let place = saw.strip_prefix("failed to decode HCL file a.hcl: ").map(|rest| {
             let (place, _) = rest.strip_prefix("At ").unwrap().split_once(": ").unwrap();
             match name {
-                // Where the reference is beyond the text, and where it names the last of several errors.
+                // The reference reports a position beyond the text, and the last of several errors.
                 "missing brace" => "7:1",
                 "newline in string" => "6:10",
                 _ => place,

@@ -1,9 +1,9 @@
-//! Questions that want a yes (`spec/cli.md` 1.6).
+//! Confirmation prompts (`spec/cli.md` 1.6).
 
 use std::io::{BufRead as _, Write as _};
 
-/// Whether somebody types `y`, on a terminal or into a pipe.
-pub(crate) fn confirmed(question: &str) -> std::io::Result<bool> {
+/// Whether the user answers `y`, on a terminal or through a pipe.
+pub(crate) fn ask(question: &str) -> std::io::Result<bool> {
     let mut out = std::io::stdout();
     write!(out, "{question} [y/N] ")?;
     out.flush()?;

@@ -1,4 +1,4 @@
-//! Flags as people write them here: with one dash or two (`spec/cli.md` 1.1), and those that every command has (1.2).
+//! Parsing of flags with one dash or two (`spec/cli.md` 1.1), and the flags that all commands share (1.2).
 
 use std::ffi::OsString;
 
@@ -6,10 +6,10 @@ use anyhow::{bail, ensure};
 
 use super::object::Object;
 
-/// Where the API is unless somebody says otherwise.
+/// The default address of the API.
 const ADDRESS: &str = "http://127.0.0.1:4646";
 
-/// Whom to ask, and how to show the answer.
+/// How to reach the API, and how to print results.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 #[command(next_help_heading = "API")]
@@ -17,19 +17,19 @@ pub(crate) struct Api {
     /// Address of the HTTP API.
     #[arg(long, env = "NOMAD_ADDR", default_value = ADDRESS)]
     pub(crate) address: String,
-    /// Namespace of what the command is about; `*` for all, where a list is asked for.
+    /// Namespace of the command's objects; `*` for all namespaces in lists.
     #[arg(long, env = "NOMAD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Region to ask.
+    /// Region to send requests to.
     #[arg(long, env = "NOMAD_REGION")]
     pub(crate) region: Option<String>,
-    /// Token to prove with who asks.
+    /// Token that authenticates the user.
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// No colours, also on a terminal.
+    /// Do not use colours, even on a terminal.
     #[arg(long, env = "NOMAD_CLI_NO_COLOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_color: bool,
-    /// Colours, also where there is no terminal.
+    /// Use colours, even if the output is not a terminal.
     #[arg(
         long,
         env = "NOMAD_CLI_FORCE_COLOR",
@@ -41,7 +41,7 @@ pub(crate) struct Api {
     tls: Tls,
 }
 
-/// Certificates. None of it is built: an https address is checked against those that the system trusts.
+/// Settings of TLS. They are not built: the certificate of an https address is verified with the system's trust store.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 struct Tls {
@@ -60,12 +60,12 @@ struct Tls {
 }
 
 impl Api {
-    /// Where the API is; an empty variable is as good as none.
+    /// The address of the API. An empty variable counts as unset.
     pub(crate) fn address(&self) -> &str {
         if self.address.is_empty() { ADDRESS } else { &self.address }
     }
 
-    /// Says no to what is not built, and to addresses that are none.
+    /// Refuses settings that are not built, and invalid addresses.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let address = self.address();
         ensure!(!address.starts_with("unix://"), "not built yet: addresses that begin with unix://");
@@ -90,27 +90,27 @@ impl Api {
     }
 }
 
-/// How an object is shown.
+/// How an object is printed.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Show {
     #[command(flatten)]
     pub(crate) object: Object,
-    /// Whole ids and times.
+    /// Print whole ids and exact times.
     #[arg(long)]
     pub(crate) verbose: bool,
 }
 
-/// A flag that is said to be true or false, as Go reads it.
+/// Parses a bool in Go's notation.
 pub(crate) fn boolean(text: &str) -> Result<bool, String> {
-    go_bool(text).ok_or_else(|| "want true or false".to_owned())
+    go_bool(text).ok_or_else(|| "expected true or false".to_owned())
 }
 
-/// Arguments as the parser takes them: `-json` as `--json`, `--f` as `-f`, and of switches with a value, as in
-/// `-detach=true`, the switch or nothing. A lone dash, a number and whatever comes after `--` stay as they are, and so
-/// does what comes after a flag that wants a value, whatever it begins with.
+/// Rewrites arguments for the parser: `-json` becomes `--json`, and `--f` becomes `-f`. A switch with a value, such as
+/// `-detach=true`, becomes the switch alone, or nothing if the value is false. A lone dash, a number and everything after `--`
+/// stay as they are, and so does the value after a flag that expects one, whatever its first character.
 ///
-/// Flags may also stand after arguments, where Go's parser takes no more of them.
+/// Unlike Go's parser, this one also accepts flags after arguments.
 pub(crate) fn normalised(
     tree: &clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
@@ -148,7 +148,7 @@ pub(crate) fn normalised(
     normalised
 }
 
-/// Adds the value of the flag before it; one that looks like a flag has to be a part of it.
+/// Appends the value of the preceding flag. A value that looks like a flag is attached to it with `=`.
 fn attach(arguments: &mut Vec<OsString>, value: OsString) {
     let looks_like_flag = value != "-" && value.as_encoded_bytes().starts_with(b"-");
     match arguments.last_mut().filter(|_| looks_like_flag) {
@@ -160,7 +160,7 @@ fn attach(arguments: &mut Vec<OsString>, value: OsString) {
     }
 }
 
-/// The command's flag of that name.
+/// The command's flag with that name.
 fn called<'c>(command: &'c clap::Command, name: &str) -> Option<&'c clap::Arg> {
     command.get_arguments().find(|argument| {
         argument.get_long() == Some(name)
@@ -174,7 +174,7 @@ fn wants_next(flag: &clap::Arg) -> bool {
         && !flag.is_require_equals_set()
 }
 
-/// What Go reads as true and false.
+/// Parses a bool as Go's `strconv.ParseBool` does.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

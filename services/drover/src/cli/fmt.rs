@@ -1,4 +1,4 @@
-//! `drover fmt`: lays out job files as everybody does.
+//! `drover fmt`: formats job files in the canonical style.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -8,68 +8,68 @@ use anyhow::Context as _;
 
 use super::{Output, flags, job};
 
-/// Files that are laid out where a directory is named.
-const ENDINGS: [&str; 2] = ["nomad", "hcl"];
-/// Levels of directories that are looked into.
+/// Extensions of the files that are formatted in a directory.
+const EXTENSIONS: [&str; 2] = ["nomad", "hcl"];
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
-/// Lays out job files; comments stay where they are.
+/// Formats job files. Comments stay in place.
 ///
-/// Without paths, those of the current directory. `-` lays out standard input.
+/// Without paths, formats the files in the current directory. `-` formats standard input.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// Files and directories.
+    /// Files and directories to format.
     #[arg(default_value = ".")]
     paths: Vec<PathBuf>,
-    /// Write nothing; exit with 1 if a file would change.
+    /// Do not write files; exit with 1 if a file would change.
     #[arg(long)]
     check: bool,
-    /// Name the files that change.
+    /// Print the names of the files that change.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     list: bool,
-    /// Write files that change; otherwise their new text is printed.
+    /// Write the files that change. If false, print their new text instead.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     write: bool,
-    /// Also look into directories in directories.
+    /// Format files in nested directories, too.
     #[arg(long)]
     recursive: bool,
 }
 
 pub(crate) fn run(output: Output, args: &Args) -> anyhow::Result<ExitCode> {
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     for path in &args.paths {
         if path == Path::new("-") {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-            let formatted = tally.formatted(output, &text, "<stdin>");
+            let formatted = counts.format(output, &text, "<stdin>");
             if let Some(formatted) = formatted.filter(|_| !args.check) {
                 output.raw(formatted.as_bytes());
             }
             continue;
         }
         for file in files(path, args.recursive)? {
-            one(output, args, &file, &mut tally)?;
+            format_file(output, args, &file, &mut counts)?;
         }
     }
-    let failed = tally.refused > 0 || (args.check && tally.changed > 0);
+    let failed = counts.refused > 0 || (args.check && counts.changed > 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What became of the files.
+/// How many files were changed and refused.
 #[derive(Default)]
-struct Tally {
+struct Counts {
     changed: usize,
     refused: usize,
 }
 
-impl Tally {
-    /// The text laid out; what is wrong with it is said.
-    fn formatted(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
+impl Counts {
+    /// Formats a text. Prints its errors, if it has any.
+    fn format(&mut self, output: Output, text: &str, name: &str) -> Option<String> {
         match jobspec::format(text, name) {
             Ok(formatted) => {
                 self.changed += usize::from(formatted != text);
@@ -77,17 +77,17 @@ impl Tally {
             }
             Err(error) => {
                 self.refused += 1;
-                output.report(|colours| job::file::rendered(&error, colours));
+                output.report(|colours| job::file::render(&error, colours));
                 None
             }
         }
     }
 }
 
-fn one(output: Output, args: &Args, file: &Path, tally: &mut Tally) -> anyhow::Result<()> {
+fn format_file(output: Output, args: &Args, file: &Path, counts: &mut Counts) -> anyhow::Result<()> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-    let Some(formatted) = tally.formatted(output, &text, &name) else { return Ok(()) };
+    let Some(formatted) = counts.format(output, &text, &name) else { return Ok(()) };
     if formatted == text {
         return Ok(());
     }
@@ -102,21 +102,21 @@ fn one(output: Output, args: &Args, file: &Path, tally: &mut Tally) -> anyhow::R
     Ok(())
 }
 
-/// The file itself, or the job files of a directory.
+/// The file itself, or the job files in a directory.
 fn files(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
     let name = path.display();
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let (mut found, mut waiting) = (Vec::new(), vec![(path.to_owned(), 0)]);
-    while let Some((directory, depth)) = waiting.pop() {
+    let (mut found, mut pending) = (Vec::new(), vec![(path.to_owned(), 0)]);
+    while let Some((directory, depth)) = pending.pop() {
         let entries = std::fs::read_dir(&directory).with_context(|| format!("cannot read {name}"))?;
         for entry in entries {
             let path = entry.with_context(|| format!("cannot read {name}"))?.path();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
             if path.is_dir() && recursive && depth < DEPTH_MAX {
-                waiting.push((path, depth + 1));
-            } else if path.is_file() && ENDINGS.contains(&ending) {
+                pending.push((path, depth + 1));
+            } else if path.is_file() && EXTENSIONS.contains(&extension) {
                 found.push(path);
             }
         }

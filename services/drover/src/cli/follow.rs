@@ -1,5 +1,5 @@
-//! Follows evaluations and deployments: asks for what [`super::monitor`] and [`super::deployment::rollout`] want to see,
-//! and writes what they say.
+//! Follows evaluations and deployments: fetches the snapshots that [`super::monitor`] and [`super::deployment::rollout`]
+//! need, and prints their lines.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::monitor::{Line, Monitor, Next, Until};
 use super::page::Page;
 use super::{Session, format};
 
-/// For how long an API that does not answer is asked again.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait before asking again: at first, and at most.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
-const AGAIN_AFTER_MAX: Duration = Duration::from_secs(2);
+/// How long an unreachable API is retried.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The pause before a retry: the first one and the longest one.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// How following one evaluation ended.
+/// The result of following one evaluation.
 enum Ended {
-    /// With this exit code; and the deployment that it is for.
+    /// The exit code, and the deployment of the evaluation.
     Done(u8, String),
-    /// Another one takes its place.
+    /// The evaluation that replaces it.
     Other(String),
 }
 
 impl Session {
-    /// Follows an evaluation, and those that take its place, to the end; and the deployment that it is for, if it is to
-    /// run. That one's end is what counts then.
+    /// Follows an evaluation, and the evaluations that replace it, to the end. If `until` is [`Until::Running`] and there is a
+    /// deployment, follows that too, and returns its exit code.
     pub(crate) async fn follow(&self, eval: &str, until: Until, verbose: bool) -> anyhow::Result<ExitCode> {
         let mut id = eval.to_owned();
         loop {
@@ -51,8 +51,8 @@ impl Session {
         loop {
             let deployment: Deployment;
             (deployment, index) = self.wait(&path, index).await?;
-            let (lines, exit) = rollout.see(&deployment);
-            self.tell(lines);
+            let (lines, exit) = rollout.update(&deployment);
+            self.print_lines(lines);
             if let Some(exit) = exit {
                 return Ok(ExitCode::from(exit));
             }
@@ -65,8 +65,8 @@ impl Session {
         let (mut eval, mut eval_index): (Evaluation, u64) = self.wait(&path, 0).await?;
         let (mut allocs, mut allocs_index): (Vec<AllocListStub>, u64) = self.wait(&allocs_path, 0).await?;
         loop {
-            let (lines, next) = monitor.see(&eval, &allocs);
-            self.tell(lines);
+            let (lines, next) = monitor.update(&eval, &allocs);
+            self.print_lines(lines);
             match next {
                 Next::Eval => {
                     (eval, eval_index) = self.wait(&path, eval_index).await?;
@@ -79,29 +79,29 @@ impl Session {
         }
     }
 
-    /// Waits for something newer than `index`, also while the API is away for a moment.
+    /// Waits for a version newer than `index`. Retries while the API is unreachable.
     pub(super) async fn wait<T: DeserializeOwned>(&self, path: &str, index: u64) -> Result<(T, u64), Error> {
-        let mut away_since = None;
-        let mut pause = AGAIN_AFTER;
+        let mut unreachable_since = None;
+        let mut pause = RETRY_PAUSE;
         loop {
             let error = match self.client.wait(path, index).await {
-                Err(error) if error.is_passing() => error,
+                Err(error) if error.is_transient() => error,
                 answer => return answer,
             };
             let now = clock::monotonic();
-            if away_since.is_none() {
-                self.tell(vec![Line::Progress(format!("{error}; trying again"))]);
+            if unreachable_since.is_none() {
+                self.print_lines(vec![Line::Progress(format!("{error}; trying again"))]);
             }
-            if now.duration_since(*away_since.get_or_insert(now)) >= PATIENCE {
+            if now.duration_since(*unreachable_since.get_or_insert(now)) >= RETRY_TIMEOUT {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(AGAIN_AFTER_MAX);
+            pause = (pause * 2).min(RETRY_PAUSE_MAX);
         }
     }
 
-    /// Says these lines, with the time.
-    pub(super) fn tell(&self, lines: Vec<Line>) {
+    /// Prints these lines with the current time.
+    pub(super) fn print_lines(&self, lines: Vec<Line>) {
         let now = format::moment(format::now());
         let mut page = Page::default();
         for line in lines {

@@ -1,17 +1,17 @@
-//! Ids, moments and amounts as people read them (`spec/cli.md` §2).
+//! Ids, times and sizes in human notation (`spec/cli.md` §2).
 
 use jiff::Timestamp;
 
-/// How many characters of an id are enough to tell it from others at a glance.
+/// Length of a shortened id.
 const SHORT: usize = 8;
 
-/// An id, shortened unless all of it is wanted.
+/// An id, shortened unless `verbose`.
 pub(crate) fn id(id: Option<&String>, verbose: bool) -> String {
     let id = id.map_or("", String::as_str);
     if verbose { id } else { id.get(..SHORT).unwrap_or(id) }.to_owned()
 }
 
-/// A moment in nanoseconds since 1970, as `2006-01-02T15:04:05Z`; nothing for 0.
+/// A time in nanoseconds since 1970, as `2006-01-02T15:04:05Z`; empty for 0.
 pub(crate) fn moment(nanos: i64) -> String {
     match Timestamp::from_nanosecond(nanos.into()) {
         Ok(moment) if nanos > 0 => moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -19,12 +19,12 @@ pub(crate) fn moment(nanos: i64) -> String {
     }
 }
 
-/// A moment that may be missing, like [`moment`].
+/// An optional time, like [`moment`].
 pub(crate) fn time(time: Option<api_types::Time>) -> String {
     time.filter(|time| !time.is_zero()).map(|time| moment(time.unix_nanos())).unwrap_or_default()
 }
 
-/// How long ago a moment was, or the moment itself where all is wanted.
+/// How long ago a time was, or the time itself if `verbose`.
 pub(crate) fn ago(nanos: i64, now: i64, verbose: bool) -> String {
     if verbose || nanos <= 0 {
         return moment(nanos);
@@ -32,7 +32,7 @@ pub(crate) fn ago(nanos: i64, now: i64, verbose: bool) -> String {
     format!("{} ago", duration((now - nanos) / 1_000_000_000))
 }
 
-/// A time span by its two largest units.
+/// A duration in its two largest units.
 fn duration(secs: i64) -> String {
     let secs = secs.max(0);
     let parts = [(secs / 86_400, "d"), (secs / 3600 % 24, "h"), (secs / 60 % 60, "m"), (secs % 60, "s")];
@@ -42,7 +42,7 @@ fn duration(secs: i64) -> String {
     shown.map(|(amount, unit)| format!("{amount}{unit}")).collect()
 }
 
-/// An amount of bytes, as `59 B` or `1.4 MiB`.
+/// A number of bytes, as `59 B` or `1.4 MiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let Some(last) = (0..UNITS.len()).rev().find(|unit| bytes >> (10 * (unit + 1)) > 0) else {
@@ -56,17 +56,17 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A number that may be missing.
+/// An optional number.
 pub(crate) fn number(number: Option<i64>) -> String {
     number.unwrap_or_default().to_string()
 }
 
-/// A text that may be missing.
+/// An optional text.
 pub(crate) fn text(text: Option<&String>) -> String {
     text.cloned().unwrap_or_default()
 }
 
-/// Now, in nanoseconds since 1970.
+/// The current time, in nanoseconds since 1970.
 pub(crate) fn now() -> i64 {
     telemetry::clock::now().0
 }

@@ -1,4 +1,4 @@
-//! `drover health`: asks a service process how it fares, for people, containers and scripts.
+//! `drover health`: checks the health of a service process, for people, containers and scripts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
@@ -12,45 +12,45 @@ use super::output::Output;
 use super::page::{Colour, Page};
 use crate::health::report::Report;
 
-/// Where it is asked unless somebody says otherwise.
+/// The default health address.
 const ADDRESS: &str = "127.0.0.1:4650";
-/// How long the whole answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// The size of an answer.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// The timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum size of a response.
+const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
-/// The exit code when the process is not ready.
+/// The exit code if the process is not ready.
 const EXIT_NOT_READY: u8 = 1;
-/// The exit code when the arguments cannot be used.
+/// The exit code if the arguments are invalid.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// The exit code when the process does not live, or does not answer.
+/// The exit code if the process is not live, or does not answer.
 const EXIT_NOT_LIVE: u8 = 3;
 
-/// Asks a service process on its health address whether it lives and is ready, and if not, why not.
+/// Checks at the health address of a service process whether it is live and ready, and prints the reasons if not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(after_help = "Exit codes:\n  \
-    0  it lives and is ready (with -live: it lives)\n  \
-    1  it is not ready; the output says why\n  \
-    2  the arguments cannot be used\n  \
-    3  it is not live, or does not answer within 3 seconds")]
+    0  the process is live and ready (with -live: it is live)\n  \
+    1  the process is not ready; the output names the failed checks\n  \
+    2  the arguments are invalid\n  \
+    3  the process is not live, or does not answer within 3 seconds")]
 pub(crate) struct Args {
-    /// Ask only whether it lives: whether its event loop runs.
+    /// Check only whether the process is live, which means that its event loop runs.
     #[arg(long)]
     live: bool,
-    /// Ask only whether it is ready.
+    /// Check only whether the process is ready.
     #[arg(long)]
     ready: bool,
-    /// Where the process tells how it fares: host and port. Of 0.0.0.0 and [::], which it may listen on, the loopback
-    /// address is asked.
+    /// The health address of the process: host and port. For 0.0.0.0 and [::], which a process may listen on, the loopback
+    /// address is used.
     #[arg(long, env = "DROVER_HEALTH_ADDR", value_name = "HOST:PORT", default_value = ADDRESS)]
     addr: String,
-    /// Show the process's answer as it is, as JSON.
+    /// Print the process's response unchanged, as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// Asks; the exit code tells how the process fares.
+/// Checks the process, and returns the exit code for its health.
 pub(crate) fn run(args: &Args) -> ExitCode {
     let output = Output::for_terminals();
     let base = match base(&args.addr) {
@@ -61,9 +61,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime needs nothing that a process has not");
-    let asked = runtime.block_on(ask(&base, args.paths()));
-    match asked {
+    let runtime = runtime.expect("the runtime starts");
+    let result = runtime.block_on(check(&base, args.paths()));
+    match result {
         Ok(answer) => {
             if args.json {
                 output.raw(answer.text.as_bytes());
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 impl Args {
-    /// What is asked, until something is wrong.
+    /// The paths to request, until a check fails.
     fn paths(&self) -> &'static [&'static str] {
         match (self.live, self.ready) {
             (true, false) => &[LIVE],
@@ -97,7 +97,7 @@ impl Args {
 const LIVE: &str = "/live";
 const READY: &str = "/ready";
 
-/// What a process answered.
+/// The response of a process.
 #[derive(Debug)]
 struct Answer {
     path: &'static str,
@@ -115,23 +115,23 @@ impl Answer {
     }
 }
 
-/// Asks for each path, and returns the first answer that is bad, or the last.
-async fn ask(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
-    // No proxy stands between a machine and itself.
-    let client = reqwest::Client::builder().timeout(ANSWER_WITHIN).no_proxy().build();
+/// Requests each path. Returns the first response with a failed check, or the last response.
+async fn check(base: &str, paths: &[&'static str]) -> anyhow::Result<Answer> {
+    // A request to this machine must not go through a proxy.
+    let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build();
     let client = client.context("cannot set up the HTTP client")?;
     let mut last = None;
     for path in paths {
-        let answer = ask_for(&client, base, path).await?;
+        let answer = request(&client, base, path).await?;
         if !answer.report.is_ok() {
             return Ok(answer);
         }
         last = Some(answer);
     }
-    last.context("nothing was asked")
+    last.context("no path was requested")
 }
 
-async fn ask_for(client: &reqwest::Client, base: &str, path: &'static str) -> anyhow::Result<Answer> {
+async fn request(client: &reqwest::Client, base: &str, path: &'static str) -> anyhow::Result<Answer> {
     let unreachable = || format!("cannot reach the health endpoint at {base}");
     let sent = client.get(format!("{base}{path}")).send().await;
     let mut response = sent.map_err(reqwest::Error::without_url).with_context(unreachable)?;
@@ -140,18 +140,20 @@ async fn ask_for(client: &reqwest::Client, base: &str, path: &'static str) -> an
     while let Some(chunk) =
         response.chunk().await.map_err(reqwest::Error::without_url).with_context(unreachable)?
     {
-        ensure!(body.len() + chunk.len() <= ANSWER_BYTES_MAX, "the answer of {base} is too large");
+        ensure!(body.len() + chunk.len() <= RESPONSE_BYTES_MAX, "the response of {base} is too large");
         body.extend_from_slice(&chunk);
     }
     let is_expected = matches!(status, StatusCode::OK | StatusCode::SERVICE_UNAVAILABLE);
     let report = serde_json::from_slice(&body).ok().filter(|_| is_expected);
     let Some(report) = report else {
-        bail!("{base} is no health endpoint: it answers {path} with status {status} and something else");
+        bail!(
+            "{base} is not a health endpoint: its response to {path} has status {status} and no health report"
+        );
     };
     Ok(Answer { path, report, text: String::from_utf8_lossy(&body).into_owned() })
 }
 
-/// The address as a URL; that of a listener as one that can be connected to.
+/// The address as a URL. An unspecified IP address becomes the loopback address.
 fn base(text: &str) -> anyhow::Result<String> {
     let text = if text.is_empty() { ADDRESS } else { text };
     let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
@@ -169,11 +171,11 @@ fn base(text: &str) -> anyhow::Result<String> {
     });
     match host_and_port {
         Some((host, port)) => Ok(format!("http://{host}:{port}")),
-        None => bail!("cannot use {text:?} as a health address: want HOST:PORT, such as {ADDRESS}"),
+        None => bail!("cannot use {text:?} as a health address: expected HOST:PORT, such as {ADDRESS}"),
     }
 }
 
-/// Status, role and checks, for people.
+/// Status, role and checks, as text.
 fn page(report: &Report) -> Page {
     let mut page = Page::default();
     let Report { status, service, role, .. } = report;

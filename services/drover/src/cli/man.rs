@@ -1,4 +1,4 @@
-//! `drover man`: writes the manual, a page a command, made from the help texts. For those who make packages.
+//! `drover man`: writes the manual pages, one per command, from the help texts. For packaging.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,11 +9,11 @@ use clap::CommandFactory as _;
 use crate::args::Cli;
 use crate::process;
 
-/// Writes the manual, a page a command, as drover.1, drover-job.1, drover-job-run.1 and so on.
+/// Writes the manual pages, one per command, as drover.1, drover-job.1, drover-job-run.1 and so on.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Where the pages go; the directory is made if there is none.
+    /// The directory for the pages. It is created if it is missing.
     #[arg(long)]
     dir: PathBuf,
 }
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn write(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     clap_mangen::generate_to(Cli::command(), dir)
         .with_context(|| format!("cannot write the manual to {}", dir.display()))
 }
@@ -56,7 +56,7 @@ mod tests {
         }
         let page = std::fs::read_to_string(dir.join("drover-job-run.1")).unwrap();
         assert!(page.contains(".SH OPTIONS") && page.contains("drover\\-job\\-run"), "{page}");
-        // The environment of whoever makes the package is nobody's business.
+        // Pages must not contain values from the environment in which they are generated.
         let value = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".to_owned());
         for name in &names {
             let page = std::fs::read_to_string(dir.join(name)).unwrap();
@@ -65,8 +65,8 @@ mod tests {
         lint(&dir, &names);
     }
 
-    /// Typesets all pages; what groff complains about is a fault, except for a line with a word too long to adjust it, such
-    /// as a URL.
+    /// Typesets all pages with groff. Any warning fails the test, except one about a line with a word that is too long to
+    /// adjust, such as a URL.
     fn lint(dir: &Path, names: &[String]) {
         let output = Command::new("groff")
             .args(["-Kutf8", "-man", "-ww", "-W", "break", "-z", "-Tutf8"])

@@ -1,5 +1,5 @@
-//! The command line for people and their scripts: commands that speak to a cluster's HTTP API and to nothing else
-//! (`spec/cli.md`). Names, flags, columns and exit codes are those that scripts depend on.
+//! The command line for users and their scripts: commands that use a cluster's HTTP API only (`spec/cli.md`). Scripts depend
+//! on their names, flags, columns and exit codes.
 
 pub(crate) mod agent_info;
 pub(crate) mod agent_monitor;
@@ -37,20 +37,20 @@ use std::process::ExitCode;
 use client::Client;
 pub(crate) use output::Output;
 
-/// What a command needs: whom to ask, and where to write.
+/// The client of the API and the output, which every command needs.
 pub(crate) struct Session {
     client: Client,
     output: Output,
 }
 
-/// Runs a command to its end. What it could not do is said on standard error, with exit code 1.
+/// Runs a command to completion. An error is printed to standard error, with exit code 1.
 pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
     flags: flags::Api,
     command: impl FnOnce(Session) -> F,
 ) -> ExitCode {
     let output = Output::new(&flags);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime needs nothing that a process has not");
+    let runtime = runtime.expect("the runtime starts");
     let result = runtime.block_on(async {
         let client = Client::new(&flags)?;
         command(Session { client, output }).await
@@ -58,7 +58,7 @@ pub(crate) fn run<F: Future<Output = anyhow::Result<ExitCode>>>(
     ended(output, result)
 }
 
-/// Runs a command that asks nobody.
+/// Runs a command that does not use the API.
 pub(crate) fn run_here(
     flags: &flags::Api,
     command: impl FnOnce(Output) -> anyhow::Result<ExitCode>,
@@ -75,12 +75,12 @@ fn ended(output: Output, result: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 impl Session {
-    /// Says why a file is no job.
+    /// Reports why a job file cannot be used.
     fn refuse(&self, failure: job::file::Failure) -> anyhow::Result<ExitCode> {
         match failure {
             job::file::Failure::Other(error) => Err(error.context("Error getting job struct")),
-            job::file::Failure::Wrong(error) => {
-                self.output.report(|colours| job::file::rendered(&error, colours));
+            job::file::Failure::Invalid(error) => {
+                self.output.report(|colours| job::file::render(&error, colours));
                 Ok(ExitCode::FAILURE)
             }
         }

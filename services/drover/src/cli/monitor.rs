@@ -1,6 +1,6 @@
-//! What is said of an evaluation while it is followed, and of the allocations that come of it (`spec/cli.md`, *job run*).
-//! Pure: successive snapshots in; lines, what to wait for next, and in the end an exit code out. [`super::follow`] asks
-//! for the snapshots.
+//! The lines that are printed while an evaluation and its allocations are followed (`spec/cli.md`, *job run*). Pure: takes
+//! successive snapshots, and returns lines, what to wait for next, and finally an exit code. [`super::follow`] fetches the
+//! snapshots.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use api_types::{AllocListStub, Evaluation, TaskEvent};
 use super::format;
 use super::reasons::reasons;
 
-/// The exit code when not all could be placed.
+/// The exit code if some allocations could not be placed.
 pub(crate) const EXIT_UNPLACED: u8 = 2;
-/// The exit code when the evaluation or an allocation failed.
+/// The exit code if the evaluation or an allocation failed.
 const EXIT_FAILED: u8 = 1;
 
-/// What happens to every task that starts, and is not worth a line.
-const ORDINARY: [&str; 9] = [
+/// Events that every task has, which are not printed.
+const ORDINARY_EVENTS: [&str; 9] = [
     "Received",
     "Task Setup",
     "Building Task Directory",
@@ -27,55 +27,55 @@ const ORDINARY: [&str; 9] = [
     "Reconnected",
 ];
 
-/// Whether to wait until tasks run, or only until the scheduler is done.
+/// How far to follow an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The evaluation is done.
+    /// Until the evaluation is complete.
     Scheduled,
-    /// What was placed runs, or has run.
+    /// Until the placed allocations run, or have run.
     Running,
 }
 
-/// One line.
+/// One line of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Something begins or ends.
+    /// The start or end of a step.
     Milestone(String),
-    /// Something in between.
+    /// A change within a step.
     Progress(String),
-    /// More on the line before.
+    /// A detail of the line before.
     Detail(String),
 }
 
-/// What to do next.
+/// The action after a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Wait for a change of the evaluation.
     Eval,
     /// Wait for a change of its allocations.
     Allocs,
-    /// Follow the evaluation that takes its place.
+    /// Follow the evaluation that replaces it.
     Other(String),
-    /// Nothing: end with this exit code.
+    /// Stop with this exit code.
     Done(u8),
 }
 
-/// What was said of one evaluation.
+/// The state of following one evaluation: what has been printed.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     until: Until,
     verbose: bool,
-    /// Its status, once anything was said of it.
+    /// The last printed status, once anything was printed.
     status: Option<String>,
     is_finished: bool,
-    allocs: BTreeMap<String, Told>,
+    allocs: BTreeMap<String, PrintedAlloc>,
 }
 
-/// What was said of an allocation.
+/// The state of an allocation as last printed.
 #[derive(Debug, Default)]
-struct Told {
+struct PrintedAlloc {
     status: String,
-    /// When the last thing happened of which was said that it did, by task.
+    /// The time of the last printed event, by task.
     events: BTreeMap<String, i64>,
 }
 
@@ -84,8 +84,8 @@ impl Monitor {
         Self { until, verbose, status: None, is_finished: false, allocs: BTreeMap::new() }
     }
 
-    /// What is new in a snapshot, and what to do next.
-    pub(crate) fn see(&mut self, eval: &Evaluation, allocs: &[AllocListStub]) -> (Vec<Line>, Next) {
+    /// The new lines for a snapshot, and what to do next.
+    pub(crate) fn update(&mut self, eval: &Evaluation, allocs: &[AllocListStub]) -> (Vec<Line>, Next) {
         let mut lines = Vec::new();
         let status = format::text(eval.status.as_ref());
         let before = self.status.get_or_insert_with(|| {
@@ -101,7 +101,7 @@ impl Monitor {
         });
         let before = std::mem::replace(before, status.clone());
         for alloc in allocs {
-            self.tell(eval, alloc, &mut lines);
+            self.add_alloc(eval, alloc, &mut lines);
         }
         if before != status {
             lines.push(Line::Progress(format!("Evaluation status changed: \"{before}\" -> \"{status}\"")));
@@ -141,11 +141,11 @@ impl Monitor {
         Next::Done(if is_unplaced(eval) { EXIT_UNPLACED } else { 0 })
     }
 
-    fn tell(&mut self, eval: &Evaluation, alloc: &AllocListStub, lines: &mut Vec<Line>) {
+    fn add_alloc(&mut self, eval: &Evaluation, alloc: &AllocListStub, lines: &mut Vec<Line>) {
         let id = format::id(alloc.id.as_ref(), self.verbose);
         let status = format::text(alloc.client_status.as_ref());
-        let told = self.allocs.entry(format::text(alloc.id.as_ref()));
-        let told = told.or_insert_with(|| {
+        let printed = self.allocs.entry(format::text(alloc.id.as_ref()));
+        let printed = printed.or_insert_with(|| {
             let done = if is_new(eval, alloc) { "created" } else { "modified" };
             let node = format::id(alloc.node_id.as_ref(), self.verbose);
             let group = format::text(alloc.task_group.as_ref());
@@ -153,39 +153,43 @@ impl Monitor {
                 "Allocation \"{id}\" {done}: node \"{node}\", group \"{group}\""
             )));
             let status = if done == "created" { "pending".to_owned() } else { status.clone() };
-            Told { status, ..Told::default() }
+            PrintedAlloc { status, ..PrintedAlloc::default() }
         });
-        if told.status != status {
-            let before = std::mem::replace(&mut told.status, status.clone());
+        if printed.status != status {
+            let before = std::mem::replace(&mut printed.status, status.clone());
             let line = format!("Allocation \"{id}\" status changed: \"{before}\" -> \"{status}\"");
-            let why = alloc.client_description.as_ref().filter(|_| status == "failed");
-            let why = why.filter(|why| !why.is_empty()).map(|why| format!(" ({why})")).unwrap_or_default();
-            lines.push(Line::Progress(format!("{line}{why}")));
+            let reason = alloc.client_description.as_ref().filter(|_| status == "failed");
+            let reason = reason
+                .filter(|reason| !reason.is_empty())
+                .map(|reason| format!(" ({reason})"))
+                .unwrap_or_default();
+            lines.push(Line::Progress(format!("{line}{reason}")));
         }
         if !is_new(eval, alloc) || !matches!(status.as_str(), "pending" | "failed") {
             return;
         }
         for (task, state) in alloc.task_states.iter().flatten() {
-            let last = told.events.entry(task.clone()).or_insert(i64::MIN);
+            let last = printed.events.entry(task.clone()).or_insert(i64::MIN);
             for event in state.events.iter().flatten() {
                 let time = event.time.unwrap_or_default();
-                if time > *last && is_trouble(event) {
+                if time > *last && is_notable(event) {
                     *last = time;
-                    lines.push(Line::Detail(format!("Task \"{task}\": {}", happened(event))));
+                    lines.push(Line::Detail(format!("Task \"{task}\": {}", event_text(event))));
                 }
             }
         }
     }
 
-    /// What the evaluation came to.
+    /// The result of the evaluation.
     fn finish(&self, eval: &Evaluation, lines: &mut Vec<Line>) {
         let id = format::id(eval.id.as_ref(), self.verbose);
         let status = format::text(eval.status.as_ref());
         let finished = format!("Evaluation \"{id}\" finished with status \"{status}\"");
         let Some(failed) = eval.failed_tg_allocs.as_ref().filter(|_| is_unplaced(eval)) else {
             lines.push(Line::Milestone(finished));
-            let why = eval.status_description.as_ref().filter(|why| status == "failed" && !why.is_empty());
-            lines.extend(why.map(|why| Line::Progress(why.clone())));
+            let reason =
+                eval.status_description.as_ref().filter(|reason| status == "failed" && !reason.is_empty());
+            lines.extend(reason.map(|reason| Line::Progress(reason.clone())));
             return;
         };
         lines.push(Line::Milestone(format!("{finished} but failed to place all allocations:")));
@@ -221,11 +225,11 @@ fn is_unplaced(eval: &Evaluation) -> bool {
     eval.failed_tg_allocs.as_ref().is_some_and(|failed| !failed.is_empty())
 }
 
-fn is_trouble(event: &TaskEvent) -> bool {
-    !ORDINARY.contains(&event.r#type.as_deref().unwrap_or_default())
+fn is_notable(event: &TaskEvent) -> bool {
+    !ORDINARY_EVENTS.contains(&event.r#type.as_deref().unwrap_or_default())
 }
 
-fn happened(event: &TaskEvent) -> String {
+fn event_text(event: &TaskEvent) -> String {
     let kind = format::text(event.r#type.as_ref());
     match event.display_message.as_deref() {
         None | Some("") => kind,
@@ -294,12 +298,12 @@ mod tests {
         alloc
     }
 
-    /// All that is said of these snapshots, each followed by what is to be done next.
-    fn told(until: Until, snapshots: &[(Evaluation, Vec<AllocListStub>)]) -> String {
+    /// All lines for these snapshots, with the next action after each.
+    fn output(until: Until, snapshots: &[(Evaluation, Vec<AllocListStub>)]) -> String {
         let mut monitor = Monitor::new(until, false);
         let mut text = String::new();
         for (eval, allocs) in snapshots {
-            let (lines, next) = monitor.see(eval, allocs);
+            let (lines, next) = monitor.update(eval, allocs);
             for line in lines {
                 match line {
                     Line::Milestone(line) => writeln!(text, "==> {line}"),
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_job_that_starts() {
-        let text = told(
+        let text = output(
             Until::Running,
             &[
                 (eval("pending"), vec![]),
@@ -350,7 +354,7 @@ mod tests {
             client_description: Some("Failed tasks".to_owned()),
             ..with_events(alloc("a1", "failed"), &second)
         };
-        let text = told(
+        let text = output(
             Until::Running,
             &[
                 (eval("complete"), vec![with_events(alloc("a1", "pending"), &first)]),
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room() {
-        let text = told(Until::Running, &[(unplaced("${attr.kernel.name} = plan9"), vec![])]);
+        let text = output(Until::Running, &[(unplaced("${attr.kernel.name} = plan9"), vec![])]);
         insta::assert_snapshot!(text, @r#"
         ==> Monitoring evaluation "e0000000"
             Evaluation triggered by job "example"
@@ -391,7 +395,7 @@ mod tests {
 
     #[test]
     fn some_room_waits_for_what_was_placed_and_still_says_two() {
-        let text = told(
+        let text = output(
             Until::Running,
             &[(unplaced("x"), vec![alloc("a1", "pending")]), (unplaced("x"), vec![alloc("a1", "running")])],
         );
@@ -405,10 +409,10 @@ mod tests {
             create_index: Some(5),
             ..alloc("a1", status)
         };
-        let stopped = told(Until::Scheduled, &[(eval("complete"), vec![old("running", "stop")])]);
+        let stopped = output(Until::Scheduled, &[(eval("complete"), vec![old("running", "stop")])]);
         assert!(stopped.contains("Allocation \"a1\" modified: node"), "{stopped}");
         assert!(stopped.ends_with("finished with status \"complete\"\n[Done(0)]\n"), "{stopped}");
-        let updated = told(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
+        let updated = output(Until::Running, &[(eval("complete"), vec![old("failed", "stop")])]);
         assert!(updated.ends_with("[Done(0)]\n"), "{updated}");
     }
 
@@ -419,9 +423,9 @@ mod tests {
             next_eval: Some("f0000000-0000".to_owned()),
             ..eval("failed")
         };
-        let text = told(Until::Running, &[(failed.clone(), vec![])]);
+        let text = output(Until::Running, &[(failed.clone(), vec![])]);
         assert!(text.contains("    maximum attempts reached (5)\n[Other(\"f0000000-0000\")]"), "{text}");
-        let text = told(Until::Running, &[(Evaluation { next_eval: None, ..failed }, vec![])]);
+        let text = output(Until::Running, &[(Evaluation { next_eval: None, ..failed }, vec![])]);
         assert!(text.ends_with("[Done(1)]\n"), "{text}");
     }
 }

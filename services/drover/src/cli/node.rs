@@ -1,4 +1,4 @@
-//! `drover node …`.
+//! `drover node …`: shows nodes and changes their eligibility.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,36 +8,36 @@ use serde_json::Value;
 
 use super::page::Page;
 use super::paging::{self, Paging};
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 use super::{Session, alloc, flags, format};
 
-/// Nodes: look at them, and say which may get new work.
+/// Shows nodes, and sets whether they may get new work.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows nodes, or one node with its allocations
     Status(Args),
-    /// Says whether a node may get new work
+    /// Sets whether a node may get new work
     Eligibility(Eligibility),
 }
 
-/// Says whether a node may get new work. What runs there goes on.
+/// Sets whether a node may get new work. Its running allocations are not affected.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Eligibility {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The node: its id, or the beginning of it.
+    /// A node id or a prefix of one.
     node: String,
-    /// It may.
+    /// The node may get new work.
     #[arg(long, required_unless_present = "disable", conflicts_with = "disable")]
     enable: bool,
-    /// It may not.
+    /// The node may not get new work.
     #[arg(long)]
     disable: bool,
 }
 
 pub(crate) async fn set_eligibility(session: Session, args: Eligibility) -> anyhow::Result<ExitCode> {
-    let id = named(&session, &args.node).await?;
+    let id = resolve(&session, &args.node).await?;
     let eligibility = if args.enable { "eligible" } else { "ineligible" };
     let body = serde_json::json!({ "NodeID": id, "Eligibility": eligibility });
     let _: Value = session.client.put(&format!("/v1/node/{id}/eligibility"), &body).await?;
@@ -53,18 +53,18 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// The node: its id, or the beginning of it; without one, all nodes.
+    /// A node id or a prefix of one. Without it, all nodes are listed.
     node: Option<String>,
-    /// Only ids.
+    /// Print only ids.
     #[arg(long)]
     quiet: bool,
-    /// Only the node itself.
+    /// Leave out events, resources and allocations.
     #[arg(long)]
     short: bool,
-    /// How many allocations run on each node, too.
+    /// Add the number of running allocations on each node.
     #[arg(long, conflicts_with = "node")]
     allocs: bool,
-    /// The nodes' operating systems, too.
+    /// Add the operating systems of the nodes.
     #[arg(long, conflicts_with = "node")]
     os: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Those that show one node.
+    /// Arguments that show one node.
     pub(super) fn one(api: flags::Api, show: flags::Show, node: Option<String>, short: bool) -> Self {
         let (quiet, allocs, os) = (false, false, false);
         Self { api, show, node, quiet, short, allocs, os, paging: Paging::default() }
@@ -82,7 +82,7 @@ impl Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     match &args.node {
         None => list(&session, &args).await?,
-        Some(beginning) => one(&session, &args, beginning).await?,
+        Some(prefix) => one(&session, &args, prefix).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,7 +91,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     let paging = args.paging.query();
     let mut query = vec![("os", if args.os { "true" } else { "false" })];
     query.extend(paging.iter().map(|(name, value)| (*name, value.as_str())));
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let nodes: Value = session.client.get("/v1/nodes", &query).await?;
         args.show.object.print(session.output, &nodes)?;
         return Ok(());
@@ -113,16 +113,16 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
         table(&mut page, &nodes, &extras, verbose);
     }
     if let Some(token) = next.filter(|_| !args.quiet) {
-        paging::more(&mut page, &token);
+        paging::print_next(&mut page, &token);
     }
     session.output.page(&page);
     Ok(())
 }
 
-/// Columns that are not always there.
+/// Optional columns.
 #[derive(Default)]
 struct Extras {
-    /// How many allocations run, by node.
+    /// The number of running allocations, by node.
     running: Option<BTreeMap<String, usize>>,
     os: bool,
 }
@@ -168,12 +168,12 @@ fn table(page: &mut Page, nodes: &[NodeListStub], extras: &Extras, verbose: bool
     page.table(&header, nodes.iter().map(row));
 }
 
-/// The id of the node that begins so.
-pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<String> {
+/// Finds the id of the node with this prefix.
+pub(super) async fn resolve(session: &Session, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/nodes",
-        many: "nodes",
-        none: "No node(s) with prefix \"{}\" found",
+        plural: "nodes",
+        not_found: "No node(s) with prefix \"{}\" found",
         id: |node: &NodeListStub| node.id.as_ref(),
         table: |nodes| {
             let mut page = Page::default();
@@ -181,13 +181,13 @@ pub(super) async fn named(session: &Session, beginning: &str) -> anyhow::Result<
             page
         },
     };
-    whole_id(&session.client, &kind, beginning).await
+    resolve_id(&session.client, &kind, prefix).await
 }
 
-async fn one(session: &Session, args: &Args, beginning: &str) -> anyhow::Result<()> {
-    let id = named(session, beginning).await?;
+async fn one(session: &Session, args: &Args, prefix: &str) -> anyhow::Result<()> {
+    let id = resolve(session, prefix).await?;
     let path = format!("/v1/node/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let node: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &node)?;
         return Ok(());
@@ -251,7 +251,7 @@ fn events(page: &mut Page, node: &Node) {
     page.table(&["Time", "Subsystem", "Message"], rows);
 }
 
-/// What is taken of the node, by allocations that are not at their end.
+/// The resources of the node that non-terminal allocations use.
 fn resources(page: &mut Page, node: &Node, allocs: &[AllocListStub]) {
     let ended = |alloc: &&AllocListStub| {
         !matches!(alloc.client_status.as_deref(), Some("complete" | "failed" | "lost"))

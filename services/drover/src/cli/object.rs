@@ -1,4 +1,4 @@
-//! The API's objects, for programs: as JSON, or through a Go template (`spec/cli.md` 1.5).
+//! Output for programs: the API's object as JSON, or formatted by a Go template (`spec/cli.md` 1.5).
 
 use anyhow::Context as _;
 use gotmpl::{Template, to_value};
@@ -7,31 +7,31 @@ use serde_json::Value;
 
 use super::output::Output;
 
-/// Whether an object is shown as the API has it, and how.
+/// Flags that print the API's object instead of text.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Object {
-    /// Print the API's object.
+    /// Print the API's object as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the API's object through a Go template.
+    /// Print the API's object, formatted by this Go template.
     #[arg(short, value_name = "TEMPLATE", conflicts_with = "json")]
     template: Option<String>,
 }
 
 impl Object {
-    /// Whether it is.
-    pub(crate) fn is_wanted(&self) -> bool {
+    /// Whether one of the flags is set.
+    pub(crate) fn is_requested(&self) -> bool {
         self.json || self.template.is_some()
     }
 
-    /// Prints it.
+    /// Prints the object.
     ///
     /// # Errors
-    /// If the template cannot be read, or does not fit the object.
+    /// If the template is invalid, or cannot be executed on the object.
     pub(crate) fn print(&self, output: Output, object: &Value) -> anyhow::Result<()> {
         let text = match &self.template {
-            Some(template) => through(template, object)?,
+            Some(template) => format_with_template(template, object)?,
             None => indented(object),
         };
         output.line(&text);
@@ -39,22 +39,22 @@ impl Object {
     }
 }
 
-/// An object through a Go template.
+/// Formats an object by a Go template.
 ///
 /// # Errors
-/// If the template cannot be read, or does not fit the object.
-pub(crate) fn through(template: &str, object: &Value) -> anyhow::Result<String> {
-    let template = Template::new("-t").parse(template).context("cannot read the template")?;
-    let data = to_value(object).context("cannot hand the object to the template")?;
-    template.execute_to_string(&data).context("the template does not fit the object")
+/// If the template is invalid, or cannot be executed on the object.
+pub(crate) fn format_with_template(template: &str, object: &Value) -> anyhow::Result<String> {
+    let template = Template::new("-t").parse(template).context("cannot parse the template")?;
+    let data = to_value(object).context("cannot convert the object for the template")?;
+    template.execute_to_string(&data).context("cannot execute the template on the object")
 }
 
-/// An object as the API shows it, indented by four spaces.
+/// An object as JSON, indented by four spaces as the API does.
 pub(crate) fn indented(value: &Value) -> String {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    value.serialize(&mut serializer).expect("JSON in memory has a text");
+    value.serialize(&mut serializer).expect("a JSON value can be written");
     String::from_utf8(text).expect("JSON is UTF-8")
 }
 
@@ -70,7 +70,7 @@ mod tests {
             { "ID": "web", "Priority": 50, "Stop": false, "Meta": { "team": "a" }, "Datacenters": ["dc1", "dc2"] },
             { "ID": "cron", "Priority": 70, "Stop": true, "Meta": null, "Datacenters": [] },
         ]);
-        let text = |template| through(template, &jobs).unwrap();
+        let text = |template| format_with_template(template, &jobs).unwrap();
         assert_eq!(text("{{range .}}{{.ID}} {{end}}"), "web cron ");
         assert_eq!(
             text(r#"{{range .}}{{if not .Stop}}{{printf "%s=%d" .ID .Priority}}{{end}}{{end}}"#),
@@ -85,9 +85,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_template_is_said() {
-        let error = |template| format!("{:#}", through(template, &json!({ "ID": "web" })).unwrap_err());
-        assert!(error("{{.ID").starts_with("cannot read the template: "), "{}", error("{{.ID"));
-        assert!(error("{{.ID.Name}}").starts_with("the template does not fit the object: "));
+        let error =
+            |template| format!("{:#}", format_with_template(template, &json!({ "ID": "web" })).unwrap_err());
+        assert!(error("{{.ID").starts_with("cannot parse the template: "), "{}", error("{{.ID"));
+        assert!(error("{{.ID.Name}}").starts_with("cannot execute the template on the object: "));
         assert!(error("{{nothing .}}").contains("nothing"));
     }
 }

@@ -1,11 +1,11 @@
-//! Standard output and standard error. Colours are for terminals (`spec/cli.md` §2).
+//! Standard output and standard error, with colours on terminals (`spec/cli.md` §2).
 
 use std::io::{IsTerminal as _, Write as _};
 
 use super::flags::Api;
 use super::page::Page;
 
-/// Standard output, and standard error for what went wrong.
+/// Writes results to standard output, and errors to standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     colours: bool,
@@ -20,7 +20,7 @@ impl Output {
         Self { colours: flags.force_color || (terminal && !flags.no_color) }
     }
 
-    /// For a command that has none of the API's flags: colours on a terminal only.
+    /// For commands without the API's flags: colours on a terminal only.
     pub(crate) fn for_terminals() -> Self {
         Self { colours: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
@@ -33,7 +33,7 @@ impl Output {
         self.raw(format!("{text}\n").as_bytes());
     }
 
-    /// Bytes as they are; whoever stopped reading has read enough.
+    /// Writes bytes unchanged. Ends the process if standard output is closed.
     pub(crate) fn raw(self, bytes: &[u8]) {
         let mut out = std::io::stdout();
         if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
@@ -41,18 +41,18 @@ impl Output {
         }
     }
 
-    /// What went wrong, in colours of its own.
+    /// Prints an error that brings its own colours.
     pub(crate) fn report(self, text: impl FnOnce(bool) -> String) {
         let colours = self.colours && std::io::stderr().is_terminal();
-        // If nobody reads errors, there is nobody to tell.
+        // A failure to write the error is ignored.
         let _ = writeln!(std::io::stderr(), "{}", text(colours));
     }
 
-    /// What went wrong.
+    /// Prints an error.
     pub(crate) fn error(self, text: &str) {
         let colours = self.colours && std::io::stderr().is_terminal();
         let text = if colours { format!("{RED}{text}{PLAIN}") } else { text.to_owned() };
-        // If nobody reads errors, there is nobody to tell.
+        // A failure to write the error is ignored.
         let _ = writeln!(std::io::stderr(), "{text}");
     }
 }

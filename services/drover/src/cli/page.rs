@@ -1,27 +1,27 @@
-//! What a command shows, as lines: tables, blocks of keys and values, titles (`spec/cli.md` §2). Pure; [`super::output`]
-//! writes it.
+//! The output of a command, as lines: tables, blocks of keys and values, titles (`spec/cli.md` §2). Pure;
+//! [`super::output`] writes it.
 
 use std::fmt;
 
-/// Lines to show.
+/// Lines of output.
 #[derive(Debug, Default)]
 pub(crate) struct Page(Vec<Line>);
 
 #[derive(Debug)]
 struct Line {
     text: String,
-    /// What makes it stand out on a terminal.
+    /// The escape sequence of the line's style on a terminal.
     style: &'static str,
 }
 
 /// The colours of lines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Colour {
-    /// Something new, or good.
+    /// New, or good.
     Green,
-    /// Something that goes.
+    /// Removed, or bad.
     Red,
-    /// Something that changes, or is to be minded.
+    /// Changed, or a warning.
     Yellow,
 }
 
@@ -43,17 +43,17 @@ impl Page {
         self.0.push(Line { text: text.into(), style: "" });
     }
 
-    /// A line that stands out.
+    /// A bold line.
     pub(crate) fn bold(&mut self, text: impl Into<String>) {
         self.0.push(Line { text: text.into(), style: BOLD });
     }
 
-    /// A line in a colour.
+    /// A coloured line.
     pub(crate) fn coloured(&mut self, colour: Colour, text: impl Into<String>) {
         self.0.push(Line { text: text.into(), style: colour.code() });
     }
 
-    /// A title above a table or block, with an empty line before it.
+    /// A title above a table or block, after an empty line.
     pub(crate) fn title(&mut self, text: impl Into<String>) {
         if !self.0.is_empty() {
             self.line("");
@@ -61,27 +61,27 @@ impl Page {
         self.bold(text);
     }
 
-    /// A table under a row of column names; each row has a cell for each of them.
+    /// A table below a row of column names. Each row must have a cell for each column.
     pub(crate) fn table<R: AsRef<[String]>>(&mut self, header: &[&str], rows: impl IntoIterator<Item = R>) {
         let rows: Vec<R> = rows.into_iter().collect();
         let width = |(column, name): (usize, &&str)| {
-            let cells = rows.iter().map(|row| shown(&row.as_ref()[column]).chars().count());
+            let cells = rows.iter().map(|row| cell_text(&row.as_ref()[column]).chars().count());
             cells.chain([name.chars().count()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = header.iter().enumerate().map(width).collect();
-        self.bold(aligned(header.iter().copied(), &widths));
+        self.bold(align(header.iter().copied(), &widths));
         for row in &rows {
-            self.line(aligned(row.as_ref().iter().map(String::as_str), &widths));
+            self.line(align(row.as_ref().iter().map(String::as_str), &widths));
         }
     }
 
     /// A block of keys and values.
     pub(crate) fn block(&mut self, pairs: &[(&str, String)]) {
         let width = pairs.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
-        pairs.iter().for_each(|(key, value)| self.line(format!("{key:width$} = {}", shown(value))));
+        pairs.iter().for_each(|(key, value)| self.line(format!("{key:width$} = {}", cell_text(value))));
     }
 
-    /// The lines, in colour or not, each with its end.
+    /// The lines, with or without colours, each with a line end.
     pub(crate) fn text(&self, colours: bool) -> String {
         let line = |line: &Line| match colours && !line.style.is_empty() {
             true => format!("{}{}{PLAIN}\n", line.style, line.text),
@@ -97,14 +97,14 @@ impl fmt::Display for Page {
     }
 }
 
-/// An empty cell says so.
-fn shown(cell: &str) -> &str {
+/// The text of a cell; `<none>` for an empty one.
+fn cell_text(cell: &str) -> &str {
     if cell.is_empty() { "<none>" } else { cell }
 }
 
-/// Cells padded to their columns and parted by two spaces, with nothing after the last.
-fn aligned<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
-    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", shown(cell)));
+/// Cells padded to their columns and separated by two spaces, without trailing spaces.
+fn align<'a>(cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+    let padded = cells.zip(widths).map(|(cell, width)| format!("{:width$}", cell_text(cell)));
     padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 

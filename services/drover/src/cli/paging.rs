@@ -1,27 +1,27 @@
-//! Long lists, a page at a time (http-api §6).
+//! Pages of long lists (http-api §6).
 
 use super::page::Page;
 
-/// The flag that says where a page begins.
+/// The flag with the start of a page.
 const TOKEN: &str = "-page-token";
 
-/// How much of a list is shown.
+/// The flags that select a page of a list.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Paging {
-    /// Only so many of them.
+    /// Maximum number of items.
     #[arg(long, value_name = "COUNT")]
     per_page: Option<u32>,
-    /// Begin where an earlier list ended.
+    /// Start at this token, which an earlier list printed.
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
-    /// Only those that this expression holds for.
+    /// Show only the items that match this expression.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }
 
 impl Paging {
-    /// What the server is asked for.
+    /// The query parameters for the server.
     pub(crate) fn query(&self) -> Vec<(&'static str, String)> {
         let given = [
             ("per_page", self.per_page.map(|count| count.to_string())),
@@ -32,8 +32,8 @@ impl Paging {
     }
 }
 
-/// Says how to see the next page: with the command that this process was started with, and the token of that page.
-pub(crate) fn more(page: &mut Page, token: &str) {
+/// Prints how to get the next page: the command line of this process, with the token of that page.
+pub(crate) fn print_next(page: &mut Page, token: &str) {
     let command = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     page.line("");
     page.line("Results have been paginated. To get the next page run:");
@@ -41,7 +41,7 @@ pub(crate) fn more(page: &mut Page, token: &str) {
     page.line(next(token, command));
 }
 
-/// The command, with another token.
+/// The command line, with another token.
 fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
     let mut words = vec!["drover".to_owned()];
     let mut arguments = command.into_iter().skip(1);
@@ -54,14 +54,14 @@ fn next(token: &str, command: impl IntoIterator<Item = String>) -> String {
             }
             continue;
         }
-        words.push(quoted(&argument));
+        words.push(quote(&argument));
     }
-    words.push(format!("{TOKEN}={}", quoted(token)));
+    words.push(format!("{TOKEN}={}", quote(token)));
     words.join(" ")
 }
 
-/// A word as a shell takes it for one.
-pub(crate) fn quoted(word: &str) -> String {
+/// A word, quoted for a shell.
+pub(crate) fn quote(word: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./:=,@%+".contains(char);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_the_shell() {
-        assert_eq!(quoted("-per-page=3"), "-per-page=3");
-        assert_eq!(quoted("Status == \"it's\""), r#"'Status == "it'\''s"'"#);
-        assert_eq!(quoted(""), "''");
+        assert_eq!(quote("-per-page=3"), "-per-page=3");
+        assert_eq!(quote("Status == \"it's\""), r#"'Status == "it'\''s"'"#);
+        assert_eq!(quote(""), "''");
     }
 }

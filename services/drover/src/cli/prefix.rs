@@ -1,61 +1,61 @@
-//! Ids by their beginnings (`spec/cli.md` 1.4).
+//! Lookup of objects by prefixes of their ids (`spec/cli.md` 1.4).
 
 use serde::de::DeserializeOwned;
 
 use super::client::Client;
 use super::page::Page;
 
-/// The shortest beginning of an id that is looked for, in characters.
-const SHORTEST: usize = 2;
+/// The shortest prefix that is looked up, in characters.
+const PREFIX_CHARS_MIN: usize = 2;
 
-/// What is looked for.
+/// A kind of object to look up.
 pub(crate) struct Kind<T> {
-    /// Where the list is, for instance `/v1/nodes`.
+    /// The path of the list, for instance `/v1/nodes`.
     pub(crate) list: &'static str,
-    /// What several are called.
-    pub(crate) many: &'static str,
-    /// What is said when there is none; `{}` is the beginning.
-    pub(crate) none: &'static str,
+    /// The plural noun for messages.
+    pub(crate) plural: &'static str,
+    /// The message if there is no match; `{}` stands for the prefix.
+    pub(crate) not_found: &'static str,
     pub(crate) id: fn(&T) -> Option<&String>,
-    /// Shows those that begin alike.
+    /// Shows several matches.
     pub(crate) table: fn(&[T]) -> Page,
 }
 
-/// The id that begins so.
-pub(crate) async fn whole_id<T: DeserializeOwned>(
+/// Finds the id with this prefix.
+pub(crate) async fn resolve_id<T: DeserializeOwned>(
     client: &Client,
     kind: &Kind<T>,
-    beginning: &str,
+    prefix: &str,
 ) -> anyhow::Result<String> {
-    let found = client.get(kind.list, &[("prefix", asked(beginning)?)]).await?;
-    choose(kind, beginning, found)
+    let matches = client.get(kind.list, &[("prefix", server_prefix(prefix)?)]).await?;
+    choose(kind, prefix, matches)
 }
 
-/// What the server is asked for: an even number of digits, for it compares bytes.
-fn asked(beginning: &str) -> anyhow::Result<&str> {
+/// The prefix for the server. It has an even number of digits, because the server compares bytes.
+fn server_prefix(prefix: &str) -> anyhow::Result<&str> {
     anyhow::ensure!(
-        beginning.chars().count() >= SHORTEST,
+        prefix.chars().count() >= PREFIX_CHARS_MIN,
         "Identifier must contain at least two characters."
     );
-    let is_odd = beginning.chars().filter(|character| *character != '-').count() % 2 == 1;
-    let mut shorter = beginning.chars();
+    let is_odd = prefix.chars().filter(|character| *character != '-').count() % 2 == 1;
+    let mut shorter = prefix.chars();
     if is_odd {
         shorter.next_back();
     }
     Ok(shorter.as_str())
 }
 
-/// The one of those found that begins so. Those that only begin with what the server was asked for are no match.
-fn choose<T>(kind: &Kind<T>, beginning: &str, mut found: Vec<T>) -> anyhow::Result<String> {
-    let begins = |id: &String| id.starts_with(&beginning.to_lowercase());
-    found.retain(|one| (kind.id)(one).is_some_and(begins));
-    match found.as_slice() {
-        [] => anyhow::bail!("{}", kind.none.replace("{}", beginning)),
+/// The only match with this prefix. The server may also find objects that match only the shortened prefix; they are ignored.
+fn choose<T>(kind: &Kind<T>, prefix: &str, mut matches: Vec<T>) -> anyhow::Result<String> {
+    let has_prefix = |id: &String| id.starts_with(&prefix.to_lowercase());
+    matches.retain(|one| (kind.id)(one).is_some_and(has_prefix));
+    match matches.as_slice() {
+        [] => anyhow::bail!("{}", kind.not_found.replace("{}", prefix)),
         [one] => Ok((kind.id)(one).cloned().unwrap_or_default()),
         several => {
             anyhow::bail!(
                 "Prefix matched multiple {}\n\n{}",
-                kind.many,
+                kind.plural,
                 (kind.table)(several).to_string().trim_end()
             )
         }
@@ -68,21 +68,21 @@ mod tests {
 
     #[test]
     fn the_server_is_asked_for_whole_bytes() {
-        let asked = |beginning| asked(beginning).map_err(|error| error.to_string());
-        assert_eq!(asked("abc"), Ok("ab"));
-        assert_eq!(asked("abcd"), Ok("abcd"));
-        assert_eq!(asked("0a1b2c3d-0"), Ok("0a1b2c3d-"));
-        assert_eq!(asked("0a1b2c3d-00"), Ok("0a1b2c3d-00"));
-        assert_eq!(asked("äöü"), Ok("äö"));
-        assert_eq!(asked("a"), Err("Identifier must contain at least two characters.".to_owned()));
+        let server_prefix = |prefix| server_prefix(prefix).map_err(|error| error.to_string());
+        assert_eq!(server_prefix("abc"), Ok("ab"));
+        assert_eq!(server_prefix("abcd"), Ok("abcd"));
+        assert_eq!(server_prefix("0a1b2c3d-0"), Ok("0a1b2c3d-"));
+        assert_eq!(server_prefix("0a1b2c3d-00"), Ok("0a1b2c3d-00"));
+        assert_eq!(server_prefix("äöü"), Ok("äö"));
+        assert_eq!(server_prefix("a"), Err("Identifier must contain at least two characters.".to_owned()));
     }
 
     #[test]
     fn one_that_begins_so_is_it_and_several_are_named() {
         let kind = Kind::<String> {
             list: "",
-            many: "things",
-            none: "No thing(s) with prefix or id \"{}\" found",
+            plural: "things",
+            not_found: "No thing(s) with prefix or id \"{}\" found",
             id: |id| Some(id),
             table: |ids| {
                 let mut page = Page::default();
@@ -90,8 +90,8 @@ mod tests {
                 page
             },
         };
-        let found = || vec!["abc1".to_owned(), "abc2".to_owned(), "abd1".to_owned()];
-        let choose = |beginning| choose(&kind, beginning, found()).map_err(|error| error.to_string());
+        let matches = || vec!["abc1".to_owned(), "abc2".to_owned(), "abd1".to_owned()];
+        let choose = |prefix| choose(&kind, prefix, matches()).map_err(|error| error.to_string());
         assert_eq!(choose("ABD"), Ok("abd1".to_owned()));
         assert_eq!(choose("abe"), Err("No thing(s) with prefix or id \"abe\" found".to_owned()));
         assert_eq!(choose("abc"), Err("Prefix matched multiple things\n\nID\nabc1\nabc2".to_owned()));

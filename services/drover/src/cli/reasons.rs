@@ -1,8 +1,8 @@
-//! Why an evaluation could place nothing, in sentences.
+//! Messages that explain why allocations could not be placed.
 
 use api_types::AllocMetric;
 
-/// Why no node would do, each reason in a sentence.
+/// The reasons why no node was chosen, one sentence each.
 pub(crate) fn reasons(metric: &AllocMetric) -> Vec<String> {
     let mut reasons = Vec::new();
     if metric.nodes_evaluated.unwrap_or(0) == 0 {

@@ -1,4 +1,4 @@
-//! `drover server …`.
+//! `drover server …`: shows the servers.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::page::Page;
 use super::{Session, flags, format};
 
-/// Servers: look at them.
+/// Shows the servers.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows the servers
@@ -24,12 +24,12 @@ pub(crate) struct Members {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// All that the servers tell of themselves; the same as -verbose.
+    /// Show all tags of the servers; the same as -verbose.
     #[arg(long)]
     detailed: bool,
 }
 
-/// What is told of the servers.
+/// The part of the response that is shown.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Answer {
@@ -47,7 +47,7 @@ struct Member {
 }
 
 pub(crate) async fn members(session: Session, args: Members) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let answer: Value = session.client.get("/v1/agent/members", &[]).await?;
         args.show.object.print(session.output, &answer["Members"])?;
         return Ok(ExitCode::SUCCESS);
@@ -85,7 +85,7 @@ fn table(page: &mut Page, members: &[Member], leader: &str) {
     page.table(&header, rows);
 }
 
-/// Host and port as the leader's are written.
+/// Host and port in the notation of the leader's address.
 fn address(host: &str, port: &str) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -1,4 +1,4 @@
-//! `drover status`: finds out what an id is the id of, and shows that.
+//! `drover status`: finds the kind of object that an id belongs to, and shows the object.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::page::Page;
 use super::{Session, alloc, deployment, eval, flags, format, job, node};
 
-/// Shows whatever has this id; without one, all jobs.
+/// Shows the object with this id, of any kind; without an id, all jobs.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -18,20 +18,20 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// The id of a job, an allocation, a node, a deployment or an evaluation, or the beginning of one.
+    /// The id of a job, an allocation, a node, a deployment or an evaluation, or a prefix of one.
     id: Option<String>,
-    /// Only the thing itself.
+    /// Leave out related objects and details.
     #[arg(long)]
     short: bool,
-    /// Of a job: its evaluations, too.
+    /// Of a job: show its evaluations, too.
     #[arg(long)]
     evals: bool,
-    /// Of a job: allocations of earlier jobs of the same id, too.
+    /// Of a job: show allocations of earlier jobs with the same id, too.
     #[arg(long)]
     all_allocs: bool,
 }
 
-/// What can be shown.
+/// The kinds of objects that can be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Job,
@@ -44,7 +44,7 @@ enum Kind {
 impl Kind {
     const ALL: [Kind; 5] = [Kind::Job, Kind::Alloc, Kind::Node, Kind::Deployment, Kind::Eval];
 
-    /// What the search calls them.
+    /// The name of the kind in the search API.
     fn context(self) -> &'static str {
         match self {
             Kind::Job => "jobs",
@@ -66,28 +66,28 @@ impl Kind {
     }
 }
 
-/// What a search finds.
+/// The response of the search API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
-struct Found {
+struct SearchResponse {
     matches: BTreeMap<String, Option<Vec<String>>>,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let Some(id) = args.id.clone() else { return show(session, args, Kind::Job, None).await };
     let body = json!({ "Prefix": id, "Context": "all" });
-    let found: Found = session.client.put("/v1/search", &body).await?;
+    let found: SearchResponse = session.client.put("/v1/search", &body).await?;
     let (kind, id) = choose(&id, &found)?;
     show(session, args, kind, Some(id)).await
 }
 
-/// The one thing that is called so, or whose id alone begins so. A job that is called exactly so goes before all others.
-fn choose(id: &str, found: &Found) -> anyhow::Result<(Kind, String)> {
+/// The only object with this id or prefix. A job with exactly this id takes precedence over all others.
+fn choose(id: &str, found: &SearchResponse) -> anyhow::Result<(Kind, String)> {
     let mut matches: Vec<(Kind, &String)> = Vec::new();
     for kind in Kind::ALL {
         let ids = found.matches.get(kind.context()).into_iter().flatten().flatten();
-        // The search leaves an odd digit of a UUID out.
-        matches.extend(ids.filter(|found| begins(kind, found, id)).map(|found| (kind, found)));
+        // The search drops the last digit of a UUID's prefix if the number of digits is odd.
+        matches.extend(ids.filter(|found| has_prefix(kind, found, id)).map(|found| (kind, found)));
     }
     if matches.contains(&(Kind::Job, &id.to_owned())) {
         return Ok((Kind::Job, id.to_owned()));
@@ -96,19 +96,19 @@ fn choose(id: &str, found: &Found) -> anyhow::Result<(Kind, String)> {
         [] => bail!("Nothing with prefix or id \"{id}\" found"),
         [(kind, id)] => Ok((*kind, (*id).clone())),
         several => {
-            bail!("Multiple matches found for id \"{id}\"\n\n{}", listed(several).to_string().trim_end())
+            bail!("Multiple matches found for id \"{id}\"\n\n{}", list(several).to_string().trim_end())
         }
     }
 }
 
-fn begins(kind: Kind, found: &str, id: &str) -> bool {
+fn has_prefix(kind: Kind, found: &str, id: &str) -> bool {
     match kind {
         Kind::Job => found.starts_with(id),
         Kind::Alloc | Kind::Node | Kind::Deployment | Kind::Eval => found.starts_with(&id.to_lowercase()),
     }
 }
 
-fn listed(matches: &[(Kind, &String)]) -> Page {
+fn list(matches: &[(Kind, &String)]) -> Page {
     let mut page = Page::default();
     for kind in Kind::ALL {
         let ids: Vec<String> = matches
@@ -152,7 +152,7 @@ mod tests {
         let found = |(kind, ids): &(&str, &[&str])| {
             ((*kind).to_owned(), Some(ids.iter().map(|id| (*id).to_owned()).collect()))
         };
-        let found = Found { matches: matches.iter().map(found).collect() };
+        let found = SearchResponse { matches: matches.iter().map(found).collect() };
         choose(id, &found).map_err(|error| error.to_string())
     }
 

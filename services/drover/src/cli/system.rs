@@ -1,17 +1,17 @@
-//! `drover system …`.
+//! `drover system …`: maintenance of the cluster's state.
 
 use std::process::ExitCode;
 
 use super::{Session, flags};
 
-/// What the cluster keeps.
+/// Maintains the state of the cluster.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Has everything forgotten that nobody needs any more
+    /// Collects garbage: deletes jobs, evaluations, deployments and nodes that are not needed any more
     Gc(Args),
 }
 
-/// Has everything forgotten that nobody needs any more, whatever its age.
+/// Collects garbage: deletes jobs, evaluations, deployments and nodes that are not needed any more, whatever their age.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -20,6 +20,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn collect_garbage(session: Session, _: Args) -> anyhow::Result<ExitCode> {
-    session.client.order("/v1/system/gc").await?;
+    session.client.put_empty("/v1/system/gc").await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
-//! What is said to arguments that are not understood, and the exit code for it (`spec/cli.md` §3): help where a command
-//! is missing, and *not built yet* where Nomad has the command and this program has not.
+//! Messages and exit codes for invalid arguments (`spec/cli.md` §3): help if a command is missing or unknown, and *not built
+//! yet* if Nomad has the command and Drover does not.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -10,10 +10,10 @@ use clap::error::ErrorKind;
 
 use crate::args::Cli;
 
-/// The exit code for commands that there are not.
+/// The exit code for unknown commands.
 const EXIT_UNKNOWN_COMMAND: u8 = 127;
 
-/// Every command of `spec/cli.md` §15 that may be missing here, a group a line. Aliases of them are at the end.
+/// The commands of `spec/cli.md` §15 that are missing here, one group per line, with their aliases at the end.
 const DOCUMENTED: &str = "
 acl auth-method create|delete|info|list|update
 acl binding-rule create|delete|info|list|update
@@ -65,7 +65,7 @@ action|exec|start
 node-drain|server-join|server-force-leave|client-config|debug
 ";
 
-/// Says what is wrong with the arguments, or gives the help or version that was asked for.
+/// Prints the error in the arguments, or the help or version if that was requested.
 pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let kind = error.kind();
     if kind == ErrorKind::DisplayVersion {
@@ -73,7 +73,7 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
     let words = words(arguments);
     let is_unknown = kind == ErrorKind::InvalidSubcommand;
-    // If nobody reads it, there is nobody to tell.
+    // A failure to write the message is ignored.
     if let Some(command) = documented(&words).filter(|_| is_unknown) {
         let _ = writeln!(std::io::stderr(), "not built yet: {command}");
         return ExitCode::FAILURE;
@@ -94,13 +94,13 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// What comes after the program's name and before the first flag.
+/// The words between the program's name and the first flag.
 fn words(arguments: &[OsString]) -> Vec<&str> {
     let words = arguments.iter().skip(1).map_while(|argument| argument.to_str());
     words.take_while(|word| !word.starts_with('-')).collect()
 }
 
-/// The command or group of commands that these words begin with, if it is documented.
+/// The command or group of commands at the start of these words, if it is documented.
 fn documented(words: &[&str]) -> Option<String> {
     let whole = DOCUMENTED.lines().filter_map(|line| {
         let depth = matching(line, words);
@@ -110,7 +110,7 @@ fn documented(words: &[&str]) -> Option<String> {
     whole.max().map(|depth| words[..depth].join(" "))
 }
 
-/// How many of the words a line of the list has in common with them, from the beginning.
+/// How many words match a line of the list, from the start.
 fn matching(line: &str, words: &[&str]) -> usize {
     let same = |(part, word): &(&str, &&str)| part.split('|').any(|name| name == **word);
     line.split_whitespace().zip(words).take_while(same).count()

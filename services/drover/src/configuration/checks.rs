@@ -1,14 +1,14 @@
-//! What settings must be together, whatever each of them is.
+//! Checks of several settings together: missing settings, and values that contradict each other.
 
 use agent::PortRange;
 use model::job::JobType;
 
 use super::settings::{Client, Millis, Nats, Settings};
 
-/// The range of ports for tasks where nobody sets another (http-api C.4).
+/// The default range of dynamic ports for tasks (http-api C.4).
 const DYNAMIC_PORTS: PortRange = PortRange { first: 20_000, last: 32_000 };
 
-/// What an agent with these settings lacks whatever else there is (cli §14), in the reference's words.
+/// The setting that every agent needs and this one lacks (cli §14), in the reference's words.
 pub(crate) fn missing(settings: &Settings, is_dev: bool) -> Option<&'static str> {
     let is_server = settings.server.enabled.unwrap_or(is_dev);
     let is_client = settings.client.enabled.unwrap_or(is_dev);
@@ -19,7 +19,7 @@ pub(crate) fn missing(settings: &Settings, is_dev: bool) -> Option<&'static str>
     (!has_dir && !is_dev).then_some("Must specify data directory: data_dir = \"...\"")
 }
 
-/// What an agent with these settings still needs from elsewhere: the addresses of the servers that it uses.
+/// The address of a server that the agent needs and that may also come from the environment.
 pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'static str> {
     let is_server = settings.server.enabled.unwrap_or(is_dev);
     let has_nats = settings.nats.url.is_some();
@@ -39,8 +39,8 @@ pub(crate) fn addresses_missing(settings: &Settings, is_dev: bool) -> Option<&'s
     is_half.then_some("a server needs the addresses of NATS and of PostgreSQL, or neither for private ones")
 }
 
-/// Values that do not fit together.
-pub(crate) fn unfit(settings: &Settings) -> Vec<String> {
+/// Values that are invalid, or invalid together.
+pub(crate) fn conflicts(settings: &Settings) -> Vec<String> {
     let mut texts = Vec::new();
     texts.extend(dynamic_ports(&settings.client, DYNAMIC_PORTS).err());
     let server = &settings.server;
@@ -56,23 +56,23 @@ pub(crate) fn unfit(settings: &Settings) -> Vec<String> {
     }
     for name in settings.server.enabled_schedulers.iter().flatten() {
         if name.parse::<JobType>().is_err() {
-            texts.push(format!("server.enabled_schedulers: no type of job is called {name:?}"));
+            texts.push(format!("server.enabled_schedulers: unknown job type {name:?}"));
         }
     }
     texts
 }
 
-/// The range of ports for tasks: `given`, where the settings say nothing else.
-pub(crate) fn dynamic_ports(client: &Client, given: PortRange) -> Result<PortRange, String> {
-    let port = |key: &str, setting: Option<i64>, given: u16| match setting {
-        None => Ok(given),
+/// The range of ports for tasks. `default` applies where the settings contain no port.
+pub(crate) fn dynamic_ports(client: &Client, default: PortRange) -> Result<PortRange, String> {
+    let port = |key: &str, setting: Option<i64>, default: u16| match setting {
+        None => Ok(default),
         Some(port) => u16::try_from(port)
             .ok()
             .filter(|port| *port > 0)
             .ok_or_else(|| format!("Invalid dynamic port range: {key}={port}: a port is from 1 to 65535")),
     };
-    let first = port("min_dynamic_port", client.min_dynamic_port, given.first)?;
-    let last = port("max_dynamic_port", client.max_dynamic_port, given.last)?;
+    let first = port("min_dynamic_port", client.min_dynamic_port, default.first)?;
+    let last = port("max_dynamic_port", client.max_dynamic_port, default.last)?;
     if first > last {
         return Err(format!(
             "Invalid dynamic port range: min_dynamic_port={first} is greater than max_dynamic_port={last}"

@@ -1,37 +1,37 @@
-//! The agent's configuration files (`spec/agent.md` A-33, `spec/http-api.md` C.2 to C.5): found, parsed, compared with
-//! the keys that are known, and merged into [`Settings`].
+//! The agent's configuration files (`spec/agent.md` A-33, `spec/http-api.md` C.2 to C.5): this module finds and parses them,
+//! checks their keys, and merges them into [`Settings`].
 //!
-//! Every key is used, has no effect here for a stated reason, or is not built yet. What a file has beyond that, and what
-//! does not fit, is a [`Fault`]. `drover agent -config` starts without faults only; `drover config validate` shows them.
+//! A known key is a setting, has no effect here for a stated reason, or is not built yet. An unknown key or an invalid value
+//! is a [`Fault`]. `drover agent -config` starts only without faults; `drover config validate` prints them.
 
 mod checks;
-mod fit;
 mod keys;
 mod reader;
 mod settings;
 mod size;
 mod sources;
+mod value_type;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hcl1::{Position, Syntax};
 
-pub(crate) use checks::{addresses_missing, dynamic_ports, missing, unfit};
+pub(crate) use checks::{addresses_missing, conflicts, dynamic_ports, missing};
 use reader::Block;
 pub(crate) use settings::{Millis, Nats, Postgres, Settings};
 
-/// What files say, and what there is to say about them.
+/// The settings of configuration files, and the report on them.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) settings: Settings,
     pub(crate) report: Report,
 }
 
-/// Everything that was noticed in files, in their order.
+/// All findings in configuration files, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// What is wrong. The settings are incomplete if there is any.
+    /// The errors. If there are any, the settings are incomplete.
     pub(crate) faults: Vec<Fault>,
     /// Documented keys that this program does not support yet. An agent does not start with them.
     pub(crate) not_built: Vec<Finding>,
@@ -39,13 +39,13 @@ pub(crate) struct Report {
     pub(crate) no_effect: Vec<Finding>,
 }
 
-/// Why a file cannot be used.
+/// An error in a file, or a file that cannot be read.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) file: PathBuf,
-    /// Where in the file, if it is one place.
+    /// The position in the file, if the error has one.
     pub(crate) at: Option<Position>,
-    /// The notation of the file, if its text is no such, or a value cannot be decoded from it.
+    /// The notation of the file, if the error is one of notation or of a value's type.
     syntax: Option<Syntax>,
     pub(crate) text: String,
 }
@@ -64,14 +64,14 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A key that is known and not used.
+/// A known key that is not used.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) file: PathBuf,
     pub(crate) at: Position,
-    /// The key, after the keys of the blocks around it.
+    /// The key, preceded by the keys of the enclosing blocks.
     pub(crate) key: String,
-    /// What to know about it.
+    /// The message about the key.
     pub(crate) text: String,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Reads files, and those of directories; later ones add to earlier ones.
+/// Reads files, and the files in directories. Later files add to earlier ones.
 pub(crate) fn load(paths: &[PathBuf]) -> Loaded {
     let mut files = Vec::new();
     let mut report = Report::default();
@@ -98,7 +98,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Loaded {
     Loaded { settings: Settings::of(&merged), report }
 }
 
-/// What one file says; what is wrong with it goes into the report.
+/// Parses one file, and adds its errors to the report.
 fn parse(file: &Path, text: &[u8], report: &mut Report) -> Block {
     let syntax = Syntax::of(&file.to_string_lossy(), text);
     match hcl1::parse(text, syntax) {
@@ -115,7 +115,7 @@ fn parse(file: &Path, text: &[u8], report: &mut Report) -> Block {
     }
 }
 
-/// What a text says as the file `a.hcl`, for tests.
+/// Parses a text as the file `a.hcl`, for tests.
 #[cfg(test)]
 pub(crate) fn of_text(text: &str) -> Loaded {
     let mut report = Report::default();

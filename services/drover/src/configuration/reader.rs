@@ -1,4 +1,4 @@
-//! Compares what a file says with the keys that are known, and takes what is used out of it.
+//! Compares a file with the known keys, and extracts the settings.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use hcl1::{Body, Item, Kind, Position, Syntax};
 
-use super::fit::{self, Fit, Misfit, Scalar};
-use super::keys::{self, Fate, Key};
+use super::keys::{self, Key, Support};
 use super::settings::{Bytes, Millis};
+use super::value_type::{self, Mismatch, Scalar, Type};
 use super::{Fault, Finding, Report};
 
-/// The settings in a block: what the keys that are used are set to.
+/// The settings in a block, by key.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Block(BTreeMap<String, Setting>);
 
@@ -23,7 +23,7 @@ enum Setting {
 }
 
 impl Block {
-    /// Adds what another block says; where both say something, the other one counts.
+    /// Adds the settings of another block. Where both contain a key, the value of `later` applies.
     pub(super) fn merge(&mut self, later: Self) {
         for (key, setting) in later.0 {
             self.set(key, setting);
@@ -47,7 +47,7 @@ impl Block {
         }
     }
 
-    /// The block of that key; an empty one if there is none.
+    /// The block with that key; an empty one if there is none.
     pub(super) fn block(&self, key: &str) -> &Self {
         static EMPTY: Block = Block(BTreeMap::new());
         match self.0.get(key) {
@@ -68,7 +68,7 @@ impl Block {
     }
 }
 
-/// What can be taken out of a scalar. `None` for another kind, which the key's [`Fit`] rules out.
+/// A type that can be extracted from a scalar. `None` if the scalar is of another type, which the key's [`Type`] excludes.
 pub(super) trait FromScalar: Sized {
     fn from_scalar(scalar: &Scalar) -> Option<Self>;
 }
@@ -108,7 +108,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What stands in a block with these keys. The keys of one that is not `effective` are checked, and that is all.
+    /// Reads a block that may contain `keys`. If `effective` is false, the keys are checked only.
     fn block(&mut self, path: &str, keys: &'static [Key], body: &Body, effective: bool) -> Block {
         let mut block = Block::default();
         let mut unknown: Vec<&Item> = Vec::new();
@@ -117,7 +117,7 @@ impl Reader<'_> {
             match keys.iter().find(|key| key.name.eq_ignore_ascii_case(&item.key)) {
                 None => unknown.push(item),
                 Some(key) => {
-                    if !key.fit.is_block() {
+                    if !key.value_type.is_block() {
                         self.check_once(path, item, key.name.to_owned(), &mut given);
                     }
                     self.item(path, key, item, effective, &mut block);
@@ -128,28 +128,28 @@ impl Reader<'_> {
         block
     }
 
-    fn item(&mut self, around: &str, key: &'static Key, item: &Item, effective: bool, block: &mut Block) {
-        let path = &joined(around, key.name);
-        let setting = match key.fit {
-            Fit::Block(keys) => self.blocks(path, item, |reader, block, body| {
+    fn item(&mut self, parent: &str, key: &'static Key, item: &Item, effective: bool, block: &mut Block) {
+        let path = &joined(parent, key.name);
+        let setting = match key.value_type {
+            Type::Block(keys) => self.blocks(path, item, |reader, block, body| {
                 block.merge(reader.block(path, keys, body, effective && is_used(key)));
             }),
-            Fit::Named { known, others } => self.blocks(path, item, |reader, block, body| {
+            Type::Named { known, others } => self.blocks(path, item, |reader, block, body| {
                 block.merge(reader.named(path, known, others, body, effective && is_used(key)));
             }),
-            Fit::Map => self.map(path, item, effective && is_used(key)),
-            Fit::Any => None,
-            Fit::Text
-            | Fit::Bool
-            | Fit::Whole(..)
-            | Fit::Float
-            | Fit::Duration
-            | Fit::Size
-            | Fit::Address
-            | Fit::Texts => match key.fit.scalar(&item.value) {
+            Type::Map => self.map(path, item, effective && is_used(key)),
+            Type::Any => None,
+            Type::Text
+            | Type::Bool
+            | Type::Whole(..)
+            | Type::Float
+            | Type::Duration
+            | Type::Size
+            | Type::Address
+            | Type::Texts => match key.value_type.scalar(&item.value) {
                 Ok(scalar) => Some(Setting::Scalar(scalar)),
-                Err(misfit) => {
-                    self.refuse_value(path, item, &misfit);
+                Err(mismatch) => {
+                    self.refuse_value(path, item, &mismatch);
                     return;
                 }
             },
@@ -157,22 +157,22 @@ impl Reader<'_> {
         if !effective {
             return;
         }
-        match key.fate {
-            Fate::Used => {
+        match key.support {
+            Support::Used => {
                 if let Some(setting) = setting {
                     block.set(key.name.to_owned(), setting);
                 }
             }
-            Fate::Off(_) if setting == Some(Setting::Scalar(Scalar::Bool(true))) => {
+            Support::Off(_) if setting == Some(Setting::Scalar(Scalar::Bool(true))) => {
                 self.not_built(path, item)
             }
-            Fate::Off(why) | Fate::NoEffect(why) => self.no_effect(path, item, why),
-            Fate::NotBuilt => self.not_built(path, item),
-            Fate::AsBlock => {}
+            Support::Off(why) | Support::NoEffect(why) => self.no_effect(path, item, why),
+            Support::NotBuilt => self.not_built(path, item),
+            Support::AsBlock => {}
         }
     }
 
-    /// Blocks with labels.
+    /// Reads blocks with labels.
     fn named(
         &mut self,
         path: &str,
@@ -185,8 +185,8 @@ impl Reader<'_> {
         for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
             let inner = &format!("{path} \"{}\"", item.key);
             let key = known.iter().find(|key| key.name == item.key);
-            let keys = match key.map(|key| key.fit) {
-                Some(Fit::Block(keys)) => keys,
+            let keys = match key.map(|key| key.value_type) {
+                Some(Type::Block(keys)) => keys,
                 _ => others,
             };
             let setting = self.blocks(inner, item, |reader, block, body| {
@@ -194,7 +194,7 @@ impl Reader<'_> {
             });
             match setting {
                 Some(setting) if key.is_some() => block.set(item.key.clone(), setting),
-                // Of a block that is not built as a whole, not each label is said to be so.
+                // If a whole block is not built, its labels are not reported separately.
                 Some(_) if effective => self.not_built(inner, item),
                 Some(_) | None => {}
             }
@@ -202,15 +202,15 @@ impl Reader<'_> {
         block
     }
 
-    /// A block, which in JSON may be a list of them. `None` if it is something else.
+    /// Reads a block, which in JSON may be a list of blocks. `None` if the value is something else.
     fn blocks(
         &mut self,
         path: &str,
         item: &Item,
         mut read: impl FnMut(&mut Self, &mut Block, &Body),
     ) -> Option<Setting> {
-        let Some(bodies) = fit::bodies(&item.value, self.syntax == Syntax::Json) else {
-            self.refuse_value(path, item, &Misfit::Wanted("a block"));
+        let Some(bodies) = value_type::bodies(&item.value, self.syntax == Syntax::Json) else {
+            self.refuse_value(path, item, &Mismatch::Expected("a block"));
             return None;
         };
         let mut block = Block::default();
@@ -220,10 +220,10 @@ impl Reader<'_> {
         Some(Setting::Block(block))
     }
 
-    /// A block of strings. Its keys are free, and so their letter case counts.
+    /// Reads a block of strings. Its keys are arbitrary, and so case-sensitive.
     fn map(&mut self, path: &str, item: &Item, effective: bool) -> Option<Setting> {
-        let Some(bodies) = fit::bodies(&item.value, self.syntax == Syntax::Json) else {
-            self.refuse_value(path, item, &Misfit::Wanted("a block"));
+        let Some(bodies) = value_type::bodies(&item.value, self.syntax == Syntax::Json) else {
+            self.refuse_value(path, item, &Mismatch::Expected("a block"));
             return None;
         };
         let mut map = BTreeMap::new();
@@ -232,14 +232,14 @@ impl Reader<'_> {
             for item in body.items.iter().filter(|item| item.value.kind != Kind::Null) {
                 self.check_once(path, item, item.key.clone(), &mut given);
                 let inner = &joined(path, &item.key);
-                match fit::text(&item.value) {
+                match value_type::text(&item.value) {
                     Some(text) => {
                         if effective && path == "client.options" {
                             self.option(inner, item);
                         }
                         map.insert(item.key.clone(), text);
                     }
-                    None => self.refuse_value(inner, item, &Misfit::Wanted("a string")),
+                    None => self.refuse_value(inner, item, &Mismatch::Expected("a string")),
                 }
             }
         }
@@ -251,11 +251,11 @@ impl Reader<'_> {
         if keys::OPTIONS_NOT_BUILT.contains(&key) {
             self.not_built(path, item);
         } else if !keys::OPTIONS_USED.contains(&key) {
-            self.no_effect(path, item, "no option is called so");
+            self.no_effect(path, item, "the option is unknown");
         }
     }
 
-    /// Refuses a key that was given before in the same body; blocks are merged instead.
+    /// Refuses a key that occurs twice in the same body. Repeated blocks are merged instead.
     fn check_once(&mut self, path: &str, item: &Item, name: String, given: &mut BTreeMap<String, Position>) {
         if let Some(first) = given.get(&name) {
             let space = if path.is_empty() { "" } else { " " };
@@ -287,19 +287,19 @@ impl Reader<'_> {
         });
     }
 
-    fn refuse_value(&mut self, path: &str, item: &Item, misfit: &Misfit) {
-        let (syntax, text) = match misfit {
-            Misfit::Wanted(wanted) => {
-                let shown = fit::shown(&item.value);
-                (Some(self.syntax), format!("{path}: must be {wanted}, not {shown}"))
+    fn refuse_value(&mut self, path: &str, item: &Item, mismatch: &Mismatch) {
+        let (syntax, text) = match mismatch {
+            Mismatch::Expected(expected) => {
+                let displayed = value_type::displayed(&item.value);
+                (Some(self.syntax), format!("{path}: must be {expected}, not {displayed}"))
             }
-            Misfit::OutOfRange(first, last, number) => {
+            Mismatch::OutOfRange(first, last, number) => {
                 (None, format!("{path}: must be from {first} to {last}, not {number}"))
             }
-            Misfit::Duration(text) => (
+            Mismatch::Duration(text) => (
                 None,
                 format!(
-                    "{path} can't parse time duration {text}: want a number and a unit, as in \"30s\" or \"1h30m\""
+                    "{path} can't parse time duration {text}: expected a number and a unit, as in \"30s\" or \"1h30m\""
                 ),
             ),
         };
@@ -322,9 +322,9 @@ impl Reader<'_> {
 }
 
 fn is_used(key: &Key) -> bool {
-    matches!(key.fate, Fate::Used)
+    matches!(key.support, Support::Used)
 }
 
-fn joined(around: &str, key: &str) -> String {
-    if around.is_empty() { key.to_owned() } else { format!("{around}.{key}") }
+fn joined(parent: &str, key: &str) -> String {
+    if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
 }

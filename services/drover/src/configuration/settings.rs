@@ -1,11 +1,11 @@
-//! The settings that files can make (`spec/http-api.md` C.2 to C.5).
+//! The settings that configuration files can contain (`spec/http-api.md` C.2 to C.5).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::reader::Block;
 
-/// What files say. What none of them says is unset.
+/// The settings of all files. A setting that no file contains is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) name: Option<String>,
@@ -97,7 +97,7 @@ pub(crate) struct RawExec {
     pub(crate) denied_envvars: Option<Vec<String>>,
 }
 
-/// A time span, in milliseconds.
+/// A duration in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Millis(pub(crate) u32);
 
@@ -106,7 +106,7 @@ pub(crate) struct Millis(pub(crate) u32);
 pub(crate) struct Bytes(pub(crate) usize);
 
 impl Settings {
-    /// Takes the settings out of what files say.
+    /// Extracts the settings from the merged files.
     pub(super) fn of(top: &Block) -> Self {
         Self {
             name: top.get("name"),

@@ -1,6 +1,6 @@
-//! Sizes as people write them: a number and a unit, such as `500K`, `1.5 MB` or `2MiB`.
+//! Sizes in human notation: a number and a unit, such as `500K`, `1.5 MB` or `2MiB`.
 
-/// How many bytes a text says; `None` if it says none, or more than there can be. A unit without `i` is one of thousands.
+/// Parses a size in bytes; `None` if it is invalid or too large. Units without `i` are powers of 1,000.
 pub(super) fn read(text: &str) -> Option<usize> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -16,13 +16,13 @@ pub(super) fn read(text: &str) -> Option<usize> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * f64::from(factor);
-    // Numbers below this are whole ones exactly.
-    let is_one = (0.0..=MOST).contains(&bytes);
+    // Below this limit, the float represents whole numbers exactly.
+    let is_one = (0.0..=BYTES_MAX).contains(&bytes);
     is_one.then_some(bytes as usize)
 }
 
-/// The largest size that can be said.
-const MOST: f64 = (1_u64 << 53) as f64;
+/// The largest size.
+const BYTES_MAX: f64 = (1_u64 << 53) as f64;
 
 #[cfg(test)]
 mod tests {

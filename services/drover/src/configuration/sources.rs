@@ -1,5 +1,5 @@
 //! Finds and reads configuration files. A path that is neither a file nor a directory is refused before it is
-//! opened, for reading from a FIFO or a device may wait for ever.
+//! opened, because reading from a FIFO or a device may block forever.
 
 use std::fs::{File, FileType, Metadata};
 use std::io::Read as _;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
 
-/// How many files of a directory are read.
+/// Maximum number of files that are read from a directory.
 const FILES_MAX: usize = 1_000;
-/// How many entries of a directory are looked at.
+/// Maximum number of entries in a directory.
 const ENTRIES_MAX: usize = 100_000;
-/// How many bytes the files of a directory may have together.
+/// Maximum total size of the files in a directory.
 const DIRECTORY_BYTES_MAX: usize = 16 << 20;
 
-/// A file and its text.
+/// A file and its content.
 pub(super) type Source = (PathBuf, Vec<u8>);
 
 /// Reads a file, or the files of a directory in the order of their names.
 ///
 /// # Errors
-/// The path that cannot be used, and why.
+/// Returns the path that cannot be used, and the reason.
 pub(super) fn read(path: &Path) -> Result<Vec<Source>, (PathBuf, String)> {
     let refuse = |text: String| (path.to_owned(), text);
     let metadata = std::fs::metadata(path).map_err(|error| refuse(unreadable(&error)))?;
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Source>, (PathBuf, String)> {
             .map_err(|text| (file.clone(), text))?;
         total += text.len();
         if total > DIRECTORY_BYTES_MAX {
-            return Err(refuse(format!("its files have more than {DIRECTORY_BYTES_MAX} bytes together")));
+            return Err(refuse(format!("its files have more than {DIRECTORY_BYTES_MAX} bytes in total")));
         }
         sources.push((file, text));
     }
@@ -61,19 +61,23 @@ fn files_in(directory: &Path) -> Result<Vec<PathBuf>, String> {
         }
     }
     files.sort();
-    if files.is_empty() { Err("no file in it ends in .hcl or .json".to_owned()) } else { Ok(files) }
+    if files.is_empty() {
+        Err("it contains no file that ends in .hcl or .json".to_owned())
+    } else {
+        Ok(files)
+    }
 }
 
-/// Whether a file of a directory is read, by its name. Those that editors leave behind are not.
+/// Whether a file in a directory is read, judging by its name. Files that editors leave behind are not.
 fn is_configuration(name: &str) -> bool {
     let is_named = name.ends_with(".hcl") || name.ends_with(".json");
-    // `.#` marks a lock, `#…#` an autosave; names that end with `~` or `#` end in nothing that is read.
+    // `.#` marks a lock, `#…#` an autosave. Names that end with `~` or `#` have neither extension.
     is_named && !name.starts_with(".#") && !name.starts_with('#')
 }
 
 fn contents(path: &Path, metadata: &Metadata) -> Result<Vec<u8>, String> {
     check(metadata)?;
-    // Between the check and the opening, the path may have become something else.
+    // The path may have become another kind of file between the check and the opening, so the opened file is checked too.
     let flags = OFlag::O_NONBLOCK.bits();
     let file =
         File::options().read(true).custom_flags(flags).open(path).map_err(|error| unreadable(&error))?;
@@ -84,11 +88,11 @@ fn contents(path: &Path, metadata: &Metadata) -> Result<Vec<u8>, String> {
     if text.len() > hcl1::BYTES_MAX { Err(too_large()) } else { Ok(text) }
 }
 
-/// Refuses what is no file of a fair size.
+/// Refuses special files and files that are too large.
 fn check(metadata: &Metadata) -> Result<(), String> {
     let file_type = metadata.file_type();
     if !file_type.is_file() {
-        return Err(format!("it is {}; a file or a directory is wanted", kind(file_type)));
+        return Err(format!("it is {}; expected a file or a directory", kind(file_type)));
     }
     if metadata.len() > hcl1::BYTES_MAX as u64 { Err(too_large()) } else { Ok(()) }
 }
@@ -111,7 +115,7 @@ fn kind(file_type: FileType) -> &'static str {
     } else if file_type.is_socket() {
         "a socket"
     } else {
-        "no regular file"
+        "not a regular file"
     }
 }
 
@@ -135,7 +139,7 @@ mod tests {
         }
         std::fs::create_dir(directory.path().join("sub.hcl")).unwrap();
         std::fs::write(directory.path().join("sub.hcl/z.hcl"), "").unwrap();
-        // As a volume of Kubernetes has it.
+        // A volume of Kubernetes contains such links.
         std::os::unix::fs::symlink("c.hcl", directory.path().join("link.hcl")).unwrap();
         let sources = read(directory.path()).unwrap();
         let names = sources.iter().map(|(path, _)| path.file_name().unwrap().to_str().unwrap());
@@ -148,17 +152,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pipe = directory.path().join("pipe.hcl");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(refusal(&pipe), "it is a pipe; a file or a directory is wanted");
-        assert_eq!(refusal(directory.path()), "it is a pipe; a file or a directory is wanted");
-        assert_eq!(refusal(Path::new("/dev/zero")), "it is a device; a file or a directory is wanted");
+        assert_eq!(refusal(&pipe), "it is a pipe; expected a file or a directory");
+        assert_eq!(refusal(directory.path()), "it is a pipe; expected a file or a directory");
+        assert_eq!(refusal(Path::new("/dev/zero")), "it is a device; expected a file or a directory");
         let socket = directory.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(refusal(&socket), "it is a socket; a file or a directory is wanted");
+        assert_eq!(refusal(&socket), "it is a socket; expected a file or a directory");
         assert_eq!(
             refusal(&directory.path().join("none")),
             "cannot be read: No such file or directory (os error 2)"
         );
-        // A loop of links, and a link to nothing.
+        // A symbolic link to itself.
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&link, &link).unwrap();
         assert!(refusal(&link).starts_with("cannot be read: "), "{}", refusal(&link));
@@ -167,9 +171,9 @@ mod tests {
     #[test]
     fn sizes_and_numbers_of_files_have_limits() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(refusal(directory.path()), "no file in it ends in .hcl or .json");
+        assert_eq!(refusal(directory.path()), "it contains no file that ends in .hcl or .json");
         let large = directory.path().join("large");
-        // It takes no space on the disk.
+        // A sparse file takes no space on the disk.
         File::create(&large).unwrap().set_len(1 << 40).unwrap();
         assert_eq!(refusal(&large), "the file is larger than 1048576 bytes");
         for number in 0..=FILES_MAX {
@@ -188,6 +192,6 @@ mod tests {
             let file = File::create(directory.path().join(format!("{number}.hcl"))).unwrap();
             file.set_len(hcl1::BYTES_MAX as u64).unwrap();
         }
-        assert_eq!(refusal(directory.path()), "its files have more than 16777216 bytes together");
+        assert_eq!(refusal(directory.path()), "its files have more than 16777216 bytes in total");
     }
 }

@@ -1,8 +1,8 @@
-//! Tests of whole files: what is taken out of them, and what is said about them.
+//! Tests of whole files: the settings that they give, and the messages about them.
 
-use super::fit::Fit;
-use super::keys::{self, Fate, Key};
+use super::keys::{self, Key, Support};
 use super::settings::{Bytes, Client, RawExec, Server};
+use super::value_type::Type;
 use super::*;
 
 fn read(text: &str) -> Settings {
@@ -11,8 +11,8 @@ fn read(text: &str) -> Settings {
     settings
 }
 
-/// Faults and findings, a line each, in the order of the file.
-fn said(text: &str) -> String {
+/// Faults and findings, one per line, in the order of the file.
+fn messages(text: &str) -> String {
     let report = of_text(text).report;
     let faults = report.faults.iter().map(|fault| (fault.at, fault.to_string()));
     let not_built = report.not_built.iter().map(|finding| (Some(finding.at), finding.to_string()));
@@ -104,9 +104,9 @@ a.hcl: At 16:14: not built yet: client.reserved.cores
 a.hcl: At 18:8: not built yet: plugin \"docker\"
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 19:13: bind_addr: must be an IP address, not a string
 Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 20:10: client: must be a block, not a list
-Error loading configuration from a.hcl: At 21:19: acl.token_ttl can't parse time duration 30: want a number and a unit, as in \"30s\" or \"1h30m\"
+Error loading configuration from a.hcl: At 21:19: acl.token_ttl can't parse time duration 30: expected a number and a unit, as in \"30s\" or \"1h30m\"
 a.hcl: At 22:9: not built yet: vault.enabled";
-    assert_eq!(said(text), expected);
+    assert_eq!(messages(text), expected);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_block_given_twice_is_merged_and_a_scalar_is_refused() {
     let expected = "\
 Error loading configuration from a.hcl: At 2:1: unexpected keys name: it is given twice in one block, first at 1:1
 Error loading configuration from a.hcl: At 3:24: client.meta unexpected keys a: it is given twice in one block, first at 3:17";
-    assert_eq!(said("name = \"a\"\nName = \"b\"\nclient { meta { a = 1, a = 2 } }\n"), expected);
+    assert_eq!(messages("name = \"a\"\nName = \"b\"\nclient { meta { a = 1, a = 2 } }\n"), expected);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_has_no_effect_says_why() {
          holds the state",
         "a.hcl: At 2:7: tls.http has no effect: TLS of the HTTP API is not built, and off",
         "a.hcl: At 3:1: consul has no effect: there is no integration with Consul",
-        "a.hcl: At 4:20: client.options.a has no effect: no option is called so",
+        "a.hcl: At 4:20: client.options.a has no effect: the option is unknown",
     ];
     assert_eq!(lines, expected);
     assert!(report.not_built.is_empty() && report.faults.is_empty());
@@ -157,7 +157,7 @@ fn sizes_have_units() {
     assert_eq!(read(&server("500")).server.job_max_source_size, Some(Bytes(500)));
     let expected = "Error loading configuration from a.hcl: failed to decode HCL file a.hcl: At 2:25: \
                     server.job_max_source_size: must be a size, such as \"500K\" or \"2MiB\", not a string";
-    assert_eq!(said(&server("\"big\"")), expected);
+    assert_eq!(messages(&server("\"big\"")), expected);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn what_cannot_be_read_does_not_hide_what_is_wrong_elsewhere() {
     assert_eq!(lines, expected);
 }
 
-/// Appendix C.5, as it is written there.
+/// The keys of Appendix C.5, spelled as there.
 const DOCUMENTED: &str = "datacenter data_dir plugin_dir bind_addr addresses advertise ports server client acl tls \
     telemetry limits ui consul vault autopilot plugin audit sentinel reporting keyring log_level log_json log_file \
     log_rotate_bytes log_rotate_duration log_rotate_max_files enable_debug enable_syslog leave_on_interrupt \
@@ -217,7 +217,7 @@ fn found(path: &str) -> Option<&'static Key> {
     let mut key = None;
     for name in path.split('.') {
         key = keys.iter().find(|key| key.name == name);
-        keys = if let Fit::Block(keys) = key?.fit { keys } else { &[] };
+        keys = if let Type::Block(keys) = key?.value_type { keys } else { &[] };
     }
     key
 }
@@ -237,9 +237,9 @@ fn keys_are_sorted_and_in_one_list_once() {
             keys.iter().map(|k| k.name).collect::<Vec<_>>()
         );
         for key in keys {
-            if let Fit::Block(keys) = key.fit {
+            if let Type::Block(keys) = key.value_type {
                 check(keys);
-            } else if let Fit::Named { known, others } = key.fit {
+            } else if let Type::Named { known, others } = key.value_type {
                 check(known);
                 check(others);
             }
@@ -248,35 +248,35 @@ fn keys_are_sorted_and_in_one_list_once() {
     check(keys::TOP);
 }
 
-/// A value that fits, as a file has it.
-fn sample(fit: Fit) -> Option<&'static str> {
-    Some(match fit {
-        Fit::Text | Fit::Any => "\"x\"",
-        Fit::Bool => "true",
-        Fit::Whole(..) | Fit::Float => "7",
-        Fit::Duration => "\"7s\"",
-        Fit::Size => "\"7K\"",
-        Fit::Address => "\"127.0.0.7\"",
-        Fit::Texts => "[\"x\"]",
-        Fit::Map => "{ x = \"y\" }",
-        Fit::Block(_) | Fit::Named { .. } => return None,
+/// A valid value in the notation of a file.
+fn sample(value_type: Type) -> Option<&'static str> {
+    Some(match value_type {
+        Type::Text | Type::Any => "\"x\"",
+        Type::Bool => "true",
+        Type::Whole(..) | Type::Float => "7",
+        Type::Duration => "\"7s\"",
+        Type::Size => "\"7K\"",
+        Type::Address => "\"127.0.0.7\"",
+        Type::Texts => "[\"x\"]",
+        Type::Map => "{ x = \"y\" }",
+        Type::Block(_) | Type::Named { .. } => return None,
     })
 }
 
-/// Files with one key each, and what the key is to become.
-fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(String, Fate)> {
+/// Files with one key each, and the key's support.
+fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(String, Support)> {
     let one = |key: &'static Key| {
-        let is_used = matches!(key.fate, Fate::Used);
-        match (key.fit, sample(key.fit)) {
-            (Fit::Block(keys), _) if is_used => {
+        let is_used = matches!(key.support, Support::Used);
+        match (key.value_type, sample(key.value_type)) {
+            (Type::Block(keys), _) if is_used => {
                 files_with_one_key(keys, &format!("{before}{} {{ ", key.name), &format!(" }}{after}"))
             }
-            (Fit::Named { known, .. }, _) if is_used => {
+            (Type::Named { known, .. }, _) if is_used => {
                 files_with_one_key(known, &format!("{before}{} ", key.name), after)
             }
-            (Fit::Block(_), _) => vec![(format!("{before}{} {{}}{after}", key.name), key.fate)],
-            (_, None) => vec![(format!("{before}{} x {{}}{after}", key.name), key.fate)],
-            (_, Some(value)) => vec![(format!("{before}{} = {value}{after}", key.name), key.fate)],
+            (Type::Block(_), _) => vec![(format!("{before}{} {{}}{after}", key.name), key.support)],
+            (_, None) => vec![(format!("{before}{} x {{}}{after}", key.name), key.support)],
+            (_, Some(value)) => vec![(format!("{before}{} = {value}{after}", key.name), key.support)],
         }
     };
     keys.iter().flat_map(one).collect()
@@ -286,25 +286,25 @@ fn files_with_one_key(keys: &'static [Key], before: &str, after: &str) -> Vec<(S
 fn every_key_becomes_what_its_list_says() {
     let files = files_with_one_key(keys::TOP, "", "");
     assert!(files.len() > 150, "{}", files.len());
-    for (text, fate) in files {
+    for (text, support) in files {
         let Loaded { settings, report } = of_text(&text);
         assert!(report.faults.is_empty(), "{text}: {:?}", report.faults);
-        let became = (settings != Settings::default(), report.no_effect.len(), report.not_built.len());
-        // Of the options, the sample is one that nobody knows.
-        let expected = match fate {
-            Fate::Used if text.contains("options") => (true, 1, 0),
-            Fate::Used => (true, 0, 0),
-            Fate::NoEffect(_) => (false, 1, 0),
-            Fate::Off(_) | Fate::NotBuilt => (false, 0, 1),
-            Fate::AsBlock => panic!("{text}: the block around it is used"),
+        let counts = (settings != Settings::default(), report.no_effect.len(), report.not_built.len());
+        // The sample of `options` has an unknown option, which has no effect.
+        let expected = match support {
+            Support::Used if text.contains("options") => (true, 1, 0),
+            Support::Used => (true, 0, 0),
+            Support::NoEffect(_) => (false, 1, 0),
+            Support::Off(_) | Support::NotBuilt => (false, 0, 1),
+            Support::AsBlock => panic!("{text}: the block around it is used"),
         };
-        assert_eq!(became, expected, "{text}");
+        assert_eq!(counts, expected, "{text}");
     }
 }
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
 
-/// The blocks of a page that are in a language.
+/// The code blocks of a page in a given language.
 fn examples(page: &str, language: &str) -> Vec<String> {
     let parts = page.split("\n```").skip(1).step_by(2);
     let blocks = parts.filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n'));
@@ -322,7 +322,7 @@ fn documented_examples_are_valid() {
         assert!(report.no_effect.is_empty(), "{text}: {report:?}");
         assert_eq!(missing(&settings, false), None, "{text}");
         assert_eq!(addresses_missing(&settings, false), None, "{text}");
-        assert_eq!(unfit(&settings), [""; 0], "{text}");
+        assert_eq!(conflicts(&settings), [""; 0], "{text}");
     }
 }
 
@@ -330,8 +330,8 @@ fn documented_examples_are_valid() {
 fn listed() -> String {
     let mut page = "# Keys of configuration files
 
-Every key that Nomad's agents know, and our own, and what becomes of it. An agent does not start with what is not built;
-[Configuration](configuration.md) says more. The page is made from the program by
+All keys of Nomad's agent configuration, and Drover's own, with their support here. An agent does not start with a key that
+is not built; see [Configuration](configuration.md). This page is generated by
 `UPDATE_DOCS=1 cargo test --package drover --lib keys`.
 
 | key | value | |
@@ -345,29 +345,29 @@ Every key that Nomad's agents know, and our own, and what becomes of it. An agen
 fn list(keys: &[Key], before: &str, page: &mut String) {
     for key in keys {
         let name = format!("{before}{}", key.name);
-        let (value, inner): (_, &[Key]) = match key.fit {
-            Fit::Text => ("string", &[]),
-            Fit::Bool => ("bool", &[]),
-            Fit::Whole(..) => ("whole number", &[]),
-            Fit::Float => ("number", &[]),
-            Fit::Duration => ("time span", &[]),
-            Fit::Size => ("size", &[]),
-            Fit::Address => ("IP address", &[]),
-            Fit::Texts => ("list of strings", &[]),
-            Fit::Map => ("block of strings", &[]),
-            Fit::Block(keys) => ("block", keys),
-            Fit::Named { known, .. } => ("block with a label", known),
-            Fit::Any => ("anything", &[]),
+        let (value, inner): (_, &[Key]) = match key.value_type {
+            Type::Text => ("string", &[]),
+            Type::Bool => ("bool", &[]),
+            Type::Whole(..) => ("whole number", &[]),
+            Type::Float => ("number", &[]),
+            Type::Duration => ("time span", &[]),
+            Type::Size => ("size", &[]),
+            Type::Address => ("IP address", &[]),
+            Type::Texts => ("list of strings", &[]),
+            Type::Map => ("block of strings", &[]),
+            Type::Block(keys) => ("block", keys),
+            Type::Named { known, .. } => ("block with a label", known),
+            Type::Any => ("anything", &[]),
         };
-        let fate = match key.fate {
-            Fate::Used if inner.is_empty() => "a setting".to_owned(),
-            Fate::Used => String::new(),
-            Fate::NoEffect(why) => format!("no effect: {why}"),
-            Fate::Off(why) => format!("`false` has no effect: {why}; `true` is not built"),
-            Fate::NotBuilt => "not built".to_owned(),
-            Fate::AsBlock => continue,
+        let support = match key.support {
+            Support::Used if inner.is_empty() => "a setting".to_owned(),
+            Support::Used => String::new(),
+            Support::NoEffect(why) => format!("no effect: {why}"),
+            Support::Off(why) => format!("`false` has no effect: {why}; `true` is not built"),
+            Support::NotBuilt => "not built".to_owned(),
+            Support::AsBlock => continue,
         };
-        page.push_str(&format!("| `{name}` | {value} | {fate} |\n"));
+        page.push_str(&format!("| `{name}` | {value} | {support} |\n"));
         list(inner, &format!("{name}."), page);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a process's parts leave what is known of them, for the health endpoint's thread to read at any time.
+//! The status board of a process: its services record their health there, and the health endpoint's thread reads it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use state::{Replica, State};
 use telemetry::clock;
 use tokio_util::sync::CancellationToken;
 
-use super::facts::{Announced, Facts, Nats, Parts, Probed};
+use super::facts::{Announced, Facts, Nats, Parts, ProbeResult};
 use super::report::Report;
 use super::verdict;
 
-/// What is known of one process. Clones share it.
+/// The recorded health of one process. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Board(Arc<Inner>);
 
@@ -27,23 +27,23 @@ struct Inner {
     sources: Mutex<Sources>,
 }
 
-/// What the parts brought so far.
+/// The records of the services so far.
 #[derive(Debug)]
 struct Sources {
     bus: Option<Bus>,
     servers: Option<Servers>,
     presence: Option<Presence>,
-    /// When the event loop ran last.
+    /// When the event loop last ran.
     beat: Instant,
-    /// What was announced when the event loop ran last; the replica is to have it by the next time.
+    /// The head that was known when the event loop last ran. The replica is expected to reach it by the next time.
     target: Option<(HistoryId, Index)>,
-    /// When the replica last had what it was to have.
+    /// When the replica last had reached its target.
     caught_up: Instant,
-    database: Tried,
-    api: Tried,
+    database: LastProbe,
+    api: LastProbe,
 }
 
-/// What a process has that follows the change feed.
+/// The sources of a process that follows the feed.
 #[derive(Debug, Clone)]
 struct Servers {
     process: ProcessId,
@@ -51,27 +51,27 @@ struct Servers {
     contact: Contact,
 }
 
-/// What came of trying something, and when.
+/// The last result of a probe, and its time.
 #[derive(Debug, Clone, Default)]
-enum Tried {
+enum LastProbe {
     #[default]
-    Never,
-    Worked(Instant),
+    NotYet,
+    Succeeded(Instant),
     Failed {
         since: Instant,
-        why: String,
+        error: String,
     },
 }
 
-/// What the event loop tries from time to time.
+/// What the event loop probes periodically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum Target {
     Database,
     Api,
 }
 
 impl Board {
-    /// For a process that calls itself `service` and ends with `stop`.
+    /// The board of a process with the name `service` that is stopped by `stop`.
     pub(crate) fn new(service: &'static str, parts: Parts, stop: CancellationToken) -> Self {
         let now = clock::monotonic();
         let sources = Sources {
@@ -81,36 +81,36 @@ impl Board {
             beat: now,
             target: None,
             caught_up: now,
-            database: Tried::Never,
-            api: Tried::Never,
+            database: LastProbe::NotYet,
+            api: LastProbe::NotYet,
         };
         Self(Arc::new(Inner { service, parts, started: now, stop, sources: Mutex::new(sources) }))
     }
 
-    /// What the process runs.
+    /// The services that the process runs.
     pub(crate) fn parts(&self) -> Parts {
         self.0.parts
     }
 
-    /// The process is connected.
+    /// Records that the process is connected to NATS.
     pub(crate) fn set_bus(&self, bus: Bus) {
         self.sources().bus = Some(bus);
     }
 
-    /// The process, which has this id, follows the change feed with this replica.
+    /// Records that the process with this id follows the feed with this replica.
     pub(crate) fn set_servers(&self, process: ProcessId, bus: &Bus, replica: &Arc<Replica>) {
         self.set_bus(bus.clone());
         let servers = Servers { process, replica: Arc::clone(replica), contact: bus.contact() };
         self.sources().servers = Some(servers);
     }
 
-    /// The process runs an agent, which shows here how it stands.
+    /// Records that the process runs an agent, which keeps its registration in `presence`.
     pub(crate) fn set_presence(&self, presence: Presence) {
         self.sources().presence = Some(presence);
     }
 
-    /// The event loop runs.
-    pub(crate) fn beat(&self, now: Instant) {
+    /// Records that the event loop runs.
+    pub(crate) fn record_beat(&self, now: Instant) {
         let mut sources = self.sources();
         sources.beat = now;
         let Some(Servers { replica, contact, .. }) = sources.servers.clone() else { return };
@@ -122,60 +122,62 @@ impl Board {
         sources.target = contact.head().map(|head| (head.history, head.index));
     }
 
-    /// Something was tried.
-    pub(crate) fn tried(&self, subject: Subject, now: Instant, result: Result<(), String>) {
+    /// Records the result of a probe.
+    pub(crate) fn record_probe(&self, target: Target, now: Instant, result: Result<(), String>) {
         let mut sources = self.sources();
-        let tried = match subject {
-            Subject::Database => &mut sources.database,
-            Subject::Api => &mut sources.api,
+        let last = match target {
+            Target::Database => &mut sources.database,
+            Target::Api => &mut sources.api,
         };
-        *tried = match (result, &*tried) {
-            (Ok(()), _) => Tried::Worked(now),
-            (Err(why), Tried::Failed { since, .. }) => Tried::Failed { since: *since, why },
-            (Err(why), Tried::Worked(at)) => Tried::Failed { since: *at, why },
-            (Err(why), Tried::Never) => Tried::Failed { since: self.0.started, why },
+        *last = match (result, &*last) {
+            (Ok(()), _) => LastProbe::Succeeded(now),
+            (Err(error), LastProbe::Failed { since, .. }) => LastProbe::Failed { since: *since, error },
+            (Err(error), LastProbe::Succeeded(at)) => LastProbe::Failed { since: *at, error },
+            (Err(error), LastProbe::NotYet) => LastProbe::Failed { since: self.0.started, error },
         };
     }
 
-    /// Whether the process lives.
+    /// Reports whether the process is live.
     pub(crate) fn live(&self, now: Instant) -> Report {
         verdict::live(&self.facts(now))
     }
 
-    /// Whether the process is ready for what it is there for.
+    /// Reports whether the process is ready to do its work.
     pub(crate) fn ready(&self, now: Instant) -> Report {
         verdict::ready(&self.facts(now))
     }
 
-    /// Whether the process has come to where it works, as the report of its readiness says. An agent works also without
-    /// servers.
+    /// Whether the process has started, given its readiness report. An agent has started even if it has not reached the
+    /// servers, because it runs its tasks without them.
     pub(crate) fn is_started(&self, ready: &Report) -> bool {
         let is_agent_alone = self.0.parts == Parts::AGENT;
         ready.is_ok() || (is_agent_alone && self.sources().presence.is_some())
     }
 
-    /// Whether the process was told to stop.
+    /// Whether the process has been told to stop.
     pub(crate) fn is_ending(&self) -> bool {
         self.0.stop.is_cancelled()
     }
 
-    /// Waits until it is.
+    /// Waits until the process is told to stop.
     pub(crate) async fn ending(&self) {
         self.0.stop.cancelled().await;
     }
 
-    /// All of it, as it is now.
+    /// The facts at the time `now`.
     pub(super) fn facts(&self, now: Instant) -> Facts {
         let Inner { service, parts, started, stop, .. } = &*self.0;
         let sources = self.sources();
         let since = |then: Instant| now.saturating_duration_since(then);
-        let probed = |tried: &Tried| match tried {
-            Tried::Never => Probed::Pending,
-            Tried::Worked(at) => Probed::Worked { ago: since(*at) },
-            Tried::Failed { since: then, why } => Probed::Failed { since: since(*then), why: why.clone() },
+        let probed = |last: &LastProbe| match last {
+            LastProbe::NotYet => ProbeResult::Pending,
+            LastProbe::Succeeded(at) => ProbeResult::Succeeded { ago: since(*at) },
+            LastProbe::Failed { since: then, error } => {
+                ProbeResult::Failed { since: since(*then), error: error.clone() }
+            }
         };
         let nats = match &sources.bus {
-            None => Nats::Never,
+            None => Nats::NotYet,
             Some(bus) => bus.outage().map_or(Nats::Connected, Nats::Lost),
         };
         let mut facts = Facts {
@@ -212,7 +214,7 @@ impl Board {
     }
 }
 
-/// The leases that a process holds, as far as its replica knows.
+/// The leases that a process holds, according to its replica.
 fn leases(parts: Parts, state: &State, process: ProcessId) -> Vec<(model::cluster::Singleton, model::Epoch)> {
     let held = parts.singletons.iter().filter_map(|singleton| state.lease(*singleton));
     held.filter(|lease| lease.holder == process).map(|lease| (lease.service, lease.epoch)).collect()
@@ -228,18 +230,18 @@ mod tests {
         let start = board.0.started;
         let at = |secs| start + Duration::from_secs(secs);
         let failed = |now: Instant| match board.facts(now).api {
-            Probed::Failed { since, why } => (since.as_secs(), why),
-            other @ (Probed::Pending | Probed::Worked { .. }) => panic!("{other:?}"),
+            ProbeResult::Failed { since, error } => (since.as_secs(), error),
+            other @ (ProbeResult::Pending | ProbeResult::Succeeded { .. }) => panic!("{other:?}"),
         };
-        assert_eq!(board.facts(at(1)).api, Probed::Pending);
-        board.tried(Subject::Api, at(2), Err("refused".to_owned()));
+        assert_eq!(board.facts(at(1)).api, ProbeResult::Pending);
+        board.record_probe(Target::Api, at(2), Err("refused".to_owned()));
         assert_eq!(failed(at(3)), (3, "refused".to_owned()));
-        board.tried(Subject::Api, at(4), Ok(()));
-        assert_eq!(board.facts(at(6)).api, Probed::Worked { ago: Duration::from_secs(2) });
-        board.tried(Subject::Api, at(7), Err("refused".to_owned()));
-        board.tried(Subject::Api, at(8), Err("timed out".to_owned()));
+        board.record_probe(Target::Api, at(4), Ok(()));
+        assert_eq!(board.facts(at(6)).api, ProbeResult::Succeeded { ago: Duration::from_secs(2) });
+        board.record_probe(Target::Api, at(7), Err("refused".to_owned()));
+        board.record_probe(Target::Api, at(8), Err("timed out".to_owned()));
         assert_eq!(failed(at(9)), (5, "timed out".to_owned()));
-        assert_eq!(board.facts(at(9)).database, Probed::Pending);
+        assert_eq!(board.facts(at(9)).database, ProbeResult::Pending);
     }
 
     #[test]
@@ -247,7 +249,7 @@ mod tests {
         let stop = CancellationToken::new();
         let board = Board::new("it", Parts::AGENT, stop.clone());
         let at = |secs| board.0.started + Duration::from_secs(secs);
-        board.beat(at(5));
+        board.record_beat(at(5));
         assert_eq!(board.facts(at(7)).beat_ago, Duration::from_secs(2));
         assert!(!board.facts(at(7)).is_ending);
         stop.cancel();

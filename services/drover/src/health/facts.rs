@@ -1,4 +1,4 @@
-//! What is known of a process at one moment, as plain data.
+//! The health of a process at one moment, as plain data.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use agent::Registration;
 use model::cluster::Singleton;
 use model::{Epoch, Index};
 
-/// The parts that a process runs; they decide what its readiness depends on.
+/// The services that a process runs. Its readiness depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Parts {
-    /// Whether it follows the change feed with a replica of the state, as every server does.
+    /// Whether it follows the feed with a replica of the state, as every server does.
     pub(crate) replica: bool,
-    /// Whether it may be the plan applier, the one that writes the database.
+    /// Whether it may be the plan applier, the only writer of the database.
     pub(crate) applier: bool,
-    /// The other services of which one process is active at a time.
+    /// The other services that run as one active instance with standbys.
     pub(crate) singletons: &'static [Singleton],
     /// Whether it serves the HTTP API.
     pub(crate) api: bool,
@@ -42,68 +42,68 @@ impl Parts {
     /// All servers in one process.
     pub(crate) const SERVERS: Self =
         Self { replica: true, applier: true, singletons: Singleton::ALL, api: true, agent: false };
-    /// Nothing that anybody waits for.
+    /// No service that readiness depends on.
     pub(crate) const NONE: Self =
         Self { replica: false, applier: false, singletons: &[], api: false, agent: false };
 }
 
-/// What is known of a process at one moment.
+/// The health of a process at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Facts {
-    /// What the process calls itself.
+    /// The name of the process.
     pub(crate) service: &'static str,
-    /// What it runs.
+    /// The services that it runs.
     pub(crate) parts: Parts,
-    /// How long ago it started.
+    /// The time since it started.
     pub(crate) up: Duration,
-    /// How long ago its event loop last ran.
+    /// The time since its event loop last ran.
     pub(crate) beat_ago: Duration,
-    /// Whether it was told to stop.
+    /// Whether it has been told to stop.
     pub(crate) is_ending: bool,
     pub(crate) nats: Nats,
-    /// How far its replica is; `None` until it was loaded.
+    /// The index of its replica; `None` until the replica is loaded.
     pub(crate) replica: Option<Index>,
-    /// How long the replica has not caught up with what the plan applier announced.
+    /// How long the replica has been behind the announced head.
     pub(crate) behind_for: Duration,
-    /// What the plan applier announced last.
+    /// The last announcement of the plan applier.
     pub(crate) head: Option<Announced>,
     /// Whether this process is the active plan applier.
     pub(crate) is_applier: bool,
     /// The leases that this process holds.
     pub(crate) leases: Vec<(Singleton, Epoch)>,
     /// Whether the database answers.
-    pub(crate) database: Probed,
+    pub(crate) database: ProbeResult,
     /// Whether its own API answers.
-    pub(crate) api: Probed,
-    /// How the node stands with the servers.
+    pub(crate) api: ProbeResult,
+    /// The registration of the node with the servers.
     pub(crate) registration: Option<Registration>,
 }
 
 /// The connection to NATS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nats {
-    /// There was none yet.
-    Never,
-    /// There was one, so long ago.
+    /// The process has not been connected yet.
+    NotYet,
+    /// The connection was lost so long ago.
     Lost(Duration),
     Connected,
 }
 
-/// The head of the log as the plan applier announced it.
+/// The head of the log that the plan applier announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) index: Index,
-    /// How long ago.
+    /// The time since the announcement.
     pub(crate) ago: Duration,
 }
 
-/// The last result of something that is tried again and again.
+/// The last result of a repeated probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Probed {
-    /// It was not tried yet.
+pub(crate) enum ProbeResult {
+    /// There has been no result yet.
     Pending,
-    /// It worked, so long ago.
-    Worked { ago: Duration },
-    /// It failed, and has failed for so long.
-    Failed { since: Duration, why: String },
+    /// The last probe succeeded, so long ago.
+    Succeeded { ago: Duration },
+    /// The last probe failed, and the last success was so long ago.
+    Failed { since: Duration, error: String },
 }

@@ -1,5 +1,5 @@
-//! Tasks on a process's event loop that find out how it fares: that the loop runs at all, that the process's own API
-//! answers, and that the database does.
+//! Periodic checks of a process's health, which run on its event loop: that the loop runs, that the process's own API
+//! answers, and that the database answers.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -12,79 +12,79 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::board::{Board, Subject};
+use super::board::{Board, Target};
 
-/// How often the event loop shows that it runs.
-const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// How long after it worked something is tried again.
-const TRY_EVERY: Duration = Duration::from_secs(5);
-/// How long after it failed.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// How long the answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-/// What the API is asked: cheap, and answered also without a leader.
-const QUESTION: &str = "/v1/status/leader";
-/// What an answer over HTTP begins with, whatever it is.
-const ANSWER: &[u8] = b"HTTP/1.1 ";
+/// How often the event loop records that it runs.
+const BEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after a successful probe.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause after a failed probe.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// The timeout of a probe.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// The path that the API probe requests. It is cheap, and answered even without a leader.
+const API_PATH: &str = "/v1/status/leader";
+/// The first bytes of every HTTP response.
+const RESPONSE_PREFIX: &[u8] = b"HTTP/1.1 ";
 
-/// Shows that the event loop runs, on this thread as well as on the runtime's others, for ever.
-pub(crate) async fn beat(board: Board) {
+/// Records that the event loop runs, both on this thread and on the runtime's worker threads. Never returns.
+pub(crate) async fn event_loop(board: Board) {
     loop {
-        // Where the runtime has threads, one of them has to be free too.
+        // In a runtime with several threads, one of them must be free as well.
         if tokio::spawn(async {}).await.is_err() {
             return;
         }
         fail_point!("process.beat");
-        board.beat(clock::monotonic());
-        sleep(BEAT_EVERY).await;
+        board.record_beat(clock::monotonic());
+        sleep(BEAT_INTERVAL).await;
     }
 }
 
-/// Tries from time to time whether the process's own API, which listens on `addr`, answers.
+/// Probes the process's own API at `addr` periodically.
 pub(crate) async fn api(board: Board, addr: SocketAddr) {
     loop {
-        let tried = timeout(ANSWER_WITHIN, ask_api(addr)).await;
-        let result = match tried {
+        let response = timeout(TIMEOUT, request_api(addr)).await;
+        let result = match response {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(format!("{addr}: {error}")),
-            Err(_) => Err(format!("{addr}: no answer within {} s", ANSWER_WITHIN.as_secs())),
+            Err(_) => Err(format!("{addr}: no answer within {} s", TIMEOUT.as_secs())),
         };
-        note(&board, Subject::Api, result).await;
+        record_and_pause(&board, Target::Api, result).await;
     }
 }
 
-/// Tries from time to time whether the database answers.
+/// Probes the database periodically.
 pub(crate) async fn database(board: Board, database: Database) {
     loop {
-        // Asked once at a time: a statement that was given up may still occupy a connection.
-        let mut asking = pin!(database.head());
+        // One statement at a time: an abandoned statement may still occupy a connection.
+        let mut query = pin!(database.head());
         let result = loop {
-            match timeout(ANSWER_WITHIN, &mut asking).await {
+            match timeout(TIMEOUT, &mut query).await {
                 Ok(Ok(_)) => break Ok(()),
                 Ok(Err(error)) => break Err(telemetry::chain(&error)),
                 Err(_) => {
-                    let why = format!("no answer within {} s", ANSWER_WITHIN.as_secs());
-                    board.tried(Subject::Database, clock::monotonic(), Err(why));
+                    let error = format!("no answer within {} s", TIMEOUT.as_secs());
+                    board.record_probe(Target::Database, clock::monotonic(), Err(error));
                 }
             }
         };
-        note(&board, Subject::Database, result).await;
+        record_and_pause(&board, Target::Database, result).await;
     }
 }
 
-async fn note(board: &Board, subject: Subject, result: Result<(), String>) {
-    let pause = if result.is_ok() { TRY_EVERY } else { TRY_AGAIN_AFTER };
-    board.tried(subject, clock::monotonic(), result);
+async fn record_and_pause(board: &Board, target: Target, result: Result<(), String>) {
+    let pause = if result.is_ok() { PROBE_INTERVAL } else { RETRY_PAUSE };
+    board.record_probe(target, clock::monotonic(), result);
     sleep(pause).await;
 }
 
-async fn ask_api(addr: SocketAddr) -> std::io::Result<()> {
+async fn request_api(addr: SocketAddr) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(addr).await?;
-    let request = format!("HEAD {QUESTION} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n");
+    let request = format!("HEAD {API_PATH} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = [0; ANSWER.len()];
-    stream.read_exact(&mut answer).await?;
-    if answer == ANSWER { Ok(()) } else { Err(std::io::Error::other("the answer is not HTTP")) }
+    let mut start = [0; RESPONSE_PREFIX.len()];
+    stream.read_exact(&mut start).await?;
+    if start == RESPONSE_PREFIX { Ok(()) } else { Err(std::io::Error::other("the answer is not HTTP")) }
 }
 
 #[cfg(test)]
@@ -101,14 +101,14 @@ mod tests {
     fn a_blocked_event_loop_stops_beating_and_goes_on_when_it_is_free() {
         let board = Board::new("it", Parts::SCHEDULER, CancellationToken::new());
         let (block, blocked) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (ready, wait_ready) = mpsc::channel();
         let of_loop = board.clone();
-        let event_loop = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let beating = tokio::spawn(beat(of_loop.clone()));
+                let beating = tokio::spawn(event_loop(of_loop.clone()));
                 tokio::task::yield_now().await;
-                tell.send(()).unwrap();
+                ready.send(()).unwrap();
                 // Nothing else runs on this thread meanwhile.
                 blocked.recv().unwrap();
                 let freed = clock::monotonic();
@@ -118,11 +118,11 @@ mod tests {
                 beating.abort();
             });
         });
-        told.recv().unwrap();
+        wait_ready.recv().unwrap();
         let later = clock::monotonic() + Duration::from_secs(11);
         assert_eq!(board.live(later).status, "not live");
         block.send(()).unwrap();
-        event_loop.join().unwrap();
+        thread.join().unwrap();
         assert_eq!(board.live(clock::monotonic()).status, "live");
     }
 
@@ -138,12 +138,12 @@ mod tests {
                 assert!(request[..length].starts_with(b"HEAD /v1/status/leader HTTP/1.1\r\n"));
                 stream.write_all(answer).await.unwrap();
             };
-            tokio::join!(ask_api(addr), serving).0
+            tokio::join!(request_api(addr), serving).0
         };
         answers(b"HTTP/1.1 500 Internal Server Error\r\n\r\n").await.unwrap();
         assert_eq!(answers(b"SSH-2.0-x").await.unwrap_err().to_string(), "the answer is not HTTP");
         assert!(answers(b"HTTP").await.is_err());
         drop(listener);
-        assert!(ask_api(addr).await.is_err());
+        assert!(request_api(addr).await.is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the health endpoint answers, and `drover health` reads.
+//! The report that the health endpoint answers and `drover health` reads.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +7,25 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Report {
     /// `live`, `not live`, `ready` or `not ready`.
     pub(crate) status: String,
-    /// What the process calls itself.
+    /// The name of the process.
     pub(crate) service: String,
-    /// `active` or `standby` where one process of several works at a time, and otherwise nothing.
+    /// `active` or `standby` for services that run as one active instance with standbys, otherwise empty.
     pub(crate) role: String,
-    /// What was looked at.
+    /// The results of all checks.
     pub(crate) checks: Vec<Check>,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Check {
     pub(crate) name: String,
     pub(crate) ok: bool,
-    /// How it stands, for people.
+    /// The result as text.
     pub(crate) message: String,
 }
 
 impl Report {
-    /// All that is wrong, or that nothing is, in one line.
+    /// The status and all failed checks, in one line.
     pub(crate) fn summary(&self) -> String {
         let Self { status, role, .. } = self;
         let bad: Vec<String> = self
@@ -41,7 +41,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether all checks passed.
     pub(crate) fn is_ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }

@@ -1,5 +1,5 @@
-//! The health endpoint: a small HTTP server on a thread of its own, so that it answers also while the process's event loop
-//! does not run. Every connection serves one request and has limits of size and time.
+//! The health endpoint: a small HTTP server on a thread of its own, so that it answers even while the process's event loop
+//! is stuck. Each connection serves one request, and its size and time are limited.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,18 +22,18 @@ use tokio::time::{sleep, timeout};
 use super::board::Board;
 use super::report::Report;
 
-/// Connections at once. When there are more, the oldest is closed: whoever asks is answered within milliseconds, so that
-/// the oldest are those who only hold a connection open.
+/// Maximum number of connections. Beyond that, the oldest is closed: requests are answered within milliseconds, so the
+/// oldest connections are those that only stay open.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a client may take to send the head of its request.
-const HEAD_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection may last.
-const CONNECTION_MAX: Duration = Duration::from_secs(10);
-/// The size of a request's head.
+/// How long a client may take to send the request head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may stay open.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of the request head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
-/// The pause after a connection could not be accepted, as when there are too many open files.
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// The pause after a connection could not be accepted, for example because too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -41,10 +41,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 const METHODS: &str = "GET, HEAD";
 
-/// Serves on a thread that lasts as long as the process.
+/// Starts the server on a thread that lasts until the process ends.
 ///
 /// # Errors
-/// If the system gives no thread or refuses the listener.
+/// If no thread can be started or the listener cannot be registered.
 pub(super) fn start(listener: std::net::TcpListener, board: Board) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -60,7 +60,7 @@ async fn serve(listener: &TcpListener, board: &Board) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            sleep(ACCEPT_AGAIN_AFTER).await;
+            sleep(ACCEPT_PAUSE).await;
             continue;
         };
         open.retain(|connection| !connection.is_finished());
@@ -69,28 +69,28 @@ async fn serve(listener: &TcpListener, board: &Board) {
         {
             oldest.abort();
         }
-        open.push_back(tokio::spawn(converse(stream, board.clone())).abort_handle());
+        open.push_back(tokio::spawn(serve_connection(stream, board.clone())).abort_handle());
     }
 }
 
 /// Serves one request.
-async fn converse(stream: TcpStream, board: Board) {
+async fn serve_connection(stream: TcpStream, board: Board) {
     let service = service_fn(|request: hyper::Request<_>| {
-        let answer = answer(request.method(), request.uri().path(), &board);
-        async { Ok::<_, Infallible>(answer) }
+        let response = respond(request.method(), request.uri().path(), &board);
+        async { Ok::<_, Infallible>(response) }
     });
-    let conversation = http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // Whether the client was slow, wrong, or went away, there is nobody to tell.
-    let _ = timeout(CONNECTION_MAX, conversation).await;
+    // A slow or invalid client, or one that disconnected, cannot be answered.
+    let _ = timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-fn answer(method: &Method, path: &str, board: &Board) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, board: &Board) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         let text = format!("the method {method} is not allowed: expected {METHODS}\n");
         let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, text);
@@ -98,16 +98,16 @@ fn answer(method: &Method, path: &str, board: &Board) -> Response<Full<Bytes>> {
         return refused;
     }
     match path {
-        "/live" => reported(&board.live(clock::monotonic())),
-        "/ready" => reported(&board.ready(clock::monotonic())),
+        "/live" => report_response(&board.live(clock::monotonic())),
+        "/ready" => report_response(&board.ready(clock::monotonic())),
         "/metrics" => response(StatusCode::OK, EXPOSITION, telemetry::metrics::process_text()),
         _ => response(StatusCode::NOT_FOUND, TEXT, "there are /live, /ready and /metrics\n".to_owned()),
     }
 }
 
-fn reported(report: &Report) -> Response<Full<Bytes>> {
+fn report_response(report: &Report) -> Response<Full<Bytes>> {
     let status = if report.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let text = serde_json::to_string(report).expect("a report is made of texts") + "\n";
+    let text = serde_json::to_string(report).expect("a report can be written as JSON") + "\n";
     response(status, JSON, text)
 }
 
@@ -136,14 +136,14 @@ mod tests {
         addr
     }
 
-    /// What is answered until the server closes the connection.
+    /// All that the server sends until it closes the connection.
     fn ask(addr: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(CONNECTION_MAX * 2)).unwrap();
+        stream.set_read_timeout(Some(CONNECTION_TIMEOUT * 2)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
     }
 
     fn get(addr: SocketAddr, path: &str) -> String {
@@ -204,12 +204,12 @@ mod tests {
             })
             .collect();
         assert!(get(addr, "/live").starts_with("HTTP/1.1 200 "));
-        // The first had to go, and the last is given up in time.
+        // The first connection was closed for newer ones, and the last one after its timeout.
         for stream in [0, CONNECTIONS_MAX * 3 - 1] {
             let stream = &mut slow[stream];
-            stream.set_read_timeout(Some(CONNECTION_MAX * 2)).unwrap();
-            let mut answer = Vec::new();
-            let ended = stream.read_to_end(&mut answer);
+            stream.set_read_timeout(Some(CONNECTION_TIMEOUT * 2)).unwrap();
+            let mut response = Vec::new();
+            let ended = stream.read_to_end(&mut response);
             assert!(
                 ended.is_ok() || ended.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
             );

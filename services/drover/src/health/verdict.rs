@@ -1,29 +1,30 @@
-//! Judges the health of a process by the facts: live, ready, and if not, why not. Pure.
+//! Judges the health of a process: live, ready, and if not, why. Pure.
 
 use std::fmt;
 use std::time::Duration;
 
 use model::node::NodeStatus;
 
-use super::facts::{Announced, Facts, Nats, Probed};
+use super::facts::{Announced, Facts, Nats, ProbeResult};
 use super::report::{Check, Report};
 
-/// A process whose event loop has not run for so long is not live. Loading the state of a large cluster may hold the loop
-/// up for a second or two.
+/// A process whose event loop has not run for this long is not live. Loading the state of a large cluster may hold up the
+/// loop for a second or two.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
-/// A replica that has not caught up for so long makes its process unready.
+/// A process whose replica has been behind for this long is not ready.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
-/// How long no plan applier may be heard of. A standby takes over within seconds, which is no reason to send clients away.
+/// A process that has received no announcement of a plan applier for this long is not ready. A standby takes over within
+/// seconds, and clients should not be turned away for that.
 const SILENT_MAX: Duration = Duration::from_secs(30);
-/// How late the answer to a heartbeat may be.
+/// How late the response to a heartbeat may be before the node is not ready.
 const HEARTBEAT_LATE_MAX: Duration = Duration::from_secs(5);
 
-/// Whether the process lives: it is to be killed if not.
+/// Whether the process is live. If not, it should be killed.
 pub(crate) fn live(facts: &Facts) -> Report {
     report(facts, ["live", "not live"], vec![event_loop(facts)])
 }
 
-/// Whether the process is ready for what it is there for. A process that stands by is.
+/// Whether the process is ready to do its work. A standby is ready.
 pub(crate) fn ready(facts: &Facts) -> Report {
     let parts = facts.parts;
     let mut checks = vec![event_loop(facts)];
@@ -58,7 +59,7 @@ fn report(facts: &Facts, [good, bad]: [&str; 2], checks: Vec<Check>) -> Report {
     }
 }
 
-/// Active, if the process holds a lease; nothing, if it runs nothing that needs one.
+/// `active` if the process holds a lease; empty if it runs no service that needs one.
 fn role(facts: &Facts) -> &'static str {
     if !facts.parts.applier && facts.parts.singletons.is_empty() {
         ""
@@ -82,7 +83,9 @@ fn nats(facts: &Facts) -> Check {
     match facts.nats {
         Nats::Connected => good("nats", "connected"),
         Nats::Lost(since) => bad("nats", format!("the connection was lost {} ago", Span(since))),
-        Nats::Never => bad("nats", format!("not connected since the process started {} ago", Span(facts.up))),
+        Nats::NotYet => {
+            bad("nats", format!("not connected since the process started {} ago", Span(facts.up)))
+        }
     }
 }
 
@@ -115,7 +118,7 @@ fn plan_applier(facts: &Facts) -> Check {
     }
 }
 
-/// Who holds a lease or stands by is equally ready.
+/// A process is ready whether it holds the lease or stands by.
 fn leases(facts: &Facts) -> impl Iterator<Item = Check> {
     let applier = facts.parts.applier.then(|| {
         let message = if facts.is_applier { "active" } else { "standing by" };
@@ -129,11 +132,13 @@ fn leases(facts: &Facts) -> impl Iterator<Item = Check> {
     applier.into_iter().chain(others)
 }
 
-fn probed(name: &str, probed: &Probed, up: Duration) -> Check {
+fn probed(name: &str, probed: &ProbeResult, up: Duration) -> Check {
     match probed {
-        Probed::Pending => bad(name, format!("not reached since the process started {} ago", Span(up))),
-        Probed::Worked { ago } => good(name, format!("answered {} ago", Span(*ago))),
-        Probed::Failed { since, why } => bad(name, format!("has not answered for {}: {why}", Span(*since))),
+        ProbeResult::Pending => bad(name, format!("not reached since the process started {} ago", Span(up))),
+        ProbeResult::Succeeded { ago } => good(name, format!("answered {} ago", Span(*ago))),
+        ProbeResult::Failed { since, error } => {
+            bad(name, format!("has not answered for {}: {error}", Span(*since)))
+        }
     }
 }
 
@@ -165,7 +170,7 @@ fn bad(name: &str, message: impl Into<String>) -> Check {
     Check { name: name.to_owned(), ok: false, message: message.into() }
 }
 
-/// A length of time for people: tenths of seconds at first, then whole ones, then minutes.
+/// A duration for people: tenths of seconds below ten seconds, then whole seconds, then minutes.
 struct Span(Duration);
 
 impl fmt::Display for Span {
@@ -192,7 +197,7 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    /// A process for which all is well.
+    /// A process that passes all checks.
     fn healthy(parts: Parts) -> Facts {
         Facts {
             service: "it",
@@ -206,13 +211,13 @@ mod tests {
             head: Some(Announced { index: Index(42), ago: Duration::from_millis(400) }),
             is_applier: false,
             leases: Vec::new(),
-            database: Probed::Worked { ago: secs(1) },
-            api: Probed::Worked { ago: secs(1) },
+            database: ProbeResult::Succeeded { ago: secs(1) },
+            api: ProbeResult::Succeeded { ago: secs(1) },
             registration: Some(Registration { status: NodeStatus::Ready, heard_ago: secs(6), ttl: secs(5) }),
         }
     }
 
-    /// What is wrong, if anything.
+    /// The failed checks.
     fn why_not(facts: &Facts) -> Vec<String> {
         let report = ready(facts);
         assert_eq!(report.status == "ready", report.is_ok());
@@ -257,8 +262,8 @@ mod tests {
             nats: Nats::Lost(secs(4)),
             replica: None,
             head: None,
-            database: Probed::Failed { since: secs(700), why: "connection refused".to_owned() },
-            api: Probed::Pending,
+            database: ProbeResult::Failed { since: secs(700), error: "connection refused".to_owned() },
+            api: ProbeResult::Pending,
             registration: None,
             ..healthy(parts)
         };

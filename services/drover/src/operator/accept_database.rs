@@ -1,4 +1,4 @@
-//! `drover operator accept-database`: goes on with a database that lost acknowledged writes.
+//! `drover operator accept-database`: continues with a database that lost acknowledged writes.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -6,35 +6,39 @@ use anyhow::Context as _;
 use model::HistoryId;
 use store::Writer;
 
-/// Accepts a database that services refuse because it went back, by a restore or a bad failover, or was moved to another
-/// server. What was acknowledged and is not in it is lost for good; everything goes on from what it holds.
+/// Accepts a database that services refuse, because a restore or a failover brought back an older state, or because it was
+/// moved to another server. Acknowledged writes that the database does not contain are lost for good. The cluster continues
+/// from the state that the database holds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     store: store::Args,
 }
 
-/// Begins a new history in the database as it is, and says which.
+/// Begins a new history at the database's current state, and returns a message that names it.
 pub(super) async fn run(args: &Args) -> anyhow::Result<String> {
-    if !args.yes && !confirmed()? {
-        anyhow::bail!("nothing was changed");
+    if !args.yes && !confirm()? {
+        anyhow::bail!("not confirmed: nothing was changed");
     }
     let writer = Writer::connect(&args.store).await.context("cannot use the database")?;
     let history = HistoryId::from_bytes(telemetry::clock::random_bytes());
     let head = writer.accept(history).await.context("cannot accept the database")?;
-    Ok(format!("The database is accepted as it is, at index {}. It begins history {history}.", head.index))
+    Ok(format!(
+        "The database is accepted with its current state, at index {}. Its new history is {history}.",
+        head.index
+    ))
 }
 
-/// Asks on a terminal; where nobody can be asked, the answer is an error.
-fn confirmed() -> anyhow::Result<bool> {
-    anyhow::ensure!(std::io::stdin().is_terminal(), "say -yes where nobody can be asked");
+/// Asks for confirmation on the terminal. Fails if there is none.
+fn confirm() -> anyhow::Result<bool> {
+    anyhow::ensure!(std::io::stdin().is_terminal(), "there is no terminal to ask for confirmation: use -yes");
     let mut out = std::io::stdout();
     write!(
         out,
-        "Writes that were acknowledged and are not in this database are lost for good. Accept it? [y/N] "
+        "Acknowledged writes that this database does not contain are lost for good. Accept it? [y/N] "
     )?;
     out.flush()?;
     let mut answer = String::new();

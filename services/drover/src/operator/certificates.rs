@@ -1,4 +1,5 @@
-//! Certificates: an authority of the cluster's own, and what it signs for the servers. Pure: the time comes from the caller.
+//! Certificates: the cluster's own certificate authority, and the servers' certificates that it signs. Pure: the caller
+//! provides the time.
 
 use std::time::Duration;
 
@@ -10,34 +11,34 @@ use rcgen::{
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::parse_x509_pem;
 
-/// How long an authority lives: longer than machines do. Nothing but its replacement ends it earlier.
+/// Validity of an authority's certificate: longer than machines are used. It ends earlier only by replacement.
 pub(super) const AUTHORITY_DAYS: u32 = 3_650;
-/// How long a server's certificate lives, the most that common clients take.
+/// Validity of a server's certificate, the maximum that common clients accept.
 pub(super) const SERVER_DAYS: u32 = 825;
-/// A server's certificate is due for renewal when it lives for less than that.
+/// A server's certificate is due for renewal when it is valid for fewer days than this.
 pub(super) const RENEW_WITHIN_DAYS: u32 = 275;
-/// How far back validity begins, for machines whose clocks are behind.
+/// How far in the past validity begins, for machines whose clocks are slow.
 const CLOCK_SKEW: Duration = Duration::from_hours(1);
-/// Names under which a server is reached from its own machine or container, in each certificate.
+/// Names under which a server is reached from its own machine or container. Every certificate contains them.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 const DAY_SECS: i64 = 86_400;
 
-/// What a certificate says of itself.
+/// The contents of a certificate that matter here.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Facts {
-    /// Names and addresses of the server that it is for.
+pub(super) struct CertificateInfo {
+    /// Names and addresses of the server that the certificate is for.
     pub(super) hosts: Vec<String>,
-    /// When it ends, in seconds since 1970.
-    pub(super) ends_secs: i64,
+    /// End of validity, in seconds since 1970.
+    pub(super) expires_secs: i64,
 }
 
-impl Facts {
-    /// How many whole days it still lives; fewer than none if it has ended.
+impl CertificateInfo {
+    /// Whole days until the certificate expires; negative if it has expired.
     pub(super) fn days_left(&self, now_secs: i64) -> i64 {
-        (self.ends_secs - now_secs).div_euclid(DAY_SECS)
+        (self.expires_secs - now_secs).div_euclid(DAY_SECS)
     }
 
-    /// Those of `hosts` that it is not for.
+    /// The names among `hosts` that the certificate is not valid for.
     pub(super) fn missing<'a>(&self, hosts: &'a [String]) -> Vec<&'a str> {
         hosts.iter().map(String::as_str).filter(|host| !self.hosts.iter().any(|own| own == host)).collect()
     }
@@ -45,24 +46,24 @@ impl Facts {
 
 /// A new private key, in PEM.
 pub(super) fn new_key() -> anyhow::Result<String> {
-    Ok(KeyPair::generate().context("cannot make a private key")?.serialize_pem())
+    Ok(KeyPair::generate().context("cannot create a private key")?.serialize_pem())
 }
 
-/// The certificate of an authority with that key, in PEM.
+/// The self-signed certificate of an authority with this key, in PEM.
 pub(super) fn authority(key: &str, now_secs: i64) -> anyhow::Result<String> {
     let mut params = valid_for(AUTHORITY_DAYS, now_secs, CertificateParams::default());
     let key = key_pair(key)?;
-    // By a name of its own, one authority is told from another: a client that trusts both tries the right one.
+    // Each authority has a name of its own, so that a client that trusts two of them tries the right one.
     let id: String = params.key_identifier(&key).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, format!("Drover certificate authority {id}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let certificate = params.self_signed(&key).context("cannot make an authority")?;
+    let certificate = params.self_signed(&key).context("cannot create the authority's certificate")?;
     Ok(certificate.pem())
 }
 
-/// A certificate in PEM for a server that has that key and is reached as `hosts`, signed by the authority.
+/// A certificate in PEM for a server with this key and these names, signed by the authority.
 pub(super) fn server(
     authority: &str,
     authority_key: &str,
@@ -70,7 +71,7 @@ pub(super) fn server(
     hosts: &[String],
     now_secs: i64,
 ) -> anyhow::Result<String> {
-    let first = hosts.first().context("a server's certificate is for one host at least")?;
+    let first = hosts.first().context("a server's certificate needs at least one host name")?;
     let mut names = hosts.to_vec();
     names.extend(OWN_NAMES.map(str::to_owned));
     names.dedup();
@@ -90,12 +91,13 @@ pub(super) fn server(
     Ok(certificate.context("cannot sign a server's certificate")?.pem())
 }
 
-/// What the first certificate of a PEM file says of itself.
-pub(super) fn facts(pem: &str) -> anyhow::Result<Facts> {
-    let (_, pem) = parse_x509_pem(pem.as_bytes()).map_err(|error| anyhow!("it is no PEM: {error}"))?;
-    let certificate = pem.parse_x509().map_err(|error| anyhow!("it is no certificate: {error}"))?;
-    let names =
-        certificate.subject_alternative_name().map_err(|error| anyhow!("its names are wrong: {error}"))?;
+/// Parses the first certificate of a PEM file.
+pub(super) fn parse(pem: &str) -> anyhow::Result<CertificateInfo> {
+    let (_, pem) = parse_x509_pem(pem.as_bytes()).map_err(|error| anyhow!("it is not PEM: {error}"))?;
+    let certificate = pem.parse_x509().map_err(|error| anyhow!("it is not a certificate: {error}"))?;
+    let names = certificate
+        .subject_alternative_name()
+        .map_err(|error| anyhow!("its alternative names are invalid: {error}"))?;
     let mut hosts = Vec::new();
     for name in names.into_iter().flat_map(|names| &names.value.general_names) {
         if let GeneralName::DNSName(name) = name {
@@ -104,14 +106,14 @@ pub(super) fn facts(pem: &str) -> anyhow::Result<Facts> {
             hosts.extend(address(bytes));
         }
     }
-    Ok(Facts { hosts, ends_secs: certificate.validity().not_after.timestamp() })
+    Ok(CertificateInfo { hosts, expires_secs: certificate.validity().not_after.timestamp() })
 }
 
-/// Refuses a certificate that is not for that key.
+/// Refuses a certificate that does not match the key.
 pub(super) fn check_pair(certificate: &str, key: &str) -> anyhow::Result<()> {
     let (_, pem) =
-        parse_x509_pem(certificate.as_bytes()).map_err(|error| anyhow!("it is no PEM: {error}"))?;
-    let certificate = pem.parse_x509().map_err(|error| anyhow!("it is no certificate: {error}"))?;
+        parse_x509_pem(certificate.as_bytes()).map_err(|error| anyhow!("it is not PEM: {error}"))?;
+    let certificate = pem.parse_x509().map_err(|error| anyhow!("it is not a certificate: {error}"))?;
     let is_pair = certificate.public_key().subject_public_key.data == key_pair(key)?.public_key_raw();
     ensure!(is_pair, "the certificate is for another key");
     Ok(())
@@ -128,7 +130,7 @@ fn valid_for(days: u32, now_secs: i64, mut params: CertificateParams) -> Certifi
     params
 }
 
-/// The address that a certificate has as bytes.
+/// Parses an address from its bytes in a certificate.
 fn address(bytes: &[u8]) -> Option<String> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(std::net::Ipv4Addr::from(v4).to_string());
@@ -152,11 +154,11 @@ mod tests {
         let ca = authority(&ca_key, NOW).unwrap();
         let own = hosts(&["nats", "nats.example.org", "10.1.2.3"]);
         let certificate = server(&ca, &ca_key, &key, &own, NOW).unwrap();
-        let facts = facts(&certificate).unwrap();
-        assert_eq!(facts.missing(&own), [""; 0]);
-        assert_eq!(facts.missing(&hosts(&["localhost", "::1", "other"])), ["other"]);
-        assert_eq!(facts.days_left(NOW), i64::from(SERVER_DAYS));
-        assert_eq!(facts.days_left(facts.ends_secs + 1), -1);
+        let info = parse(&certificate).unwrap();
+        assert_eq!(info.missing(&own), [""; 0]);
+        assert_eq!(info.missing(&hosts(&["localhost", "::1", "other"])), ["other"]);
+        assert_eq!(info.days_left(NOW), i64::from(SERVER_DAYS));
+        assert_eq!(info.days_left(info.expires_secs + 1), -1);
         check_pair(&certificate, &key).unwrap();
         let error = check_pair(&certificate, &ca_key).unwrap_err().to_string();
         assert_eq!(error, "the certificate is for another key");
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_said() {
-        assert!(facts("nonsense").unwrap_err().to_string().contains("no PEM"));
+        assert!(parse("nonsense").unwrap_err().to_string().contains("not PEM"));
         let (ca_key, key) = (new_key().unwrap(), new_key().unwrap());
         let ca = authority(&ca_key, NOW).unwrap();
         assert!(server(&ca, &ca_key, &key, &[], NOW).is_err());

@@ -1,7 +1,8 @@
-//! The secrets directory as files: each is made whole or not at all, and none is overwritten.
+//! The secrets directory. Each file is created completely or not at all, and no existing file is overwritten.
 //!
-//! A file is written beside its place under another name, given its mode and owner, flushed, and then renamed. Whatever ends
-//! the process in between leaves a file that the next run removes. A lock keeps other processes that do the same away.
+//! A file is written under a temporary name in the same directory, given its mode and owner, flushed, and then renamed. If
+//! the process is interrupted, it leaves a temporary file, which the next run removes. A lock excludes other processes that
+//! fill the directory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -15,21 +16,21 @@ use anyhow::{Context as _, ensure};
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Uid;
 
-/// Of directories that are made here.
+/// The mode of new directories.
 const DIRECTORY_MODE: u32 = 0o750;
-/// What the names of unfinished files begin with.
-const UNFINISHED: &str = ".unfinished-";
+/// Prefix of the names of temporary files.
+const TEMPORARY_PREFIX: &str = ".unfinished-";
 
-/// Who may read a file.
+/// The users that may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Its owner alone.
+    /// Only its owner.
     Secret,
-    /// Everybody who can reach it.
+    /// All users who can reach it.
     Public,
 }
 
-/// A user and a group, by number, as in `65532:65532`.
+/// The numeric ids of a user and a group, as in `65532:65532`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) uid: u32,
@@ -47,7 +48,7 @@ impl std::str::FromStr for Owner {
     }
 }
 
-/// A directory that this process alone fills, and what became of its files.
+/// A secrets directory that this process has locked, with the lists of new and existing files.
 #[derive(Debug)]
 pub(super) struct Directory {
     root: PathBuf,
@@ -57,9 +58,9 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory, which is made unless it is there; waits for another process that fills it.
+    /// Opens the directory, and creates it if it is missing. Waits while another process has it locked.
     pub(super) fn open(root: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(root).with_context(|| format!("cannot make {}", root.display()))?;
+        fs::create_dir_all(root).with_context(|| format!("cannot create {}", root.display()))?;
         let opened = File::open(root).with_context(|| format!("cannot open {}", root.display()))?;
         let lock = Flock::lock(opened, FlockArg::LockExclusive)
             .map_err(|(_, error)| error)
@@ -67,47 +68,48 @@ impl Directory {
         Ok(Self { root: root.to_owned(), made: Vec::new(), kept: BTreeSet::new(), _lock: lock })
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The files that were made, in order.
+    /// The files that were created, in order.
     pub(super) fn made(&self) -> &[String] {
         &self.made
     }
 
-    /// The files that were there already.
+    /// The files that existed already.
     pub(super) fn kept(&self) -> &BTreeSet<String> {
         &self.kept
     }
 
-    /// Sees to it that a sub-directory is there and belongs to `owner`; it may be a mount point. Removes what an earlier run
-    /// left unfinished.
+    /// Creates a sub-directory if it is missing, and sets its owner. It may be a mount point. Removes temporary files of an
+    /// earlier run.
     pub(super) fn sub_directory(&self, name: &str, owner: Option<Owner>) -> anyhow::Result<()> {
         let path = self.root.join(name);
         match DirBuilder::new().mode(DIRECTORY_MODE).create(&path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("cannot make {}", path.display()));
+                return Err(error).with_context(|| format!("cannot create {}", path.display()));
             }
             Ok(()) | Err(_) => {}
         }
-        let found = fs::symlink_metadata(&path).with_context(|| format!("cannot find {}", path.display()))?;
-        ensure!(found.is_dir(), "{} is there already, and no directory", path.display());
-        give(&path, owner)?;
+        let metadata =
+            fs::symlink_metadata(&path).with_context(|| format!("cannot inspect {}", path.display()))?;
+        ensure!(metadata.is_dir(), "{} exists and is not a directory", path.display());
+        set_owner(&path, owner)?;
         let entries = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for entry in entries {
             let entry = entry.with_context(|| format!("cannot read {}", path.display()))?;
-            if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                let unfinished = entry.path();
-                fs::remove_file(&unfinished)
-                    .with_context(|| format!("cannot remove {}", unfinished.display()))?;
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+                let temporary = entry.path();
+                fs::remove_file(&temporary)
+                    .with_context(|| format!("cannot remove {}", temporary.display()))?;
             }
         }
         Ok(())
     }
 
-    /// The text of a file; `None` if it is not there.
+    /// Reads a file; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> anyhow::Result<Option<String>> {
         let path = self.root.join(name);
         match fs::read_to_string(&path) {
@@ -117,7 +119,7 @@ impl Directory {
         }
     }
 
-    /// The text of a file, which is made by `make` unless it is there.
+    /// Reads a file. If it does not exist, creates it with the text that `make` returns.
     pub(super) fn file(
         &mut self,
         name: &str,
@@ -126,32 +128,33 @@ impl Directory {
         make: impl FnOnce() -> anyhow::Result<String>,
     ) -> anyhow::Result<String> {
         if let Some(text) = self.read(name)? {
-            give(&self.root.join(name), owner)?;
+            set_owner(&self.root.join(name), owner)?;
             self.kept.insert(name.to_owned());
             return Ok(text);
         }
         let text = make()?;
-        let unfinished = self.write_unfinished(name, mode, owner, &text)?;
+        let temporary = self.write_temporary(name, mode, owner, &text)?;
         let path = self.root.join(name);
-        fs::rename(&unfinished, &path).with_context(|| format!("cannot make {}", path.display()))?;
+        fs::rename(&temporary, &path).with_context(|| format!("cannot create {}", path.display()))?;
         self.flush(&path)?;
         self.made.push(name.to_owned());
         Ok(text)
     }
 
-    /// Puts another text into a file, at once and whole. Its owner stays who it was.
+    /// Replaces a file's text atomically. The file keeps its owner.
     pub(super) fn replace(&mut self, name: &str, mode: Mode, text: &str) -> anyhow::Result<()> {
         let path = self.root.join(name);
-        let found = fs::symlink_metadata(&path).with_context(|| format!("cannot find {}", path.display()))?;
-        let owner = Uid::effective().is_root().then_some(Owner { uid: found.uid(), gid: found.gid() });
-        let unfinished = self.write_unfinished(name, mode, owner, text)?;
-        fs::rename(&unfinished, &path).with_context(|| format!("cannot replace {}", path.display()))?;
+        let metadata =
+            fs::symlink_metadata(&path).with_context(|| format!("cannot inspect {}", path.display()))?;
+        let owner = Uid::effective().is_root().then_some(Owner { uid: metadata.uid(), gid: metadata.gid() });
+        let temporary = self.write_temporary(name, mode, owner, text)?;
+        fs::rename(&temporary, &path).with_context(|| format!("cannot replace {}", path.display()))?;
         self.flush(&path)?;
         self.made.push(name.to_owned());
         Ok(())
     }
 
-    fn write_unfinished(
+    fn write_temporary(
         &self,
         name: &str,
         mode: Mode,
@@ -160,24 +163,24 @@ impl Directory {
     ) -> anyhow::Result<PathBuf> {
         let path = self.root.join(name);
         let file_name = path.file_name().context("a file has a name")?.to_string_lossy().into_owned();
-        let unfinished = path.with_file_name(format!("{UNFINISHED}{file_name}"));
+        let temporary = path.with_file_name(format!("{TEMPORARY_PREFIX}{file_name}"));
         let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
             file.write_all(text.as_bytes())?;
             let bits = match mode {
                 Mode::Secret => 0o600,
                 Mode::Public => 0o644,
             };
-            // Before the owner changes: of another's file only a privileged process may change the mode.
+            // Before the owner changes: only a privileged process may change the mode of another user's file.
             file.set_permissions(Permissions::from_mode(bits))?;
             file.sync_all()
         };
-        write().with_context(|| format!("cannot write {}", unfinished.display()))?;
-        give(&unfinished, owner)?;
-        Ok(unfinished)
+        write().with_context(|| format!("cannot write {}", temporary.display()))?;
+        set_owner(&temporary, owner)?;
+        Ok(temporary)
     }
 
-    /// Makes the name of a file as durable as its content.
+    /// Flushes the directory of a new file, so that its name is durable too.
     fn flush(&self, path: &Path) -> anyhow::Result<()> {
         let directory = path.parent().unwrap_or(&self.root);
         let flushed = File::open(directory).and_then(|directory| directory.sync_all());
@@ -185,17 +188,20 @@ impl Directory {
     }
 }
 
-/// Hands what belongs to this process's user to `owner`. What is another's already stays so.
-fn give(path: &Path, owner: Option<Owner>) -> anyhow::Result<()> {
+/// Changes the owner of a file or directory of this process's user to `owner`. Leaves those of other users unchanged.
+fn set_owner(path: &Path, owner: Option<Owner>) -> anyhow::Result<()> {
     let Some(owner) = owner else { return Ok(()) };
-    let found = fs::symlink_metadata(path).with_context(|| format!("cannot find {}", path.display()))?;
-    if found.uid() != Uid::effective().as_raw() || (found.uid(), found.gid()) == (owner.uid, owner.gid) {
+    let metadata =
+        fs::symlink_metadata(path).with_context(|| format!("cannot inspect {}", path.display()))?;
+    if metadata.uid() != Uid::effective().as_raw()
+        || (metadata.uid(), metadata.gid()) == (owner.uid, owner.gid)
+    {
         return Ok(());
     }
-    let given = lchown(path, Some(owner.uid), Some(owner.gid));
-    given.with_context(|| {
+    let changed = lchown(path, Some(owner.uid), Some(owner.gid));
+    changed.with_context(|| {
         format!(
-            "cannot give {} to {}:{} (that takes root or CAP_CHOWN)",
+            "cannot change the owner of {} to {}:{} (requires root or CAP_CHOWN)",
             path.display(),
             owner.uid,
             owner.gid
@@ -224,7 +230,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(directory.root().join("api")).unwrap().count(),
             2,
-            "nothing unfinished is left"
+            "no temporary file is left"
         );
     }
 
@@ -247,7 +253,7 @@ mod tests {
         directory.file("certificate", Mode::Public, None, || Ok("old".to_owned())).unwrap();
         directory.replace("certificate", Mode::Public, "new").unwrap();
         assert_eq!(directory.read("certificate").unwrap().as_deref(), Some("new"));
-        assert!(directory.replace("another", Mode::Public, "new").is_err(), "nothing is there to replace");
+        assert!(directory.replace("another", Mode::Public, "new").is_err(), "there is no file to replace");
     }
 
     #[test]

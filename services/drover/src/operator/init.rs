@@ -1,7 +1,7 @@
-//! `drover operator init`: everything that is secret about a cluster, in one directory, made at once or finished.
+//! `drover operator init`: creates all secrets of a cluster in one directory, or completes them.
 //!
-//! As root it needs `CAP_CHOWN` to hand files to their owners, and `CAP_DAC_OVERRIDE` to look at them again when it is run
-//! another time; no other capability.
+//! As root it needs `CAP_CHOWN` to hand files to their owners, and `CAP_DAC_OVERRIDE` to read those files when it runs again;
+//! no other capability.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,26 +15,26 @@ use super::directory::{Directory, Mode, Owner};
 use super::report::{self, Report};
 use super::tls::{self, Hosts, Owners};
 
-/// The superuser's password of PostgreSQL, and the script of its roles.
+/// The password of PostgreSQL's superuser, and the script that creates the roles.
 const SUPERUSER_PASSWORD: &str = "postgres/password";
 const ROLES: &str = "postgres/roles.sql";
 const DATABASE: &str = "drover";
 
-/// Makes all secrets of a cluster in a directory: certificates, identities for NATS, passwords and roles for PostgreSQL.
+/// Creates all secrets of a cluster in a directory: certificates, identities for NATS, passwords and roles for PostgreSQL.
 ///
-/// What is there is kept, what is missing is made, so that it may be run before every start. Each sub-directory belongs to one
-/// part of the cluster and may be a volume of its own: DIR/operator to nobody but the operator, DIR/nats, DIR/postgres,
-/// DIR/agent, DIR/reader, and one of the name of each service.
+/// It keeps existing files and creates missing ones, so it can run before every start. Each sub-directory belongs to one part
+/// of the cluster and can be a volume of its own: DIR/operator for the operator alone, DIR/nats, DIR/postgres, DIR/agent,
+/// DIR/reader, and one with the name of each service.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The directory.
+    /// The secrets directory.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
     hosts: Hosts,
     #[command(flatten)]
     owners: Owners,
-    /// Print JSON: the names of the files that were made and kept, and what is to be noted.
+    /// Print JSON: the names of the files that were made and kept, and notes for the operator.
     #[arg(long)]
     json: bool,
 }
@@ -57,40 +57,40 @@ fn init(args: &Args) -> anyhow::Result<Report> {
     }
 
     let now_secs = telemetry::clock::now().as_secs();
-    let mut notes = tls::make(&mut directory, &args.hosts, &owners, now_secs)?;
+    let mut notes = tls::create_missing(&mut directory, &args.hosts, &owners, now_secs)?;
     for name in services.iter().copied().chain([Role::Reader.service()]) {
-        tls::trust(&mut directory, name, owners.services)?;
+        tls::copy_authority(&mut directory, name, owners.services)?;
     }
-    tls::trust(&mut directory, "agent", None)?;
-    nats(&mut directory, &owners, now_secs)?;
-    notes.extend(postgres(&mut directory, &owners)?);
+    tls::copy_authority(&mut directory, "agent", None)?;
+    create_nats(&mut directory, &owners, now_secs)?;
+    notes.extend(create_postgres(&mut directory, &owners)?);
     Ok(Report::new(&directory, notes))
 }
 
-/// Identities for NATS.
-pub(super) fn nats(directory: &mut Directory, owners: &Owners, now_secs: i64) -> anyhow::Result<()> {
-    let looked_at = RefCell::new(BTreeMap::new());
+/// Creates missing identities for NATS.
+pub(super) fn create_nats(directory: &mut Directory, owners: &Owners, now_secs: i64) -> anyhow::Result<()> {
+    let files_read = RefCell::new(BTreeMap::new());
     let read = |path: &str| {
-        let mut looked_at = looked_at.borrow_mut();
-        let text = looked_at.entry(path.to_owned()).or_insert_with(|| directory.read(path));
+        let mut files_read = files_read.borrow_mut();
+        let text = files_read.entry(path.to_owned()).or_insert_with(|| directory.read(path));
         text.as_ref().ok().cloned().flatten()
     };
     let missing = nats_auth::directory::missing(&read, &mut random, now_secs);
-    // One that cannot be read is not missing.
-    let looked_at = looked_at.into_inner().into_iter().map(|(path, text)| Ok((path, text?)));
-    let looked_at: BTreeMap<String, Option<String>> = looked_at.collect::<anyhow::Result<_>>()?;
-    let mut files = missing.context("cannot make identities for NATS")?;
-    let kept = looked_at.into_iter().filter_map(|(path, text)| Some((path, text?)));
+    // A file that cannot be read is not missing.
+    let files_read = files_read.into_inner().into_iter().map(|(path, text)| Ok((path, text?)));
+    let files_read: BTreeMap<String, Option<String>> = files_read.collect::<anyhow::Result<_>>()?;
+    let mut files = missing.context("cannot create identities for NATS")?;
+    let kept = files_read.into_iter().filter_map(|(path, text)| Some((path, text?)));
     files.extend(kept.map(|(path, text)| nats_auth::File { path, text, is_secret: true }));
     for file in files {
         let mode = if file.is_secret { Mode::Secret } else { Mode::Public };
-        directory.file(&file.path, mode, owner(&file.path, owners), || Ok(file.text))?;
+        directory.file(&file.path, mode, owner_of(&file.path, owners), || Ok(file.text))?;
     }
     Ok(())
 }
 
-/// Whom a file is given to, by the directory that it is in.
-fn owner(path: &str, owners: &Owners) -> Option<Owner> {
+/// The owner of a file, which depends on its directory.
+fn owner_of(path: &str, owners: &Owners) -> Option<Owner> {
     match path.split_once('/').map(|(directory, _)| directory) {
         None | Some("operator" | "agent") => None,
         Some("nats") => owners.nats,
@@ -99,8 +99,8 @@ fn owner(path: &str, owners: &Owners) -> Option<Owner> {
     }
 }
 
-/// Passwords and roles for PostgreSQL.
-fn postgres(directory: &mut Directory, owners: &Owners) -> anyhow::Result<Option<String>> {
+/// Creates missing passwords, and the script of roles for PostgreSQL.
+fn create_postgres(directory: &mut Directory, owners: &Owners) -> anyhow::Result<Option<String>> {
     let new_password = || Ok(format!("{}\n", Passwords::random_one()));
     directory.file(SUPERUSER_PASSWORD, Mode::Secret, owners.postgres, new_password)?;
     for role in Role::ALL {
@@ -112,13 +112,13 @@ fn postgres(directory: &mut Directory, owners: &Owners) -> anyhow::Result<Option
     let script = directory.file(ROLES, Mode::Secret, owners.postgres, script)?;
     Ok((!roles::has_passwords(&script, &passwords)).then(|| {
         format!(
-            "{ROLES} has other passwords than the services: run what \
-             `drover operator postgres grants -secrets-dir DIR` prints, and keep it there"
+            "{ROLES} has other passwords than the services: execute the output of \
+             `drover operator postgres grants -secrets-dir DIR`, and store it in that file"
         )
     }))
 }
 
-/// 32 bytes of chance.
+/// 32 random bytes.
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
     let (first, second) = bytes.split_at_mut(16);

@@ -1,5 +1,5 @@
-//! `drover operator …`: what operators do to the database and the files of a cluster, whether it runs or not, and what they
-//! do over the API.
+//! `drover operator …`: commands for the database and the secrets of a cluster, whether it runs or not, and commands that use
+//! the API.
 
 mod accept_database;
 mod certificates;
@@ -17,24 +17,24 @@ use anyhow::Context as _;
 
 use crate::process::fail;
 
-/// What can be done.
+/// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Accepts a database that lost acknowledged writes, or was moved, as it is now
+    /// Accepts the current state of a database that lost acknowledged writes, or was moved
     AcceptDatabase(accept_database::Args),
-    /// Makes all secrets of a cluster in a directory: certificates, credentials, passwords
+    /// Creates all secrets of a cluster in a directory: certificates, credentials, passwords
     Init(init::Args),
-    /// Makes certificates for the servers, and renews them
+    /// Creates the servers' certificates, and renews them
     Tls {
         #[command(subcommand)]
         command: tls::Command,
     },
-    /// Makes identities for NATS: who may speak to whom
+    /// Creates identities for NATS, which decide who may send and receive which messages
     Nats {
         #[command(subcommand)]
         command: nats::Command,
     },
-    /// Sees to the roles of the database
+    /// Prints and checks the roles of the database
     Postgres {
         #[command(subcommand)]
         command: postgres::Command,
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     OverApi(Box<crate::cli::operator::Command>),
 }
 
-/// Does what was said.
+/// Runs the command.
 pub(crate) fn run(command: Command) -> ExitCode {
     match command {
         Command::AcceptDatabase(args) => run_async(accept_database::run(&args)),
@@ -55,12 +55,12 @@ pub(crate) fn run(command: Command) -> ExitCode {
     }
 }
 
-/// Runs `work` and prints what it answers.
+/// Runs `work` to completion and prints its result.
 fn run_async(work: impl Future<Output = anyhow::Result<String>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.context("cannot make a runtime").and_then(|runtime| runtime.block_on(work)) {
-        Ok(said) => {
-            let _ = writeln!(std::io::stdout(), "{said}");
+    match runtime.context("cannot start the runtime").and_then(|runtime| runtime.block_on(work)) {
+        Ok(text) => {
+            let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(error) => fail(&error),

@@ -1,5 +1,5 @@
-//! `drover operator nats`: identities for NATS in the secrets directory. What the files say is `nats_auth`'s; here they are
-//! read and written.
+//! `drover operator nats`: identities for NATS in the secrets directory. The crate `nats_auth` determines the contents of the
+//! files; this module reads and writes them.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -20,22 +20,22 @@ use crate::process::fail;
 /// The mode of files with credentials.
 const SECRET_MODE: u32 = 0o600;
 
-/// What can be done.
+/// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Makes keys, the servers' configuration and the services' credentials, as far as they are missing
+    /// Creates missing keys, the servers' configuration and the services' credentials
     Init(Init),
-    /// Makes the credentials of a node
+    /// Creates the credentials of a node
     Node(Node),
-    /// Makes the credentials of a service
+    /// Creates new credentials of a service
     Service(Service),
-    /// Makes servers refuse credentials
+    /// Makes the NATS servers refuse credentials
     Revoke(Revoke),
 }
 
-/// Makes the identities of a cluster: the keys of the operator and its accounts (operator/), what nats-server includes in its
-/// configuration (nats/auth.conf), credentials for each service (ROLE/nats.creds), and the key with which agents sign their
-/// own (agent/node.key). What is there stays as it is; what is missing is made.
+/// Creates the identities of a cluster: the keys of the operator and its accounts (operator/), the file that nats-server
+/// includes in its configuration (nats/auth.conf), credentials for each service (ROLE/nats.creds), and the key with which
+/// agents sign their own credentials (agent/node.key). Existing files are kept, missing ones are created.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
     #[command(flatten)]
@@ -45,12 +45,12 @@ pub(crate) struct Init {
     json: bool,
 }
 
-/// Makes the credentials of one node. An agent that has them takes over the node's id from them.
+/// Creates the credentials of one node. An agent that uses them gets its node id from them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Node {
-    /// A name for people, such as the machine's.
+    /// A name for people to read, such as the machine's.
     name: String,
-    /// The node's id; a new one if not given.
+    /// The node's id. By default, a new one.
     #[arg(long, value_name = "ID")]
     id: Option<NodeId>,
     #[command(flatten)]
@@ -59,10 +59,10 @@ pub(crate) struct Node {
     dir: Dir,
 }
 
-/// Makes new credentials for a service; those that it has stay good. `servers` is all services in one process.
+/// Creates new credentials for a service. Its existing credentials stay valid. `servers` is all services in one process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Service {
-    /// The service's role: api, eval-broker, scheduler, plan-applier, node-tracker, deployment-watcher or servers.
+    /// The role of the service: api, eval-broker, scheduler, plan-applier, node-tracker, deployment-watcher or servers.
     role: Role,
     #[command(flatten)]
     out: Out,
@@ -70,43 +70,43 @@ pub(crate) struct Service {
     dir: Dir,
 }
 
-/// Adds a user to those that nats-server refuses, and writes its configuration again (nats/auth.conf). It takes effect when
-/// the servers read it: `nats-server --signal reload`.
+/// Adds a user to those that nats-server refuses, and writes its configuration again (nats/auth.conf). This takes effect when
+/// the servers reload it: `nats-server --signal reload`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
-    /// The user's public key (U…), as nats-server and services log it, or a file with its credentials.
+    /// The user's public key (U…), as in the logs of nats-server and services, or a file with its credentials.
     user: String,
     #[command(flatten)]
     dir: Dir,
 }
 
-/// Where the operator's files are.
+/// The location of the operator's files.
 #[derive(Debug, clap::Args)]
 struct Dir {
-    /// The operator's directory.
+    /// The secrets directory.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 }
 
-/// Where credentials go.
+/// The destination of credentials.
 #[derive(Debug, clap::Args)]
 struct Out {
-    /// Write them to this new file, which only its owner may read, and not to the standard output.
+    /// Write to this new file, which only its owner may read, instead of the standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Does it, and says what was done.
+/// Runs the command and prints its result.
 pub(crate) fn run(command: &Command) -> ExitCode {
-    let done = match command {
+    let result = match command {
         Command::Init(args) => return report::print(args.json, init(args)),
         Command::Node(args) => node(args),
         Command::Service(args) => service(args),
         Command::Revoke(args) => revoke(args),
     };
-    match done {
-        Ok(said) => {
-            let _ = std::io::stdout().write_all(said.as_bytes());
+    match result {
+        Ok(text) => {
+            let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
         Err(error) => fail(&error),
@@ -118,28 +118,28 @@ fn init(args: &Init) -> anyhow::Result<Report> {
     for name in ["operator", "nats", "agent"].into_iter().chain(Role::SERVICES.map(Role::as_str)) {
         directory.sub_directory(name, None)?;
     }
-    super::init::nats(&mut directory, &Owners::default(), now_secs())?;
+    super::init::create_nats(&mut directory, &Owners::default(), now_secs())?;
     Ok(Report::new(&directory, Vec::new()))
 }
 
 fn node(args: &Node) -> anyhow::Result<String> {
     let issuer = with_directory(&args.dir.dir, directory::issuer)?;
-    let made = || NodeId(uuid::Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid());
-    let id = args.id.unwrap_or_else(made);
+    let new_id = || NodeId(uuid::Builder::from_random_bytes(telemetry::clock::random_bytes()).into_uuid());
+    let id = args.id.unwrap_or_else(new_id);
     let credentials = issuer.node(&args.name, id, &mut rand::random, now_secs());
-    give(&credentials, &args.out, &format!("node {} with id {id}", args.name))
+    write_credentials(&credentials, &args.out, &format!("node {} with id {id}", args.name))
 }
 
 fn service(args: &Service) -> anyhow::Result<String> {
     let issuer = with_directory(&args.dir.dir, directory::issuer)?;
     let credentials = issuer.service(args.role, &mut rand::random, now_secs())?;
-    give(&credentials, &args.out, &format!("the role {}", args.role))
+    write_credentials(&credentials, &args.out, &format!("the role {}", args.role))
 }
 
-fn give(credentials: &Credentials, out: &Out, whose: &str) -> anyhow::Result<String> {
+fn write_credentials(credentials: &Credentials, out: &Out, subject: &str) -> anyhow::Result<String> {
     let Some(path) = &out.out else { return Ok(credentials.text()) };
-    write_new(path, &credentials.text()).with_context(|| format!("cannot make {}", path.display()))?;
-    Ok(format!("made {} for {whose}, user {}\n", path.display(), credentials.claims.sub))
+    write_new(path, &credentials.text()).with_context(|| format!("cannot create {}", path.display()))?;
+    Ok(format!("made {} for {subject}, user {}\n", path.display(), credentials.claims.sub))
 }
 
 fn revoke(args: &Revoke) -> anyhow::Result<String> {
@@ -160,7 +160,7 @@ fn revoke(args: &Revoke) -> anyhow::Result<String> {
     }
     let server = dir.join(directory::SERVER);
     Ok(format!(
-        "{user} is revoked. Give {} to the NATS servers and have them read it (nats-server --signal reload).\n",
+        "{user} is revoked. Copy {} to the NATS servers and reload them (nats-server --signal reload).\n",
         server.display()
     ))
 }
@@ -172,10 +172,10 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Calls `ask` with what reads the files of a directory; a file that is there and cannot be read is an error.
+/// Calls `action` with a function that reads files of the directory. Fails if an existing file cannot be read.
 fn with_directory<T>(
     dir: &Path,
-    ask: impl FnOnce(nats_auth::Reader<'_>) -> Result<T, nats_auth::Error>,
+    action: impl FnOnce(nats_auth::Reader<'_>) -> Result<T, nats_auth::Error>,
 ) -> anyhow::Result<T> {
     let unreadable = std::cell::RefCell::new(None);
     let read = |name: &str| match std::fs::read_to_string(dir.join(name)) {
@@ -187,11 +187,11 @@ fn with_directory<T>(
             None
         }
     };
-    let asked = ask(&read);
+    let result = action(&read);
     if let Some((name, error)) = unreadable.into_inner() {
         return Err(error).with_context(|| format!("cannot read {}", dir.join(name).display()));
     }
-    asked.with_context(|| format!("cannot use the directory {}", dir.display()))
+    result.with_context(|| format!("cannot use the directory {}", dir.display()))
 }
 
 fn now_secs() -> i64 {
@@ -212,19 +212,19 @@ mod tests {
         Dir { dir: path.to_owned() }
     }
 
-    fn made(path: &Path) -> Report {
+    fn initialised(path: &Path) -> Report {
         init(&Init { dir: dir(path), json: false }).unwrap()
     }
 
     #[test]
     fn init_makes_what_is_missing_and_keeps_what_is_there() {
         let home = tempfile::tempdir().unwrap();
-        made(home.path());
+        initialised(home.path());
         assert_eq!(mode(&home.path().join("agent/node.key")), 0o600);
         assert_eq!(mode(&home.path().join("nats/auth.conf")), 0o644);
         let before = std::fs::read_to_string(home.path().join("nats/auth.conf")).unwrap();
         std::fs::remove_file(home.path().join("api/nats.creds")).unwrap();
-        made(home.path());
+        initialised(home.path());
         assert_eq!(std::fs::read_to_string(home.path().join("nats/auth.conf")).unwrap(), before);
         assert!(home.path().join("api/nats.creds").is_file());
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn a_nodes_credentials_name_the_node_and_no_file_is_overwritten() {
         let home = tempfile::tempdir().unwrap();
-        made(home.path());
+        initialised(home.path());
         let file = home.path().join("worker.creds");
         let id: NodeId = "07070707-0707-0707-0707-070707070707".parse().unwrap();
         let args = || Node {

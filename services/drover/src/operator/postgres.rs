@@ -1,4 +1,4 @@
-//! `drover operator postgres …`: the SQL that makes the roles, and whether a database has them as it should.
+//! `drover operator postgres …`: the SQL that creates the roles, and a check of a database's roles and rights.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,40 +10,40 @@ use store::roles::{self, Passwords};
 
 use crate::process::fail;
 
-/// What the exit code says where the database is not as it should be, and where that cannot be told.
+/// The exit code if the database differs from what it should be, and the one if it cannot be checked.
 const EXIT_DIFFERS: u8 = 1;
 const EXIT_UNKNOWN: u8 = 2;
 
-/// What can be done with the database's roles.
+/// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Prints the SQL that makes the roles and the database
+    /// Prints the SQL that creates the roles and the database
     Grants(Grants),
-    /// Asks a database whether roles and rights in it are as they should be
+    /// Checks the roles and rights in a database
     Check(Check),
 }
 
-/// Prints the SQL that makes the database, a login role for each service and one for people, and takes from everybody else
-/// what PostgreSQL gives to all. It is for psql, as a superuser or a role that may create roles and databases:
+/// Prints the SQL that creates the database, a login role for each service and one for people, and revokes the rights that
+/// PostgreSQL grants to everybody. Execute it with psql, as a superuser or a role that may create roles and databases:
 ///
 ///   drover operator postgres grants -secrets-dir DIR | psql postgres://postgres@host/postgres
 ///
-/// It may be run again at any time. Passwords are in it as SCRAM verifiers only. Rights on tables are brought up to date by the
-/// plan applier, too, whenever it starts.
+/// It may be executed again at any time. It contains passwords as SCRAM verifiers only. The plan applier also updates the
+/// rights on tables whenever it starts.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Grants {
-    /// The database.
+    /// The name of the database.
     #[arg(long, default_value = "drover", value_parser = database)]
     database: String,
-    /// Directory with the passwords, in the files `<role>/postgres-password`, as `drover operator init` makes it. A role
-    /// without one keeps the password that it has, if any; `\password` in psql gives it another.
+    /// Directory with the passwords, in the files `<role>/postgres-password` that `drover operator init` creates. A role
+    /// without such a file keeps its password, if it has one; `\password` in psql sets another.
     #[arg(long, value_name = "DIR")]
     secrets_dir: Option<PathBuf>,
 }
 
-/// Asks a database whether its roles, and what each of them may do with everything in it, are as they should be. Any role may
-/// ask. The exit code is 0 if they are, 1 if not, and 2 if that cannot be told.
+/// Checks whether the roles of a database, and their rights on everything in it, are as they should be. Any role may run the
+/// check. The exit code is 0 if they are, 1 if they are not, and 2 if they cannot be checked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Check {
     /// Print JSON.
@@ -80,7 +80,7 @@ fn grants(args: &Grants) -> anyhow::Result<String> {
 fn check(args: &Check) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let differences = runtime
-        .context("cannot make a runtime")
+        .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(roles::check(&args.store)).context("cannot use the database"));
     let differences = match differences {
         Ok(differences) => differences,
@@ -96,19 +96,19 @@ fn check(args: &Check) -> ExitCode {
     } else {
         let lines: String = differences.iter().map(|line| format!("{line}\n")).collect();
         format!(
-            "{lines}\nThe plan applier corrects rights on tables when it starts. For everything else, run as an \
-             administrator what this prints:\ndrover operator postgres grants"
+            "{lines}\nThe plan applier corrects rights on tables when it starts. For everything else, execute as an \
+             administrator the output of:\ndrover operator postgres grants"
         )
     };
     let _ = writeln!(std::io::stdout(), "{text}");
     if differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIFFERS) }
 }
 
-/// The name of a database that needs no escaping anywhere.
+/// Checks that the name of a database needs no escaping anywhere.
 fn database(name: &str) -> Result<String, String> {
     if roles::is_plain_name(name) {
         Ok(name.to_owned())
     } else {
-        Err("expected lower-case letters, digits and `_`, at most 63, and no digit in front".to_owned())
+        Err("expected at most 63 lower-case letters, digits and `_`, not beginning with a digit".to_owned())
     }
 }

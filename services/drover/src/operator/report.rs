@@ -1,4 +1,4 @@
-//! What a command did to the secrets directory, for people and for programs.
+//! The result of a command on the secrets directory, as text and as JSON.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::directory::Directory;
 use crate::process::fail;
 
-/// What became of a directory. It names files, and holds nothing of what is in them.
+/// The changes to a secrets directory. It contains names of files, never their contents.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     dir: PathBuf,
@@ -19,10 +19,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of what was done so far, with what an operator should know beside.
+    /// The changes so far, with notes for the operator.
     pub(super) fn new(directory: &Directory, notes: Vec<String>) -> Self {
         let made = directory.made().to_vec();
-        // What was made a moment ago is kept when it is asked for again.
+        // A file that was created and then read again counts as created.
         let kept = directory.kept().iter().filter(|file| !made.contains(file)).cloned().collect();
         Self { dir: directory.root().to_owned(), made, kept, notes }
     }
@@ -42,14 +42,14 @@ impl Report {
     }
 }
 
-/// Prints what was done, or why it failed.
+/// Prints the report or the error.
 pub(super) fn print(json: bool, report: anyhow::Result<Report>) -> ExitCode {
     let report = match report {
         Ok(report) => report,
         Err(error) => return fail(&error),
     };
     let text = if json {
-        let json = serde_json::to_string(&report).expect("names of files have a JSON form");
+        let json = serde_json::to_string(&report).expect("a report can be written as JSON");
         format!("{json}\n")
     } else {
         report.text()

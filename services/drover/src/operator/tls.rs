@@ -1,4 +1,4 @@
-//! `drover operator tls …`: an authority of the cluster's own, and certificates of the servers that it signs.
+//! `drover operator tls …`: the cluster's own certificate authority, and the servers' certificates that it signs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::certificates::{self, RENEW_WITHIN_DAYS};
 use super::directory::{Directory, Mode, Owner};
 use super::report::{self, Report};
 
-/// Certificate and key of the authority; the key is nobody's but the operator's.
+/// Certificate and key of the authority. Only the operator has access to the key.
 const AUTHORITY: &str = "operator/ca.pem";
 const AUTHORITY_KEY: &str = "operator/ca.key";
 /// Names of files in the directory of a server or a client.
@@ -18,20 +18,20 @@ const CERTIFICATE: &str = "server.pem";
 const KEY: &str = "server.key";
 const TRUSTED: &str = "ca.pem";
 
-/// What can be done with certificates.
+/// The sub-commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Makes an authority, and certificates for NATS and PostgreSQL
+    /// Creates an authority, and certificates for NATS and PostgreSQL
     Init(Init),
-    /// Signs the servers' certificates anew before they end
+    /// Renews the servers' certificates before they expire
     Renew(Renew),
 }
 
-/// Makes an authority of the cluster's own in DIR/operator, unless one is there, and certificates that it signs in DIR/nats and
-/// DIR/postgres. The authority lives for ten years, a certificate for 825 days; `drover operator tls renew` signs it anew.
+/// Creates a certificate authority in DIR/operator, unless there is one, and certificates signed by it in DIR/nats and
+/// DIR/postgres. The authority is valid for ten years, a certificate for 825 days; `drover operator tls renew` renews it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
-    /// The directory.
+    /// The secrets directory.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
@@ -43,21 +43,21 @@ pub(crate) struct Init {
     json: bool,
 }
 
-/// Signs the certificates of NATS and PostgreSQL in DIR anew, for the keys that they have: those that live for less than 275
-/// days, and those that are not for all hosts that are given. The servers read them when they are reloaded: NATS on SIGHUP,
-/// PostgreSQL by `select pg_reload_conf()`.
+/// Renews the certificates of NATS and PostgreSQL in DIR, with the same keys, if they are valid for less than 275 days or do
+/// not contain all given hosts. The servers read them when they are reloaded: NATS on SIGHUP, PostgreSQL by
+/// `select pg_reload_conf()`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Renew {
-    /// The directory.
+    /// The secrets directory.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// A name or address of NATS; may be given again. Those of the old certificate unless given.
+    /// A name or address of NATS. May be given several times. By default, those of the old certificate.
     #[arg(long, value_name = "HOST")]
     nats_host: Vec<String>,
-    /// A name or address of PostgreSQL; may be given again. Those of the old certificate unless given.
+    /// A name or address of PostgreSQL. May be given several times. By default, those of the old certificate.
     #[arg(long, value_name = "HOST")]
     postgres_host: Vec<String>,
-    /// Also those that live long enough.
+    /// Renew all certificates, whatever their validity.
     #[arg(long)]
     force: bool,
     /// Print JSON.
@@ -65,29 +65,29 @@ pub(crate) struct Renew {
     json: bool,
 }
 
-/// Under which names the servers are reached.
+/// The names under which the servers are reached.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Hosts {
-    /// A name or address under which NATS is reached; may be given again.
+    /// A name or address under which NATS is reached. May be given several times.
     #[arg(id = "nats_host", long = "nats-host", value_name = "HOST", default_value = "nats")]
     pub(super) nats: Vec<String>,
-    /// A name or address under which PostgreSQL is reached; may be given again.
+    /// A name or address under which PostgreSQL is reached. May be given several times.
     #[arg(id = "postgres_host", long = "postgres-host", value_name = "HOST", default_value = "postgres")]
     pub(super) postgres: Vec<String>,
 }
 
-/// Whom files are given to. Without, they belong to whoever runs the command.
+/// The owners of new files. By default, the user that runs the command.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Owners {
-    /// Whom the files of services are given to, by number, such as 65532:65532.
+    /// Owner of the services' files, as numeric ids such as 65532:65532.
     #[arg(long = "owner", value_name = "UID:GID")]
     pub(super) services: Option<Owner>,
-    /// Whom the files of NATS are given to, by number.
+    /// Owner of the files of NATS, as numeric ids.
     #[arg(id = "nats_owner", long = "nats-owner", value_name = "UID:GID")]
     pub(super) nats: Option<Owner>,
-    /// Whom the files of PostgreSQL are given to, by number; 999:999 in its official image.
+    /// Owner of the files of PostgreSQL, as numeric ids; 999:999 in its official image.
     #[arg(id = "postgres_owner", long = "postgres-owner", value_name = "UID:GID")]
     pub(super) postgres: Option<Owner>,
 }
@@ -104,19 +104,19 @@ fn init(args: &Init) -> anyhow::Result<Report> {
     directory.sub_directory("operator", None)?;
     directory.sub_directory("nats", args.owners.nats)?;
     directory.sub_directory("postgres", args.owners.postgres)?;
-    let notes = make(&mut directory, &args.hosts, &args.owners, telemetry::clock::now().as_secs())?;
+    let notes = create_missing(&mut directory, &args.hosts, &args.owners, telemetry::clock::now().as_secs())?;
     Ok(Report::new(&directory, notes))
 }
 
-/// Makes what is missing of the authority and of the servers' certificates, and says what is to be noted of those that are
-/// there. The sub-directories are there.
-pub(super) fn make(
+/// Creates the missing parts of the authority and of the servers' certificates. Returns notes on existing certificates. The
+/// sub-directories must exist.
+pub(super) fn create_missing(
     directory: &mut Directory,
     hosts: &Hosts,
     owners: &Owners,
     now_secs: i64,
 ) -> anyhow::Result<Vec<String>> {
-    // A certificate whose key is not here was brought by the operator, with whatever it signed.
+    // An authority without its key here was provided by the operator, together with the certificates that it signed.
     let has_foreign_authority =
         directory.read(AUTHORITY)?.is_some() && directory.read(AUTHORITY_KEY)?.is_none();
     let authority_key = if has_foreign_authority {
@@ -125,14 +125,14 @@ pub(super) fn make(
         Some(directory.file(AUTHORITY_KEY, Mode::Secret, None, certificates::new_key)?)
     };
     let authority = directory.file(AUTHORITY, Mode::Public, None, || {
-        let key = authority_key.as_deref().context("an authority has a key")?;
+        let key = authority_key.as_deref().context("the key of the authority is missing")?;
         certificates::authority(key, now_secs)
     })?;
     let mut notes = Vec::new();
     for (server, hosts, owner) in
         [("nats", &hosts.nats, owners.nats), ("postgres", &hosts.postgres, owners.postgres)]
     {
-        trust(directory, server, owner)?;
+        copy_authority(directory, server, owner)?;
         let (certificate_file, key_file) = (format!("{server}/{CERTIFICATE}"), format!("{server}/{KEY}"));
         let key = directory.file(&key_file, Mode::Secret, owner, certificates::new_key)?;
         let certificate = directory.file(&certificate_file, Mode::Public, owner, || {
@@ -143,40 +143,44 @@ pub(super) fn make(
         })?;
         let used = || format!("cannot use {certificate_file}");
         certificates::check_pair(&certificate, &key).with_context(used)?;
-        notes.extend(noted(&certificate_file, &certificate, server, hosts, now_secs).with_context(used)?);
+        notes.extend(note(&certificate_file, &certificate, server, hosts, now_secs).with_context(used)?);
     }
-    let left = certificates::facts(&authority)
+    let left = certificates::parse(&authority)
         .with_context(|| format!("cannot use {AUTHORITY}"))?
         .days_left(now_secs);
     if left < i64::from(RENEW_WITHIN_DAYS) {
-        notes.push(format!("{AUTHORITY} ends in {left} days: the authority has to be replaced before"));
+        notes.push(format!("{AUTHORITY} expires in {left} days: replace the authority before that"));
     }
     Ok(notes)
 }
 
-/// Gives a server or a client the authority's certificate.
-pub(super) fn trust(directory: &mut Directory, of: &str, owner: Option<Owner>) -> anyhow::Result<()> {
+/// Copies the authority's certificate to the directory of a server or a client.
+pub(super) fn copy_authority(
+    directory: &mut Directory,
+    of: &str,
+    owner: Option<Owner>,
+) -> anyhow::Result<()> {
     let authority = directory.read(AUTHORITY)?.with_context(|| format!("{AUTHORITY} is missing"))?;
     directory.file(&format!("{of}/{TRUSTED}"), Mode::Public, owner, || Ok(authority)).map(drop)
 }
 
-/// What an operator should know of a certificate.
-fn noted(
+/// A note if a certificate should be renewed.
+fn note(
     file: &str,
     certificate: &str,
     server: &str,
     hosts: &[String],
     now_secs: i64,
 ) -> anyhow::Result<Option<String>> {
-    let facts = certificates::facts(certificate)?;
-    let missing = facts.missing(hosts);
-    let left = facts.days_left(now_secs);
+    let info = certificates::parse(certificate)?;
+    let missing = info.missing(hosts);
+    let left = info.days_left(now_secs);
     Ok(if !missing.is_empty() {
         let flags: String = hosts.iter().map(|host| format!(" -{server}-host {host}")).collect();
         let missing = missing.join(", ");
-        Some(format!("{file} is not for {missing}: drover operator tls renew -dir DIR{flags}"))
+        Some(format!("{file} is not valid for {missing}: drover operator tls renew -dir DIR{flags}"))
     } else if left < i64::from(RENEW_WITHIN_DAYS) {
-        Some(format!("{file} ends in {left} days: drover operator tls renew -dir DIR"))
+        Some(format!("{file} expires in {left} days: drover operator tls renew -dir DIR"))
     } else {
         None
     })
@@ -186,28 +190,28 @@ fn renew(args: &Renew) -> anyhow::Result<Report> {
     ensure!(args.dir.is_dir(), "there is no directory {}", args.dir.display());
     let now_secs = telemetry::clock::now().as_secs();
     let mut directory = Directory::open(&args.dir)?;
-    let there = |directory: &Directory, file: &str| {
+    let require = |directory: &Directory, file: &str| {
         directory
             .read(file)?
-            .with_context(|| format!("{file} is missing: `drover operator tls init` makes it"))
+            .with_context(|| format!("{file} is missing: `drover operator tls init` creates it"))
     };
-    let authority = there(&directory, AUTHORITY)?;
-    let authority_key = there(&directory, AUTHORITY_KEY)?;
+    let authority = require(&directory, AUTHORITY)?;
+    let authority_key = require(&directory, AUTHORITY_KEY)?;
     let wanted = BTreeMap::from([("nats", &args.nats_host), ("postgres", &args.postgres_host)]);
     let mut notes = Vec::new();
     for (server, hosts) in wanted {
         let certificate_file = format!("{server}/{CERTIFICATE}");
-        let certificate = there(&directory, &certificate_file)?;
-        let key = there(&directory, &format!("{server}/{KEY}"))?;
-        let facts =
-            certificates::facts(&certificate).with_context(|| format!("cannot use {certificate_file}"))?;
-        let left = facts.days_left(now_secs);
-        let is_due = left < i64::from(RENEW_WITHIN_DAYS) || !facts.missing(hosts).is_empty();
+        let certificate = require(&directory, &certificate_file)?;
+        let key = require(&directory, &format!("{server}/{KEY}"))?;
+        let info =
+            certificates::parse(&certificate).with_context(|| format!("cannot use {certificate_file}"))?;
+        let left = info.days_left(now_secs);
+        let is_due = left < i64::from(RENEW_WITHIN_DAYS) || !info.missing(hosts).is_empty();
         if !is_due && !args.force {
-            notes.push(format!("{certificate_file} lives for {left} days more and is kept"));
+            notes.push(format!("{certificate_file} is valid for {left} more days and is kept"));
             continue;
         }
-        let hosts = if hosts.is_empty() { &facts.hosts } else { hosts };
+        let hosts = if hosts.is_empty() { &info.hosts } else { hosts };
         let renewed = certificates::server(&authority, &authority_key, &key, hosts, now_secs)?;
         directory.replace(&certificate_file, Mode::Public, &renewed)?;
     }

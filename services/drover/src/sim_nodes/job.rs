@@ -1,5 +1,5 @@
-//! As much of a job as a simulated node looks at. The rest is passed over when it is read, which is most of what wakes cost: an
-//! agent reads all of it, but has a machine for itself.
+//! The part of a job that a simulated node uses. The rest is skipped when a job is decoded, which saves most of the cost of
+//! wakes: a real agent decodes all of it, but has a machine for itself.
 
 use model::{Nanos, Text};
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub(super) struct SimTask {
     pub(super) name: Text,
 }
 
-/// A list that stands packed in one byte string ([`model::job::TaskGroups`]).
+/// A list that is packed in one byte string ([`model::job::TaskGroups`]).
 mod packed {
     use serde::de::{DeserializeOwned, Error as _};
     use serde::ser::Error as _;

@@ -1,9 +1,9 @@
-//! `drover sim-nodes`: thousands of simulated agents in one process, for benchmarks and tests. They say what agents say, and
-//! run nothing: an allocation is pending, runs after a moment, and stops when it is told to. Commands on the standard input
-//! let shares of them fail, be cut off, flap and recover.
+//! `drover sim-nodes`: thousands of simulated agents in one process, for benchmarks and tests. They send the messages of
+//! agents and run nothing: an allocation is pending, runs after a delay, and stops when it is told to. Commands on the
+//! standard input make nodes fail, lose their connection, flap and recover.
 
-mod fate;
-mod heart;
+mod condition;
+mod heartbeats;
 mod job;
 mod node;
 mod spec;
@@ -23,32 +23,32 @@ use tokio::time::Instant;
 use wire::node::{AskAllocs, AskWork, Heartbeat, NodeAnswer, Register, Report, Reported, WorkIndex};
 use wire::{RefusalKind, Role, Subject};
 
-use self::fate::{Fate, Fates};
-use self::heart::Heart;
-use self::node::{Asked, SimNode, Wake, Work, WorkAllocs};
+use self::condition::{Condition, Conditions};
+use self::heartbeats::HeartbeatThread;
+use self::node::{Fetched, SimNode, Wake, Work, WorkAllocs};
 use crate::health::{self, Parts};
 use crate::process::{self, Process};
 
-/// How long a request may take.
-const WITHIN: Duration = Duration::from_secs(10);
-/// How long the answer to a heartbeat may take, as with agents.
-const HEARTBEAT_WITHIN: Duration = Duration::from_secs(2);
-/// A report that is late, or comes once more, does so within this time.
-const LATE_MAX: Duration = Duration::from_secs(3);
-/// Heartbeats wait for the end of such a while, so that those of many nodes are one write: they share a connection, which no
-/// agents do.
-const BEAT: Duration = Duration::from_millis(20);
-/// How long a node waits after a request that failed.
-const RETRY: Duration = Duration::from_secs(1);
-/// How many wakes that bring the work wait for a node.
-const NEWS_MAX: usize = 16;
-/// How many nodes register at once.
-const REGISTERING: usize = 256;
+/// The timeout of requests.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of heartbeats, as in agents.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The maximum delay of a late or repeated report.
+const REPORT_DELAY_MAX: Duration = Duration::from_secs(3);
+/// Heartbeats wait for the end of such an interval, so that those of many nodes are one write to the connection. Only
+/// simulated nodes share a connection.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(20);
+/// The pause of a node after a failed request.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// How many wakes that contain work may be queued for a node.
+const QUEUED_WAKES_MAX: usize = 16;
+/// How many nodes may register at once.
+const REGISTERING_MAX: usize = 256;
 
 /// Simulates many nodes in one process.
 ///
-/// Lines on the standard input are commands: `fail 5%` and `disconnect 500` befall so many nodes that fare well, `flap 5%
-/// 3000` cuts nodes off for half of every three seconds, `recover` ends all that.
+/// Lines on the standard input are commands. `fail 5%` makes healthy nodes lose power, `disconnect 500` disconnects them,
+/// `flap 5% 3000` disconnects them for half of every three seconds, and `recover` makes all nodes healthy.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -56,173 +56,183 @@ pub(crate) struct Args {
     pub(crate) telemetry: telemetry::Args,
     #[command(flatten)]
     pub(crate) bus: bus::Args,
-    /// How many nodes there are.
+    /// The number of nodes.
     #[arg(long, default_value_t = 1_000, value_name = "COUNT")]
     pub(crate) count: u32,
-    /// The datacenter that they are in.
+    /// The datacenter of the nodes.
     #[arg(long, default_value = "dc1")]
     pub(crate) datacenter: String,
-    /// What each has of compute, in MHz.
+    /// The CPU capacity of each node, in MHz.
     #[arg(long, default_value_t = 64_000, value_name = "MHZ")]
     pub(crate) cpu: u32,
-    /// What each has of memory, in MB.
+    /// The memory of each node, in MB.
     #[arg(long, default_value_t = 262_144, value_name = "MB")]
     pub(crate) memory: u32,
     /// How long an allocation is pending before it runs, in milliseconds.
     #[arg(long, default_value_t = 1_000, value_name = "MS")]
     pub(crate) start_ms: u32,
-    /// How many reports of a hundred come late, after newer ones.
+    /// Percentage of reports that arrive late, after newer ones.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
     pub(crate) late_reports: u8,
-    /// How many reports of a hundred come twice.
+    /// Percentage of reports that arrive twice.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100), value_name = "PERCENT")]
     pub(crate) doubled_reports: u8,
-    /// Tells these nodes apart from those of other such processes; the same number makes the same nodes.
+    /// Distinguishes these nodes from those of other sim-nodes processes. The same seed gives the same nodes.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u32,
 }
 
 impl Args {
-    /// The process that the nodes are simulated in; nobody waits for it to be ready.
+    /// The settings of the process. Its readiness depends on nothing.
     pub(crate) fn process(&self) -> process::Settings {
         let (telemetry, health) = (self.telemetry.clone(), health::Args::default());
-        process::Settings { name: "sim-nodes", parts: Parts::NONE, ends_others: false, telemetry, health }
+        process::Settings { name: "sim-nodes", parts: Parts::NONE, stops_children: false, telemetry, health }
     }
 }
 
-/// Simulates nodes until the process is to stop.
+/// Simulates nodes until the process is stopped.
 pub(crate) async fn run(process: Process, args: Args) -> anyhow::Result<()> {
     let bus = Bus::connect(&args.bus, Role::SimNodes).await.context("cannot connect to NATS")?;
-    let heart = Heart::start(&args.bus).await?;
+    let heartbeat_thread = HeartbeatThread::start(&args.bus).await?;
     let mut nodes = JoinSet::new();
     let mut wakes = HashMap::new();
-    let mut fates = Fates::default();
-    let registering = Arc::new(Semaphore::new(REGISTERING));
-    let first_beat = Instant::now();
+    let mut conditions = Conditions::default();
+    let registering = Arc::new(Semaphore::new(REGISTERING_MAX));
+    let intervals_from = Instant::now();
     for number in 0..args.count {
-        let (wake, woken) = Wakes::new();
-        let agent = Agent::new(&bus, &heart, &args, number, first_beat, woken);
-        let fate = fates.add();
-        wakes.insert(agent.id, wake);
-        nodes.spawn(agent.live(fate, Arc::clone(&registering)));
+        let (sender, receiver) = WakeSender::new();
+        let agent = Agent::new(&bus, &heartbeat_thread, &args, number, intervals_from, receiver);
+        let condition = conditions.add();
+        wakes.insert(agent.id, sender);
+        nodes.spawn(agent.run(condition, Arc::clone(&registering)));
     }
     tracing::info!(nodes = args.count, "simulating nodes");
     tokio::select! {
         result = forward_wakes(&bus, &wakes) => result,
-        () = fates.follow_orders() => Ok(()),
+        () = conditions.execute_commands() => Ok(()),
         () = process.stop.cancelled() => Ok(()),
     }
 }
 
-/// All wakes come on one subscription, which only servers' credentials allow.
-async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, Wakes>) -> anyhow::Result<()> {
+/// Receives the wakes of all nodes on one subscription, and forwards each to its node. Only the credentials of servers
+/// allow this subscription.
+async fn forward_wakes(bus: &Bus, wakes: &HashMap<NodeId, WakeSender>) -> anyhow::Result<()> {
     let mut messages = bus.serve(Subject::EVERY_AGENT_WAKE).await?;
     while let Some(message) = messages.next().await {
-        let Some(wake) = Subject::agent_of(message.subject()).and_then(|node| wakes.get(&node)) else {
+        let Some(sender) = Subject::agent_of(message.subject()).and_then(|node| wakes.get(&node)) else {
             continue;
         };
-        if let Ok(told) = message.body::<Wake>() {
-            let work_index = told.work_index;
-            if told.news.is_some() && work_index.is_news_to(*wake.index.borrow()) {
-                // What finds no room is asked for.
-                let _ = wake.news.try_send(told);
+        if let Ok(wake) = message.body::<Wake>() {
+            let work_index = wake.work_index;
+            if wake.news.is_some() && work_index.is_news_to(*sender.index.borrow()) {
+                // If the queue is full, the node fetches the work instead.
+                let _ = sender.with_work.try_send(wake);
             }
-            wake.index.send_if_modified(|known| known.hear(work_index));
+            sender.index.send_if_modified(|known| known.hear(work_index));
         }
     }
     anyhow::bail!("the connection to NATS is closed")
 }
 
-/// Wakes on their way to a node.
-struct Wakes {
+/// The sending half of a node's wakes.
+struct WakeSender {
     index: watch::Sender<WorkIndex>,
-    news: mpsc::Sender<Wake>,
+    /// Wakes that contain work.
+    with_work: mpsc::Sender<Wake>,
 }
 
-/// The node's end of it.
-struct Woken {
+/// The receiving half of a node's wakes.
+struct WakeReceiver {
     index: watch::Receiver<WorkIndex>,
-    news: mpsc::Receiver<Wake>,
+    with_work: mpsc::Receiver<Wake>,
 }
 
-impl Wakes {
-    fn new() -> (Self, Woken) {
-        let (index, heard) = watch::channel(WorkIndex::default());
-        let (news, told) = mpsc::channel(NEWS_MAX);
-        (Self { index, news }, Woken { index: heard, news: told })
+impl WakeSender {
+    fn new() -> (Self, WakeReceiver) {
+        let (index, index_receiver) = watch::channel(WorkIndex::default());
+        let (with_work, receiver) = mpsc::channel(QUEUED_WAKES_MAX);
+        (Self { index, with_work }, WakeReceiver { index: index_receiver, with_work: receiver })
     }
 }
 
 /// One simulated agent.
 struct Agent {
     bus: Bus,
-    heart: Heart,
+    heartbeat_thread: HeartbeatThread,
     id: NodeId,
     secret: Secret,
     register: Register,
     is_registered: bool,
     start: Nanos,
-    /// A moment from which on the heartbeats of all are counted.
-    first_beat: Instant,
+    /// The start of the heartbeat intervals of all nodes.
+    intervals_from: Instant,
     node: SimNode,
-    woken: Woken,
-    /// What it says just now.
+    wakes: WakeReceiver,
+    /// The allocations of the report that is being sent.
     reporting: Vec<AllocId>,
     late_reports: f64,
     doubled_reports: f64,
 }
 
 impl Agent {
-    fn new(bus: &Bus, heart: &Heart, args: &Args, number: u32, first_beat: Instant, woken: Woken) -> Self {
+    fn new(
+        bus: &Bus,
+        heartbeat_thread: &HeartbeatThread,
+        args: &Args,
+        number: u32,
+        intervals_from: Instant,
+        wakes: WakeReceiver,
+    ) -> Self {
         let register = spec::register(args, number);
         let start = Nanos(i64::from(args.start_ms) * Nanos::MILLISECOND.0);
         Self {
             bus: bus.clone(),
-            heart: heart.clone(),
+            heartbeat_thread: heartbeat_thread.clone(),
             id: register.id,
             secret: register.spec.secret_id.clone(),
             register,
             is_registered: false,
             start,
-            first_beat,
+            intervals_from,
             node: SimNode::new(start, clock::now()),
-            woken,
+            wakes,
             reporting: Vec::new(),
             late_reports: f64::from(args.late_reports) / 100.0,
             doubled_reports: f64::from(args.doubled_reports) / 100.0,
         }
     }
 
-    /// Does what agents do whenever it fares well, for ever.
-    async fn live(mut self, mut fate: watch::Receiver<Fate>, registering: Arc<Semaphore>) {
+    /// Runs the agent whenever its condition allows. Never returns.
+    async fn run(mut self, mut condition: watch::Receiver<Condition>, registering: Arc<Semaphore>) {
         loop {
-            let now = *fate.borrow_and_update();
+            let now = *condition.borrow_and_update();
             match now {
-                Fate::Well => tokio::select! {
-                    () = self.act(&registering) => {}
-                    _ = fate.changed() => {}
+                Condition::Healthy => tokio::select! {
+                    () = self.run_healthy(&registering) => {}
+                    _ = condition.changed() => {}
                 },
-                Fate::Failed => {
-                    self.begin_anew();
-                    let _ = fate.changed().await;
+                Condition::Failed => {
+                    self.restart();
+                    let _ = condition.changed().await;
                 }
-                Fate::CutOff => drop(fate.changed().await),
+                Condition::Disconnected => drop(condition.changed().await),
             }
         }
     }
 
-    /// Nothing runs any more, and its agent will be in its next boot.
-    fn begin_anew(&mut self) {
+    /// Forgets all allocations and increments the boot number, as after a power failure.
+    fn restart(&mut self) {
         self.node = SimNode::new(self.start, clock::now());
         self.reporting.clear();
         self.is_registered = false;
         Arc::make_mut(&mut self.register.spec).boot += 1;
     }
 
-    /// Registers if need be, and beats, works and reports until it has to register again. May be cut off at any moment.
-    async fn act(&mut self, registering: &Semaphore) {
-        let unsaid = std::mem::take(&mut self.reporting);
-        self.node.again(&unsaid, clock::now());
+    /// Registers if necessary; then sends heartbeats, works and reports until it must register again. May be cancelled at
+    /// any await.
+    async fn run_healthy(&mut self, registering: &Semaphore) {
+        let unreported = std::mem::take(&mut self.reporting);
+        self.node.report_again(&unreported, clock::now());
         if !self.is_registered {
             let permit = registering.acquire().await;
             let registered: Result<NodeAnswer, _> =
@@ -230,21 +240,21 @@ impl Agent {
             drop(permit);
             if let Err(error) = registered {
                 tracing::debug!(error = telemetry::chain(&error), node.id = %self.id, "not registered");
-                return tokio::time::sleep(RETRY).await;
+                return tokio::time::sleep(RETRY_PAUSE).await;
             }
             self.is_registered = true;
         }
         let (answers, answered) = watch::channel(None);
         let all_reported = Arc::new(Notify::new());
-        // Ends when it is dropped.
-        let mut beating = self.heart.beat(self.beats(answers, Arc::clone(&all_reported)));
+        // Heartbeats stop when this is dropped.
+        let mut heartbeats = self.heartbeat_thread.spawn(self.heartbeats(answers, Arc::clone(&all_reported)));
         tokio::select! {
-            _ = beating.join_next() => self.is_registered = false,
+            _ = heartbeats.join_next() => self.is_registered = false,
             () = self.work(answered, &all_reported) => {}
         }
     }
 
-    /// Works and reports, as long as it is registered.
+    /// Works and reports, as long as the node is registered.
     async fn work(&mut self, mut answered: watch::Receiver<Option<NodeAnswer>>, all_reported: &Notify) {
         let mut reported_since = None;
         loop {
@@ -253,43 +263,44 @@ impl Agent {
             tokio::select! {
                 Ok(()) = answered.changed() => {
                     let answer = answered.borrow_and_update().clone();
-                    if let Some(NodeAnswer { report_all: asked, work_index, .. }) = answer {
-                        report_all = asked;
-                        self.work_to(work_index).await;
+                    if let Some(NodeAnswer { report_all: since, work_index, .. }) = answer {
+                        report_all = since;
+                        self.fetch_work(work_index).await;
                     }
                 }
-                changed = self.woken.index.changed() => {
+                changed = self.wakes.index.changed() => {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    let index = *self.woken.index.borrow_and_update();
-                    while let Ok(wake) = self.woken.news.try_recv() {
-                        self.node.take_news(wake, clock::now());
+                    let index = *self.wakes.index.borrow_and_update();
+                    while let Ok(wake) = self.wakes.with_work.try_recv() {
+                        self.node.apply_wake(wake, clock::now());
                     }
-                    self.work_to(index).await;
+                    self.fetch_work(index).await;
                 }
                 () = maybe_sleep(due) => {}
             }
             if self.report(report_all).await && reported_since != report_all {
-                // As agents do, once for each time of asking: this one makes it ready.
+                // As agents do, once for each request for all allocations: the next heartbeat makes the node ready.
                 reported_since = report_all;
                 all_reported.notify_one();
             }
         }
     }
 
-    /// Beats, whatever else it does, until it has to register again. The first one makes it ready, and is due at once.
-    fn beats(
+    /// Sends heartbeats until the node must register again, whatever else it does. Sends the first one, which makes the node
+    /// ready, at once.
+    fn heartbeats(
         &self,
         answers: watch::Sender<Option<NodeAnswer>>,
-        hurry: Arc<Notify>,
+        send_now: Arc<Notify>,
     ) -> impl Future<Output = ()> + use<> {
         let beat = Heartbeat { id: self.id, secret: self.secret.clone(), boot: self.register.spec.boot };
-        let (bus, first_beat) = (self.heart.bus().clone(), self.first_beat);
+        let (bus, intervals_from) = (self.heartbeat_thread.bus().clone(), self.intervals_from);
         async move {
             loop {
                 let answer: Result<NodeAnswer, _> =
-                    bus.request(Subject::NodeHeartbeat(beat.id), &beat, HEARTBEAT_WITHIN).await;
+                    bus.request(Subject::NodeHeartbeat(beat.id), &beat, HEARTBEAT_TIMEOUT).await;
                 let pause = match answer {
                     Ok(answer) => {
                         let ttl = Duration::from_millis(answer.ttl_ms.into());
@@ -297,35 +308,36 @@ impl Agent {
                         ttl
                     }
                     Err(RequestError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => return,
-                    Err(_) => RETRY,
+                    Err(_) => RETRY_PAUSE,
                 };
-                let beats = (first_beat.elapsed() + pause).div_duration_f64(BEAT).ceil();
+                let intervals =
+                    (intervals_from.elapsed() + pause).div_duration_f64(HEARTBEAT_INTERVAL).ceil();
                 tokio::select! {
-                    () = tokio::time::sleep_until(first_beat + BEAT.mul_f64(beats)) => {}
-                    () = hurry.notified() => {}
+                    () = tokio::time::sleep_until(intervals_from + HEARTBEAT_INTERVAL.mul_f64(intervals)) => {}
+                    () = send_now.notified() => {}
                 }
             }
         }
     }
 
-    /// Fetches what changed, if anything did.
-    async fn work_to(&mut self, index: WorkIndex) {
+    /// Fetches the changed work, if any.
+    async fn fetch_work(&mut self, index: WorkIndex) {
         while index.is_news_to(self.node.index()) {
             let (secret, since) = (self.secret.clone(), self.node.index());
             let ask = AskWork { id: self.id, secret, since, seen: index };
             let Ok(work) = self.request::<_, Work>(Subject::NodeWork(self.id), &ask).await else { return };
-            let mut asked = self.node.take(&work, clock::now());
-            while let Asked::More(allocs) = asked {
+            let mut fetched = self.node.apply(&work, clock::now());
+            while let Fetched::More(allocs) = fetched {
                 let ask = AskAllocs { id: self.id, secret: self.secret.clone(), allocs, seen: work.index };
                 let more = self.request::<_, WorkAllocs>(Subject::NodeWork(self.id), &ask).await;
                 let Ok(more) = more else { return };
-                asked = self.node.take_more(&more, clock::now());
+                fetched = self.node.apply_more(&more, clock::now());
             }
-            self.node.reached(work.index);
+            self.node.advance_to(work.index);
         }
     }
 
-    /// Reports what has become due; all of it if `all_since` is set. Whether the servers have heard of all.
+    /// Reports the allocations that are due, or all if `all_since` is set. Returns whether the servers received all allocations.
     async fn report(&mut self, all_since: Option<Index>) -> bool {
         let is_of_all = all_since.is_some();
         let allocs = self.node.due(clock::now(), is_of_all);
@@ -346,17 +358,17 @@ impl Agent {
         };
         let reported = std::mem::take(&mut self.reporting);
         if !arrived {
-            self.node.again(&reported, clock::now() + Nanos::SECOND);
+            self.node.report_again(&reported, clock::now() + Nanos::SECOND);
         }
         arrived && is_of_all
     }
 
-    /// Has a report arrive late. Nobody waits for it, and nothing holds it up.
+    /// Sends a report late, in a task that nothing waits for.
     fn report_later(&self, report: Report) {
         let (bus, subject) = (self.bus.clone(), Subject::NodeReport(self.id));
         tokio::spawn(async move {
-            tokio::time::sleep(LATE_MAX.mul_f64(rand::random())).await;
-            let _ = bus.request::<_, Reported>(subject, &report, WITHIN).await;
+            tokio::time::sleep(REPORT_DELAY_MAX.mul_f64(rand::random())).await;
+            let _ = bus.request::<_, Reported>(subject, &report, REQUEST_TIMEOUT).await;
         });
     }
 
@@ -365,7 +377,7 @@ impl Agent {
         subject: Subject,
         body: &Q,
     ) -> Result<A, RequestError> {
-        self.bus.request(subject, body, WITHIN).await
+        self.bus.request(subject, body, REQUEST_TIMEOUT).await
     }
 }
 

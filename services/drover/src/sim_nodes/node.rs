@@ -1,4 +1,4 @@
-//! What one simulated node has, and what it has to say when. Pure.
+//! The allocations of one simulated node, and when it reports them. Pure.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,62 +10,62 @@ use wire::node::{AllocReport, News, WorkAlloc, WorkIndex};
 
 use super::job::SimJob;
 
-/// What a node is told, with as much of each job as it looks at.
+/// Messages to a node. They decode only the part of each job that a simulated node uses.
 pub(super) type Wake = wire::node::Wake<SimJob>;
 pub(super) type Work = wire::node::Work<SimJob>;
 pub(super) type WorkAllocs = wire::node::WorkAllocs<SimJob>;
 
-/// How often an agent looks whether there is something to tell.
+/// How often an agent checks whether there is something to report.
 const TICK: Nanos = Nanos(200 * Nanos::MILLISECOND.0);
-/// What is not urgent waits until so much time has gone by since the last report.
-const RELAXED: Nanos = Nanos(5 * TICK.0);
+/// Reports that are not urgent wait until so much time has passed since the last report.
+const RELAXED_INTERVAL: Nanos = Nanos(5 * TICK.0);
 
 /// A node's allocations.
 #[derive(Debug)]
 pub(super) struct SimNode {
     start: Nanos,
-    /// When it looked first whether there was something to tell.
-    first_tick: Timestamp,
+    /// The time from which ticks are counted.
+    ticks_from: Timestamp,
     last_report: Timestamp,
     index: WorkIndex,
     allocs: HashMap<AllocId, SimAlloc>,
-    /// What is to be told at the first look after a moment.
+    /// Allocations to report at the next tick after their time.
     urgent: Due,
-    /// What waits for others, but not for long.
+    /// Allocations to report at the next tick that is also [`RELAXED_INTERVAL`] after the last report.
     typical: Due,
-    /// Listed, and not yet told of.
+    /// Allocations that are listed, but have not been received yet.
     missing: HashSet<AllocId>,
 }
 
-/// When there is something to tell of which allocation.
+/// Allocations to report, ordered by time.
 type Due = BTreeSet<(Timestamp, AllocId)>;
 
-/// An allocation that pretends.
+/// A simulated allocation.
 #[derive(Debug)]
 struct SimAlloc {
     tasks: Vec<Text>,
     known_at: Timestamp,
     status: ClientStatus,
-    /// The deployment that it is part of, and when it has been healthy there for as long as it is to be.
+    /// The deployment that it is part of, and when it has been healthy for the required time.
     health: Option<(DeploymentId, Timestamp)>,
     reports: u32,
 }
 
-/// Whether a node knows all of its work.
+/// Whether a node has received all of its work.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// These are still to be asked for.
+pub(super) enum Fetched {
+    /// These allocations must still be fetched.
     More(Vec<AllocId>),
-    /// It knows.
+    /// All work has been received.
     All,
 }
 
 impl SimNode {
-    /// One that begins now, and whose allocations run so long after it heard of them.
+    /// A node that starts now. Its allocations run after a delay of `start`.
     pub(super) fn new(start: Nanos, now: Timestamp) -> Self {
         Self {
             start,
-            first_tick: now,
+            ticks_from: now,
             last_report: Timestamp::UNSET,
             index: WorkIndex::default(),
             allocs: HashMap::new(),
@@ -75,56 +75,56 @@ impl SimNode {
         }
     }
 
-    /// How far the work is that it knows.
+    /// The index of the work that the node has received.
     pub(super) fn index(&self) -> WorkIndex {
         self.index
     }
 
-    /// It knows all work up to here.
-    pub(super) fn reached(&mut self, index: WorkIndex) {
+    /// Records that the node has received all work up to `index`.
+    pub(super) fn advance_to(&mut self, index: WorkIndex) {
         self.index.hear(index);
     }
 
-    /// Takes in its work: what is not listed any more is gone.
-    pub(super) fn take(&mut self, work: &Work, now: Timestamp) -> Asked {
+    /// Applies the node's work. Allocations that are not listed any more are gone.
+    pub(super) fn apply(&mut self, work: &Work, now: Timestamp) -> Fetched {
         let listed: HashSet<AllocId> = work.allocs.iter().map(|(id, _)| *id).collect();
         self.allocs.retain(|id, _| listed.contains(id));
         self.urgent.retain(|(_, id)| listed.contains(id));
         self.typical.retain(|(_, id)| listed.contains(id));
         if work.index.history != self.index.history {
-            // What was reported before may be among what the servers lost.
-            let told = self.allocs.iter().filter(|(_, alloc)| alloc.reports > 0);
-            self.urgent.extend(told.map(|(id, _)| (now, *id)));
+            // The servers may have lost earlier reports.
+            let reported = self.allocs.iter().filter(|(_, alloc)| alloc.reports > 0);
+            self.urgent.extend(reported.map(|(id, _)| (now, *id)));
         }
         let known = self.index.within(work.index.history);
         let news = work.allocs.iter().filter(|(_, index)| *index > known).map(|(id, _)| *id);
         self.missing = if work.changed.more { news.collect() } else { HashSet::new() };
-        self.take_more(&work.changed, now)
+        self.apply_more(&work.changed, now)
     }
 
-    /// Takes in what came along with a wake, if it follows on what is known.
-    pub(super) fn take_news(&mut self, wake: Wake, now: Timestamp) {
+    /// Applies the work in a wake, if it follows the index of the node without a gap.
+    pub(super) fn apply_wake(&mut self, wake: Wake, now: Timestamp) {
         let index = wake.work_index;
         let Some(News { gone, changed, .. }) = wake.news_after(self.index) else { return };
         gone.0.iter().for_each(|id| drop(self.allocs.remove(id)));
-        changed.allocs.iter().for_each(|alloc| self.hear(&changed, alloc, now));
-        self.reached(index);
+        changed.allocs.iter().for_each(|alloc| self.apply_alloc(&changed, alloc, now));
+        self.advance_to(index);
     }
 
-    /// Takes in more of it.
-    pub(super) fn take_more(&mut self, more: &WorkAllocs, now: Timestamp) -> Asked {
+    /// Applies further allocations of its work.
+    pub(super) fn apply_more(&mut self, more: &WorkAllocs, now: Timestamp) -> Fetched {
         for alloc in &more.allocs {
             self.missing.remove(&alloc.id);
-            self.hear(more, alloc, now);
+            self.apply_alloc(more, alloc, now);
         }
-        // What is asked for and does not come is gone.
+        // An allocation that was asked for and is not in the answer is gone.
         if !more.more || more.allocs.is_empty() || self.missing.is_empty() {
-            return Asked::All;
+            return Fetched::All;
         }
-        Asked::More(self.missing.iter().copied().collect())
+        Fetched::More(self.missing.iter().copied().collect())
     }
 
-    fn hear(&mut self, work: &WorkAllocs, alloc: &WorkAlloc, now: Timestamp) {
+    fn apply_alloc(&mut self, work: &WorkAllocs, alloc: &WorkAlloc, now: Timestamp) {
         let ended =
             |status| matches!(status, ClientStatus::Complete | ClientStatus::Failed | ClientStatus::Lost);
         if ended(alloc.client_status) {
@@ -151,27 +151,27 @@ impl SimNode {
         }
         let tasks = group.into_iter().flat_map(|group| &group.tasks).map(|task| task.name.clone()).collect();
         let status = if runs { ClientStatus::Running } else { ClientStatus::Complete };
-        let begins_or_ends = if runs { now + self.start } else { now };
-        let health = health(begins_or_ends);
-        self.urgent.insert((begins_or_ends, alloc.id));
+        let changes_at = if runs { now + self.start } else { now };
+        let health = health(changes_at);
+        self.urgent.insert((changes_at, alloc.id));
         self.typical.extend(health.map(|(_, at)| (at, alloc.id)));
         self.allocs.insert(alloc.id, SimAlloc { tasks, known_at: now, status, health, reports: 0 });
     }
 
-    /// When there is next something to report.
+    /// The time of the next report, if there is one.
     pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
         let urgent = self.urgent.first().map(|(due, _)| self.tick_from(*due));
-        let relaxed = |due: Timestamp| self.tick_from(due.max(self.last_report + RELAXED));
+        let relaxed = |due: Timestamp| self.tick_from(due.max(self.last_report + RELAXED_INTERVAL));
         urgent.into_iter().chain(self.typical.first().map(|(due, _)| relaxed(*due))).min()
     }
 
-    /// The first moment from then on at which it looks.
+    /// The first tick at or after `moment`.
     fn tick_from(&self, moment: Timestamp) -> Timestamp {
-        let since = (moment - self.first_tick).0.max(0);
-        self.first_tick + Nanos((since + TICK.0 - 1) / TICK.0 * TICK.0)
+        let since = (moment - self.ticks_from).0.max(0);
+        self.ticks_from + Nanos((since + TICK.0 - 1) / TICK.0 * TICK.0)
     }
 
-    /// What is to be reported, if it is time to; with `all`, that and all allocations that are not at their end.
+    /// The reports that are due. With `all`, also reports all running allocations.
     pub(super) fn due(&mut self, now: Timestamp, all: bool) -> Vec<AllocReport> {
         if !all && self.poll_timeout().is_none_or(|at| at > now) {
             return Vec::new();
@@ -197,8 +197,8 @@ impl SimNode {
         ids.into_iter().filter_map(report).collect()
     }
 
-    /// What was said did not arrive.
-    pub(super) fn again(&mut self, ids: &[AllocId], at: Timestamp) {
+    /// Schedules reports again that did not arrive.
+    pub(super) fn report_again(&mut self, ids: &[AllocId], at: Timestamp) {
         self.urgent.extend(ids.iter().filter(|id| self.allocs.contains_key(id)).map(|id| (at, *id)));
     }
 }
@@ -257,13 +257,13 @@ mod tests {
         WorkIndex { history: HistoryId::from_bytes([history; 16]), index: Index(index) }
     }
 
-    /// One whose allocations run after a second.
+    /// A node whose allocations run after a second.
     fn sim_node() -> SimNode {
         SimNode::new(Nanos::SECOND, NOW)
     }
 
     /// Allocations of a group with two tasks.
-    fn told(allocs: &[(u8, (DesiredStatus, ClientStatus))], more: bool) -> WorkAllocs {
+    fn work_allocs(allocs: &[(u8, (DesiredStatus, ClientStatus))], more: bool) -> WorkAllocs {
         let task = |name: &str| Task { name: name.into(), ..Task::default() };
         let tasks = vec![task("web"), task("log")];
         let update = UpdateStrategy { min_healthy_time: Nanos::from_secs(5), ..UpdateStrategy::default() };
@@ -304,20 +304,20 @@ mod tests {
         })
     }
 
-    /// What a node makes of what the tracker sends.
+    /// The message as a simulated node decodes it.
     fn as_read(sent: &wire::node::WorkAllocs) -> WorkAllocs {
         let kind = <WorkAllocs as wire::Wire>::KIND;
         wire::envelope::decode(kind, 1, &wire::envelope::encode(sent)).unwrap()
     }
 
-    /// The same as part of a deployment.
-    fn deployed(number: u8, mut told: WorkAllocs) -> WorkAllocs {
-        let common = Arc::make_mut(&mut told.commons[0].common);
+    /// The same allocations as part of a deployment.
+    fn deployed(number: u8, mut work_allocs: WorkAllocs) -> WorkAllocs {
+        let common = Arc::make_mut(&mut work_allocs.commons[0].common);
         common.deployment_id = Some(DeploymentId::from_bytes([number; 16]));
-        told
+        work_allocs
     }
 
-    /// The node's work at an index at which all of it changed.
+    /// A node's work in which all listed allocations changed at the index.
     fn work(index: u64, listed: &[u8], changed: WorkAllocs) -> Work {
         let allocs = listed.iter().map(|number| (id(*number), Index(index))).collect();
         Work { index: at(1, index), allocs, changed }
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn an_allocation_runs_after_a_moment() {
         let mut node = sim_node();
-        assert_eq!(node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW), Asked::All);
+        assert_eq!(node.apply(&work(5, &[1], work_allocs(&[(1, RUN)], false)), NOW), Fetched::All);
         assert_eq!(reported(&mut node, after(999)), []);
         assert_eq!(node.poll_timeout(), Some(after(1_000)));
         let reports = node.due(after(1_000), false);
@@ -340,14 +340,17 @@ mod tests {
         let states = task_states.unpack().unwrap();
         assert_eq!(states.iter().map(|task| &*task.task).collect::<Vec<_>>(), ["web", "log"]);
         assert!(states.iter().all(|task| task.state == TaskRunState::Running && task.events.len() == 3));
-        assert_eq!(node.poll_timeout(), None, "it is said once");
+        assert_eq!(node.poll_timeout(), None, "it is reported once");
     }
 
     #[test]
     fn what_happens_between_two_looks_is_reported_together() {
         let mut node = sim_node();
         for (number, millis) in [(1, 10), (2, 150), (3, 210)] {
-            node.take(&work(4 + u64::from(number), &[1, 2, 3], told(&[(number, RUN)], false)), after(millis));
+            node.apply(
+                &work(4 + u64::from(number), &[1, 2, 3], work_allocs(&[(number, RUN)], false)),
+                after(millis),
+            );
         }
         assert_eq!(node.poll_timeout(), Some(after(1_200)));
         assert_eq!(reported(&mut node, after(1_199)), []);
@@ -360,40 +363,40 @@ mod tests {
     #[test]
     fn health_waits_a_second_for_what_cannot_wait() {
         let mut node = sim_node();
-        node.take(&work(5, &[1], deployed(1, told(&[(1, RUN)], false))), NOW);
-        node.reached(at(1, 5));
+        node.apply(&work(5, &[1], deployed(1, work_allocs(&[(1, RUN)], false))), NOW);
+        node.advance_to(at(1, 5));
         assert_eq!(reported(&mut node, after(1_000)).len(), 1);
-        node.take(&work(6, &[1, 2], told(&[(2, RUN)], false)), after(4_500));
+        node.apply(&work(6, &[1, 2], work_allocs(&[(2, RUN)], false)), after(4_500));
         assert_eq!(reported(&mut node, after(5_600)).len(), 1);
         // Healthy at 6,000, and the last report was at 5,600.
         assert_eq!(node.poll_timeout(), Some(after(6_600)));
-        node.take(&work(7, &[1, 2, 3], told(&[(3, RUN)], false)), after(5_100));
+        node.apply(&work(7, &[1, 2, 3], work_allocs(&[(3, RUN)], false)), after(5_100));
         assert_eq!(node.poll_timeout(), Some(after(6_200)));
         let reports = node.due(after(6_200), false);
-        let told: Vec<_> = reports.iter().map(|report| (report.id, report.health.is_some())).collect();
-        assert_eq!(told, [(id(1), true), (id(3), false)]);
+        let summaries: Vec<_> = reports.iter().map(|report| (report.id, report.health.is_some())).collect();
+        assert_eq!(summaries, [(id(1), true), (id(3), false)]);
         assert_eq!(node.poll_timeout(), None);
     }
 
     #[test]
     fn one_that_is_to_stop_does_so_at_once() {
         let mut node = sim_node();
-        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, STOP)], false)), NOW);
-        node.reached(at(1, 5));
+        node.apply(&work(5, &[1, 2], work_allocs(&[(1, RUN), (2, STOP)], false)), NOW);
+        node.advance_to(at(1, 5));
         assert_eq!(reported(&mut node, NOW), [(id(2), ClientStatus::Complete)], "it had not begun");
         reported(&mut node, after(1_000));
-        node.take(&work(6, &[1, 2], told(&[(1, STOP)], false)), after(2_000));
+        node.apply(&work(6, &[1, 2], work_allocs(&[(1, STOP)], false)), after(2_000));
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Complete)]);
-        node.take(&work(7, &[1, 2], told(&[(1, STOP)], false)), after(3_000));
+        node.apply(&work(7, &[1, 2], work_allocs(&[(1, STOP)], false)), after(3_000));
         assert_eq!(reported(&mut node, after(3_000)), []);
     }
 
     #[test]
     fn one_of_a_deployment_is_healthy_once_it_has_run_long_enough() {
         let mut node = sim_node();
-        let mut told = deployed(1, told(&[(1, RUN)], false));
-        node.take(&work(5, &[1], told.clone()), NOW);
-        node.reached(at(1, 5));
+        let mut changed = deployed(1, work_allocs(&[(1, RUN)], false));
+        node.apply(&work(5, &[1], changed.clone()), NOW);
+        node.advance_to(at(1, 5));
         let health = |node: &mut SimNode, millis| {
             let reports = node.due(after(millis), false);
             reports.into_iter().map(|report| report.health).collect::<Vec<_>>()
@@ -403,94 +406,104 @@ mod tests {
         assert_eq!(health(&mut node, 6_000), [Some((true, after(6_000)))]);
 
         // The next deployment keeps it as it is.
-        told = deployed(2, told);
-        node.take(&work(6, &[1], told.clone()), after(20_000));
+        changed = deployed(2, changed);
+        node.apply(&work(6, &[1], changed.clone()), after(20_000));
         assert_eq!(health(&mut node, 25_000), [Some((true, after(25_000)))]);
-        told.allocs[0].healthy = Some(true);
-        node.take(&work(7, &[1], told), after(30_000));
+        changed.allocs[0].healthy = Some(true);
+        node.apply(&work(7, &[1], changed), after(30_000));
         assert_eq!(node.poll_timeout(), None);
     }
 
     #[test]
     fn one_that_is_not_listed_is_gone_and_one_that_has_ended_is_let_be() {
         let mut node = sim_node();
-        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
-        node.take(&work(6, &[2], told(&[(2, (DesiredStatus::Run, ClientStatus::Failed))], false)), NOW);
+        node.apply(&work(5, &[1], work_allocs(&[(1, RUN)], false)), NOW);
+        node.apply(
+            &work(6, &[2], work_allocs(&[(2, (DesiredStatus::Run, ClientStatus::Failed))], false)),
+            NOW,
+        );
         assert_eq!((node.poll_timeout(), reported(&mut node, after(5_000))), (None, vec![]));
     }
 
     #[test]
     fn one_that_the_servers_lost_sight_of_is_reported_again() {
         let mut node = sim_node();
-        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
+        node.apply(&work(5, &[1], work_allocs(&[(1, RUN)], false)), NOW);
         reported(&mut node, after(1_000));
         let unknown = (DesiredStatus::Run, ClientStatus::Unknown);
-        node.take(&work(6, &[1], told(&[(1, unknown)], false)), after(2_000));
+        node.apply(&work(6, &[1], work_allocs(&[(1, unknown)], false)), after(2_000));
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)]);
     }
 
     #[test]
     fn the_rest_is_asked_for_until_it_is_told_or_gone() {
         let mut node = sim_node();
-        let Asked::More(mut rest) = node.take(&work(5, &[1, 2, 3, 4], told(&[(1, RUN)], true)), NOW) else {
+        let Fetched::More(mut rest) =
+            node.apply(&work(5, &[1, 2, 3, 4], work_allocs(&[(1, RUN)], true)), NOW)
+        else {
             panic!("three are missing")
         };
         rest.sort_unstable();
         assert_eq!(rest, [2, 3, 4].map(id));
-        let Asked::More(mut rest) = node.take_more(&told(&[(2, RUN)], true), NOW) else {
+        let Fetched::More(mut rest) = node.apply_more(&work_allocs(&[(2, RUN)], true), NOW) else {
             panic!("two are missing")
         };
         rest.sort_unstable();
         assert_eq!(rest, [3, 4].map(id));
-        assert_eq!(node.take_more(&told(&[(3, RUN)], false), NOW), Asked::All, "4 is gone");
-        assert_eq!(node.take_more(&told(&[], true), NOW), Asked::All, "asking on would lead nowhere");
-        node.reached(at(1, 5));
-        node.reached(at(1, 4));
+        assert_eq!(node.apply_more(&work_allocs(&[(3, RUN)], false), NOW), Fetched::All, "4 is gone");
+        assert_eq!(
+            node.apply_more(&work_allocs(&[], true), NOW),
+            Fetched::All,
+            "another request would bring nothing either"
+        );
+        node.advance_to(at(1, 5));
+        node.advance_to(at(1, 4));
         assert_eq!((node.index(), reported(&mut node, after(1_000)).len()), (at(1, 5), 3));
     }
 
     #[test]
     fn what_was_known_before_is_not_asked_for() {
         let mut node = sim_node();
-        node.reached(at(1, 4));
-        let mut work = work(5, &[1, 2], told(&[], true));
+        node.advance_to(at(1, 4));
+        let mut work = work(5, &[1, 2], work_allocs(&[], true));
         work.allocs[0].1 = Index(4);
-        work.changed.allocs = told(&[(2, RUN)], true).allocs;
-        assert_eq!(node.take(&work, NOW), Asked::All);
+        work.changed.allocs = work_allocs(&[(2, RUN)], true).allocs;
+        assert_eq!(node.apply(&work, NOW), Fetched::All);
     }
 
     #[test]
     fn a_node_begins_anew_with_another_history() {
         let mut node = sim_node();
-        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, RUN)], false)), NOW);
-        node.reached(at(1, 5));
+        node.apply(&work(5, &[1, 2], work_allocs(&[(1, RUN), (2, RUN)], false)), NOW);
+        node.advance_to(at(1, 5));
         reported(&mut node, after(1_000));
-        let work = Work { index: at(2, 4), ..work(4, &[1, 3], told(&[(3, RUN)], true)) };
+        let work = Work { index: at(2, 4), ..work(4, &[1, 3], work_allocs(&[(3, RUN)], true)) };
         assert!(work.index.is_news_to(node.index()));
-        assert_eq!(node.take(&work, after(2_000)), Asked::More(vec![id(1)]));
+        assert_eq!(node.apply(&work, after(2_000)), Fetched::More(vec![id(1)]));
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)], "it may be lost");
-        node.reached(work.index);
+        node.advance_to(work.index);
         assert_eq!(node.index(), at(2, 4));
     }
 
     #[test]
     fn all_that_run_are_reported_where_that_is_asked() {
         let mut node = sim_node();
-        node.take(&work(5, &[1, 2], told(&[(1, RUN), (2, RUN)], false)), NOW);
+        node.apply(&work(5, &[1, 2], work_allocs(&[(1, RUN), (2, RUN)], false)), NOW);
         reported(&mut node, after(1_000));
-        node.take(&work(6, &[1, 2, 3], told(&[(2, STOP), (3, RUN)], false)), after(1_500));
-        // 3 has not begun; 2 ends, which is said once.
+        node.apply(&work(6, &[1, 2, 3], work_allocs(&[(2, STOP), (3, RUN)], false)), after(1_500));
+        // 3 has not begun. 2 ends, and is reported once.
         let reports = node.due(after(1_500), true);
-        let told: Vec<_> = reports.iter().map(|report| (report.id, report.status, report.count)).collect();
-        assert_eq!(told, [(id(1), ClientStatus::Running, 2), (id(2), ClientStatus::Complete, 2)]);
+        let summaries: Vec<_> =
+            reports.iter().map(|report| (report.id, report.status, report.count)).collect();
+        assert_eq!(summaries, [(id(1), ClientStatus::Running, 2), (id(2), ClientStatus::Complete, 2)]);
     }
 
     #[test]
     fn what_did_not_arrive_is_said_again_unless_it_is_gone() {
         let mut node = sim_node();
-        node.take(&work(5, &[1], told(&[(1, RUN)], false)), NOW);
+        node.apply(&work(5, &[1], work_allocs(&[(1, RUN)], false)), NOW);
         reported(&mut node, after(1_000));
-        node.again(&[id(1), id(9)], after(2_000));
+        node.report_again(&[id(1), id(9)], after(2_000));
         assert_eq!(node.poll_timeout(), Some(after(2_000)));
         assert_eq!(reported(&mut node, after(2_000)), [(id(1), ClientStatus::Running)]);
     }

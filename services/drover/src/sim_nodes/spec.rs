@@ -1,4 +1,4 @@
-//! What a simulated node says of itself.
+//! The registration of a simulated node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use wire::node::Register;
 
 use super::Args;
 
-/// How many classes of nodes there are, apart by one attribute.
+/// The number of computed classes. Nodes of different classes differ in one attribute.
 const CLASSES: u32 = 10;
-/// The disk that each has, in MB.
+/// The disk space of each node, in MB.
 const DISK_MB: u32 = 1_000_000;
 
-/// The registration of a node; the same number makes the same node.
+/// The registration of a node. The same seed and number give the same node.
 pub(super) fn register(args: &Args, number: u32) -> Register {
     let id = NodeId::from_bytes(bytes(args.seed, number, 1));
     let name = format!("sim-{}-{number}", args.seed);
@@ -70,7 +70,7 @@ pub(super) fn register(args: &Args, number: u32) -> Register {
     Register { id, spec: Arc::new(spec) }
 }
 
-/// Bytes that look like those of a random id, and are the same each time.
+/// Bytes that look like those of a random id. The same arguments give the same bytes.
 fn bytes(seed: u32, number: u32, which: u32) -> [u8; 16] {
     let mut state = u64::from(seed) << 40 ^ u64::from(which) << 32 ^ u64::from(number);
     let mut next = || {

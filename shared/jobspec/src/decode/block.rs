@@ -1,5 +1,5 @@
-//! One block as it is read: attributes in the kind that is wanted, inner blocks, labels, and in the end what is left
-//! over. The functions a block read what there is by asking for it.
+//! Reading of one block: attributes of given kinds, inner blocks, labels, and finally a check for everything that was not
+//! read. The functions for blocks read attributes and blocks by name.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     value::Value,
 };
 
-/// What a block that a `dynamic` block makes costs of all that a file's values may take: some 60,000 can be made.
+/// The cost of a block from a `dynamic` block in the budget of evaluation, which allows some 60,000 of them.
 const MADE_BLOCK_BYTES: usize = 1024;
 
 /// A block that is being read.
@@ -22,11 +22,11 @@ pub(crate) struct Block<'d> {
     pub(super) decoder: &'d Decoder<'d>,
     pub(super) syntax: syntax::Block,
     pub(super) scope: Scope,
-    label_wanted: bool,
+    expects_label: bool,
     attributes: Vec<&'static str>,
     blocks: Vec<&'static str>,
-    /// Whether whatever it holds is known.
-    takes_all: bool,
+    /// Whether all its contents are accepted.
+    accepts_all: bool,
 }
 
 impl<'d> Block<'d> {
@@ -35,41 +35,41 @@ impl<'d> Block<'d> {
             decoder,
             syntax,
             scope,
-            label_wanted: false,
+            expects_label: false,
             attributes: Vec::new(),
             blocks: Vec::new(),
-            takes_all: false,
+            accepts_all: false,
         }
     }
 
-    /// The blocks of a type that stand in a file itself.
+    /// The blocks of a type at the top level of a file.
     pub(crate) fn top(decoder: &'d Decoder<'d>, body: &Body, kind: &str, labels: usize) -> Vec<Block<'d>> {
-        let blocks = decoder.faults.noted(body.blocks(kind, labels)).unwrap_or_default();
+        let blocks = decoder.faults.ok_or_record(body.blocks(kind, labels)).unwrap_or_default();
         blocks.into_iter().map(|syntax| Block::of(decoder, syntax, Scope::default())).collect()
     }
 
-    /// Reads the block, and notes what nobody asked for.
+    /// Reads the block, and records an error for everything that was not read.
     pub(crate) fn read<T>(mut self, with: impl FnOnce(&mut Block<'d>) -> T) -> T {
         let result = with(&mut self);
-        self.note_labels();
-        if !self.takes_all {
-            self.note_left_over();
+        self.check_labels();
+        if !self.accepts_all {
+            self.record_unread();
         }
         result
     }
 
-    /// Whatever the block holds is known.
+    /// Accepts all contents of the block.
     pub(crate) fn ignore(&mut self) {
-        self.takes_all = true;
+        self.accepts_all = true;
     }
 
-    /// The one label of the block.
+    /// The only label of the block.
     pub(crate) fn label(&mut self) -> Option<String> {
-        self.label_wanted = true;
+        self.expects_label = true;
         self.syntax.labels.first().map(|(label, _)| label.clone())
     }
 
-    /// Whether it is written in JSON.
+    /// Whether the block is written in JSON.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.syntax.body, Body::Json(_))
     }
@@ -78,34 +78,34 @@ impl<'d> Block<'d> {
         &self.syntax.kind
     }
 
-    /// Where the block's name is.
+    /// The position of the block's name.
     pub(crate) fn at(&self) -> At {
         self.syntax.kind_at.clone()
     }
 
-    pub(crate) fn note(&self, fault: Fault) {
-        self.decoder.faults.note(fault);
+    pub(crate) fn record(&self, fault: Fault) {
+        self.decoder.faults.record(fault);
     }
 
     pub(super) fn evaluated(&self, expression: &Expression) -> Option<Value> {
-        self.decoder.faults.noted(self.decoder.evaluator.value(expression, &self.scope))
+        self.decoder.faults.ok_or_record(self.decoder.evaluator.value(expression, &self.scope))
     }
 
     pub(crate) fn attribute(&mut self, name: &'static str) -> Option<Attribute> {
         self.attributes.push(name);
-        self.decoder.faults.noted(self.syntax.body.attribute(name)).flatten()
+        self.decoder.faults.ok_or_record(self.syntax.body.attribute(name)).flatten()
     }
 
-    /// An attribute that must be there.
+    /// Records an error if an attribute is missing.
     pub(crate) fn required(&mut self, name: &'static str) -> &mut Block<'d> {
         if let Ok(None) = self.syntax.body.attribute(name) {
             let detail = format!("{} blocks need the argument {name:?}", self.syntax.kind);
-            self.note(Fault::new(self.at(), "Missing required argument", detail));
+            self.record(Fault::new(self.at(), "Missing required argument", detail));
         }
         self
     }
 
-    /// An attribute as `convert` makes it of its value, which is not null.
+    /// The value of an attribute, converted by `convert`. A null value counts as absent.
     fn converted<T>(
         &mut self,
         name: &'static str,
@@ -113,16 +113,16 @@ impl<'d> Block<'d> {
     ) -> Option<T> {
         let attribute = self.attribute(name)?;
         let value = self.evaluated(&attribute.value).filter(|value| *value != Value::Null)?;
-        self.fitting(&attribute, convert(value))
+        self.unwrap_conversion(&attribute, convert(value))
     }
 
-    /// The value, or nothing and a note that the expression's is not of the kind that is wanted.
-    pub(super) fn fitting<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
+    /// Unwraps the converted value of an attribute. Records an error if the conversion failed.
+    pub(super) fn unwrap_conversion<T>(&self, attribute: &Attribute, result: Result<T, String>) -> Option<T> {
         let unsuitable = |detail| {
             let detail = format!("{}: {detail}", attribute.name);
             Fault::new(attribute.value.at.clone(), "Unsuitable value type", detail)
         };
-        result.map_err(|detail| self.note(unsuitable(detail))).ok()
+        result.map_err(|detail| self.record(unsuitable(detail))).ok()
     }
 
     pub(crate) fn text(&mut self, name: &'static str) -> Option<String> {
@@ -133,7 +133,7 @@ impl<'d> Block<'d> {
         self.converted(name, |value| value.to_bool().ok_or_else(|| wanted("bool", &value)))
     }
 
-    /// A whole number of 64 bits.
+    /// A whole number of 64 bits with a sign.
     pub(super) fn int(&mut self, name: &'static str) -> Option<i64> {
         self.int_within(name, i64::MIN..=i64::MAX)
     }
@@ -163,7 +163,7 @@ impl<'d> Block<'d> {
         })
     }
 
-    /// Nanoseconds, given as such or in words; here null is not the same as absent (§8).
+    /// A duration in nanoseconds, given as a number or as text. Unlike elsewhere, null does not count as absent (§8).
     pub(super) fn duration(&mut self, name: &'static str) -> Option<i64> {
         let attribute = self.attribute(name)?;
         let value = self.evaluated(&attribute.value)?;
@@ -177,10 +177,10 @@ impl<'d> Block<'d> {
                 value.kind()
             )),
         };
-        self.fitting(&attribute, result)
+        self.unwrap_conversion(&attribute, result)
     }
 
-    // What the API's own clients cannot leave out: unset is the same as zero.
+    // Attributes that the API's own clients always set: if absent, they are zero instead of unset.
 
     pub(super) fn text_or_empty(&mut self, name: &'static str) -> Option<String> {
         Some(self.text(name).unwrap_or_default())
@@ -214,17 +214,17 @@ impl<'d> Block<'d> {
         })
     }
 
-    /// A map of strings given as an attribute.
+    /// A map of strings, written as an attribute.
     pub(super) fn text_map_attribute(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         self.converted(name, text_map)
     }
 
-    /// A map of strings given as a block.
+    /// A map of strings, written as a block.
     pub(super) fn text_map_block(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         self.one(name, |block| block.members(text))
     }
 
-    /// A map of strings given as an attribute or as a block. In JSON there is no telling which it is.
+    /// A map of strings, written as an attribute or as a block. JSON does not distinguish the two.
     pub(super) fn text_map(&mut self, name: &'static str) -> Option<BTreeMap<String, String>> {
         if let Body::Json(body) = &self.syntax.body {
             return if body.is_expression(name) {
@@ -237,48 +237,48 @@ impl<'d> Block<'d> {
         let as_block = self.text_map_block(name);
         if let (Ok(Some(attribute)), Some(_)) = (self.syntax.body.attribute(name), &as_block) {
             let detail = format!("{name} is a block or an attribute, not both");
-            self.note(Fault::about(attribute.name_at, "Duplicate {} block", name, detail));
+            self.record(Fault::with_subject(attribute.name_at, "Duplicate {} block", name, detail));
         }
         as_attribute.or(as_block)
     }
 
-    /// All attributes of a block that has nothing else.
-    pub(crate) fn just_attributes(&mut self) -> Vec<Attribute> {
-        self.takes_all = true;
+    /// All attributes of a block that must not contain blocks.
+    pub(crate) fn all_attributes(&mut self) -> Vec<Attribute> {
+        self.accepts_all = true;
         match &self.syntax.body {
             Body::Native(body) => {
                 for block in &body.blocks {
-                    self.note(unexpected_block(block, &[], &[]));
+                    self.record(unexpected_block(block, &[], &[]));
                 }
                 body.attributes.clone()
             }
-            Body::Json(body) => self.decoder.faults.noted(body.attributes()).unwrap_or_default(),
+            Body::Json(body) => self.decoder.faults.ok_or_record(body.attributes()).unwrap_or_default(),
         }
     }
 
-    /// The values of all attributes.
+    /// The converted values of all attributes.
     pub(super) fn members<T>(&mut self, convert: impl Fn(Value) -> Result<T, String>) -> BTreeMap<String, T> {
         let mut members = BTreeMap::new();
-        for attribute in self.just_attributes() {
+        for attribute in self.all_attributes() {
             let Some(value) = self.evaluated(&attribute.value) else { continue };
-            if let Some(value) = self.fitting(&attribute, convert(value)) {
+            if let Some(value) = self.unwrap_conversion(&attribute, convert(value)) {
                 members.insert(attribute.name, value);
             }
         }
         members
     }
 
-    /// A block that comes at most once, and has no label.
+    /// An optional block without label that may occur once.
     pub(super) fn one<T>(&mut self, name: &'static str, with: impl FnOnce(&mut Block<'d>) -> T) -> Option<T> {
         let inner = self.inner(name, 0);
         if let Some(second) = inner.get(1) {
-            let detail = format!("there is one {name} block at most");
-            self.note(Fault::about(second.at(), "Duplicate {} block", name, detail));
+            let detail = format!("only one {name} block is allowed");
+            self.record(Fault::with_subject(second.at(), "Duplicate {} block", name, detail));
         }
         inner.into_iter().next().map(|block| block.read(with))
     }
 
-    /// Blocks without labels of which there may be many, in order; none if there is none.
+    /// Blocks without labels that may occur several times, in order; `None` if there are none.
     pub(super) fn many<T>(
         &mut self,
         name: &'static str,
@@ -287,7 +287,7 @@ impl<'d> Block<'d> {
         self.all(name, 0, with)
     }
 
-    /// As [`Self::many`], of blocks with a label.
+    /// The same as [`Self::many`] for blocks with a label.
     pub(super) fn labelled<T>(
         &mut self,
         name: &'static str,
@@ -306,30 +306,30 @@ impl<'d> Block<'d> {
         (!inner.is_empty()).then(|| inner.into_iter().map(|block| block.read(&mut with)).collect())
     }
 
-    /// Blocks that are known here, unread.
+    /// Blocks with this name, unread. The name counts as known.
     pub(crate) fn syntax_blocks(&mut self, name: &'static str) -> Vec<syntax::Block> {
         self.blocks.push(name);
-        self.decoder.faults.noted(self.syntax.body.blocks(name, 0)).unwrap_or_default()
+        self.decoder.faults.ok_or_record(self.syntax.body.blocks(name, 0)).unwrap_or_default()
     }
 
-    /// The blocks of a name, those included that `dynamic` blocks make, in the order of the file.
+    /// The blocks with a name, including those from `dynamic` blocks, in the order of the file.
     fn inner(&mut self, name: &'static str, labels: usize) -> Vec<Block<'d>> {
         self.blocks.push(name);
         let mut found = Vec::new();
         match &self.syntax.body {
             Body::Native(body) => {
-                let is_meant = |block: &&syntax::Block| block.kind == name || makes(block, name);
-                for block in body.blocks.iter().filter(is_meant) {
+                let is_selected = |block: &&syntax::Block| block.kind == name || generates(block, name);
+                for block in body.blocks.iter().filter(is_selected) {
                     self.unfold(block.clone(), name, &mut found);
                 }
             }
             Body::Json(body) => {
                 let faults = self.decoder.faults;
-                for block in faults.noted(body.blocks(name, labels)).unwrap_or_default() {
+                for block in faults.ok_or_record(body.blocks(name, labels)).unwrap_or_default() {
                     self.unfold(block, name, &mut found);
                 }
-                let dynamic = faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
-                for block in dynamic.into_iter().filter(|block| makes(block, name)) {
+                let dynamic = faults.ok_or_record(body.blocks("dynamic", 1)).unwrap_or_default();
+                for block in dynamic.into_iter().filter(|block| generates(block, name)) {
                     self.unfold(block, name, &mut found);
                 }
             }
@@ -337,7 +337,7 @@ impl<'d> Block<'d> {
         found
     }
 
-    /// The block itself, or those that it stands for.
+    /// Adds the block itself, or the blocks that it generates.
     fn unfold(&self, block: syntax::Block, name: &'static str, found: &mut Vec<Block<'d>>) {
         if block.kind == name {
             found.push(Block::of(self.decoder, block, self.scope.clone()));
@@ -347,9 +347,9 @@ impl<'d> Block<'d> {
         }
     }
 
-    /// Makes the blocks that this one, a `dynamic` block, stands for (§7).
+    /// Generates the blocks of this `dynamic` block (§7).
     fn expand(&mut self, name: &'static str, found: &mut Vec<Block<'d>>) -> Option<()> {
-        self.label_wanted = true;
+        self.expects_label = true;
         let for_each = self.required("for_each").attribute("for_each");
         let (iterator, labels) = (self.attribute("iterator"), self.attribute("labels"));
         let mut contents = self.syntax_blocks("content").into_iter();
@@ -357,7 +357,7 @@ impl<'d> Block<'d> {
             (Some(content), None) => content,
             (_, second) => {
                 let at = second.map_or(self.at(), |second| second.kind_at);
-                self.note(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
+                self.record(Fault::new(at, "Invalid dynamic block", "a dynamic block has one content block"));
                 return None;
             }
         };
@@ -369,7 +369,7 @@ impl<'d> Block<'d> {
             Some(Kind::Text(iterator)) if self.is_json() => iterator,
             Some(_) => {
                 let at = iterator?.value.at.clone();
-                self.note(Fault::new(at, "Invalid expression", "the iterator is a bare name"));
+                self.record(Fault::new(at, "Invalid expression", "the iterator is a bare name"));
                 return None;
             }
         };
@@ -380,8 +380,8 @@ impl<'d> Block<'d> {
             }
             _ => fault,
         });
-        for (key, value) in faults.noted(items)? {
-            faults.noted(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
+        for (key, value) in faults.ok_or_record(items)? {
+            faults.ok_or_record(evaluator.spend(&for_each.value.at, MADE_BLOCK_BYTES))?;
             let element = BTreeMap::from([("key".to_owned(), key), ("value".to_owned(), value)]);
             let scope = self.scope.with(iterator, Value::object(element));
             let made = syntax::Block {
@@ -397,91 +397,91 @@ impl<'d> Block<'d> {
 
     fn dynamic_labels(&self, labels: Option<&Attribute>, scope: &Scope) -> Option<Vec<(String, At)>> {
         let Some(labels) = labels else { return Some(Vec::new()) };
-        let value = self.decoder.faults.noted(self.decoder.evaluator.value(&labels.value, scope))?;
+        let value = self.decoder.faults.ok_or_record(self.decoder.evaluator.value(&labels.value, scope))?;
         let labels_at = labels.value.at.clone();
         match texts(value) {
             Ok(texts) => Some(texts.into_iter().map(|label| (label, labels_at.clone())).collect()),
             Err(detail) => {
-                self.note(Fault::new(labels_at, "Invalid dynamic block label", detail));
+                self.record(Fault::new(labels_at, "Invalid dynamic block label", detail));
                 None
             }
         }
     }
 
-    fn note_left_over(&self) {
+    fn record_unread(&self) {
         match &self.syntax.body {
             Body::Native(body) => {
-                note_unknown(self.decoder, body, &self.attributes, &self.blocks);
-                self.note_unknown_dynamic(&body.blocks);
+                record_unknown(self.decoder, body, &self.attributes, &self.blocks);
+                self.record_unknown_dynamic(&body.blocks);
             }
             Body::Json(body) => {
-                note_unknown_members(self.decoder, body, &self.attributes, &self.blocks);
-                let dynamic = self.decoder.faults.noted(body.blocks("dynamic", 1)).unwrap_or_default();
-                self.note_unknown_dynamic(&dynamic);
+                record_unknown_members(self.decoder, body, &self.attributes, &self.blocks);
+                let dynamic = self.decoder.faults.ok_or_record(body.blocks("dynamic", 1)).unwrap_or_default();
+                self.record_unknown_dynamic(&dynamic);
             }
         }
     }
 
-    fn note_unknown_dynamic(&self, blocks: &[syntax::Block]) {
+    fn record_unknown_dynamic(&self, blocks: &[syntax::Block]) {
         for block in blocks.iter().filter(|block| block.kind == "dynamic") {
             match &block.labels[..] {
                 [(kind, _)] if self.blocks.contains(&kind.as_str()) => {}
                 [] => {
-                    let detail = "a dynamic block has one label, the type of the blocks that it makes";
+                    let detail = "a dynamic block has one label, the type of the blocks that it generates";
                     let at = block.kind_at.clone();
-                    self.note(Fault::about(at, "Missing type for {}", "dynamic", detail));
+                    self.record(Fault::with_subject(at, "Missing type for {}", "dynamic", detail));
                 }
                 [(kind, at)] => {
                     let detail = format!(
                         "blocks of type {kind:?} are not expected here{}",
                         did_you_mean(kind, &self.blocks)
                     );
-                    self.note(Fault::new(at.clone(), "Unsupported block type", detail));
+                    self.record(Fault::new(at.clone(), "Unsupported block type", detail));
                 }
                 [_, (_, second), ..] => {
-                    let detail = "a dynamic block has one label; those of the blocks that it makes are its labels argument";
-                    self.note(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
+                    let detail = "a dynamic block has one label; set the labels of the generated blocks with the argument labels";
+                    self.record(Fault::new(second.clone(), "Extraneous dynamic block label", detail));
                 }
             }
         }
     }
 
-    fn note_labels(&self) {
+    fn check_labels(&self) {
         let syntax::Block { kind, labels, .. } = &self.syntax;
-        let wanted = usize::from(self.label_wanted);
+        let wanted = usize::from(self.expects_label);
         if let Some((_, extra)) = labels.get(wanted) {
             let detail = format!("{kind} blocks have {} label", if wanted == 0 { "no" } else { "one" });
-            self.note(Fault::about(extra.clone(), "Extraneous label for {}", kind, detail));
+            self.record(Fault::with_subject(extra.clone(), "Extraneous label for {}", kind, detail));
         } else if labels.len() < wanted {
             let detail = format!("{kind} blocks have one label, their name: {kind} \"name\" {{");
-            self.note(Fault::about(self.at(), "Missing name for {}", kind, detail));
+            self.record(Fault::with_subject(self.at(), "Missing name for {}", kind, detail));
         }
     }
 }
 
-/// Whether a block is a `dynamic` one for blocks of a type.
-fn makes(block: &syntax::Block, name: &str) -> bool {
+/// Whether a block is a `dynamic` block that generates blocks of a type.
+fn generates(block: &syntax::Block, name: &str) -> bool {
     block.kind == "dynamic" && matches!(&block.labels[..], [(label, _)] if label == name)
 }
 
-/// Notes what a body holds beyond the names that are known; `dynamic` blocks are another's business.
-pub(super) fn note_unknown(
+/// Records an error for each name in a body that is not known. `dynamic` blocks are checked elsewhere.
+pub(super) fn record_unknown(
     decoder: &Decoder<'_>,
     body: &syntax::NativeBody,
     attributes: &[&str],
     blocks: &[&str],
 ) {
     for attribute in body.attributes.iter().filter(|attribute| !attributes.contains(&&*attribute.name)) {
-        decoder.faults.note(unexpected_attribute(attribute, attributes, blocks));
+        decoder.faults.record(unexpected_attribute(attribute, attributes, blocks));
     }
     for block in body.blocks.iter().filter(|block| !blocks.contains(&&*block.kind) && block.kind != "dynamic")
     {
-        decoder.faults.note(unexpected_block(block, attributes, blocks));
+        decoder.faults.record(unexpected_block(block, attributes, blocks));
     }
 }
 
-/// As [`note_unknown`], of an object.
-pub(super) fn note_unknown_members(
+/// The same as [`record_unknown`] for a JSON object.
+pub(super) fn record_unknown_members(
     decoder: &Decoder<'_>,
     body: &syntax::json::Body,
     attributes: &[&str],
@@ -493,7 +493,7 @@ pub(super) fn note_unknown_members(
         }
         let known: Vec<&str> = attributes.iter().chain(blocks).copied().collect();
         let detail = format!("no argument or block type is named {name:?}{}", did_you_mean(name, &known));
-        decoder.faults.note(Fault::new(at, "Extraneous JSON object property", detail));
+        decoder.faults.record(Fault::new(at, "Extraneous JSON object property", detail));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The service mesh: sidecars, their proxies, gateways.
+//! The blocks of the service mesh: sidecars, their proxies, and gateways.
 
 use api_types::{
     ConsulConnect, ConsulExposeConfig, ConsulExposePath, ConsulGateway, ConsulGatewayBindAddress,

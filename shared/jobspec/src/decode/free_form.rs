@@ -1,5 +1,5 @@
-//! Blocks whose content is somebody else's: a driver's `config`, an autoscaler's `policy`. Kinds of values are kept;
-//! what is an object in its own right becomes a list with one map, as blocks of the same name do (§8).
+//! Free-form blocks, which others interpret: a driver's `config`, an autoscaler's `policy`. Values keep their kinds. A
+//! literal object becomes a list with one map, as repeated blocks with the same name do (§8).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Block<'_> {
-    /// A free-form block that comes at most once.
+    /// An optional free-form block that may occur once.
     pub(super) fn free_form(&mut self, name: &'static str) -> Option<BTreeMap<String, Json>> {
         self.one(name, |block| {
             let body = block.syntax.body.clone();
@@ -21,19 +21,19 @@ impl Block<'_> {
         })
     }
 
-    /// A value of a free-form block; what JSON has no form for is refused (§3).
+    /// A value in a free-form block. Values without a JSON form are refused (§3).
     fn free_value(&self, attribute: &Attribute) -> Option<Json> {
         let value = self.evaluated(&attribute.value).filter(|value| !matches!(value, Value::Null))?;
-        let finite = if value.has_infinity() { Err("the number has no end".to_owned()) } else { Ok(value) };
-        self.fitting(attribute, finite).map(|value| value.to_json())
+        let finite = if value.has_infinity() { Err("the number is infinite".to_owned()) } else { Ok(value) };
+        self.unwrap_conversion(attribute, finite).map(|value| value.to_json())
     }
 }
 
 fn content(block: &mut Block<'_>, body: &Body) -> Map<String, Json> {
     let (mut content, mut blocks) = (Map::new(), BTreeMap::<&str, Vec<Json>>::new());
     let Body::Native(body) = body else {
-        // Objects stay objects here: JSON says which is which.
-        for attribute in block.just_attributes() {
+        // Objects stay objects in JSON, which distinguishes them from lists.
+        for attribute in block.all_attributes() {
             if let Some(json) = block.free_value(&attribute) {
                 content.insert(attribute.name, json);
             }
@@ -53,7 +53,7 @@ fn content(block: &mut Block<'_>, body: &Body) -> Map<String, Json> {
         }
         blocks.entry(inner.kind.as_str()).or_default().push(json);
     }
-    // An attribute of the same name gives way.
+    // Blocks override an attribute with the same name.
     content.extend(blocks.into_iter().map(|(name, blocks)| (name.to_owned(), Json::Array(blocks))));
     content
 }

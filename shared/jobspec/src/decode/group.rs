@@ -1,4 +1,4 @@
-//! Groups of tasks, and what the tasks of a group share.
+//! Task groups, and blocks that the tasks of a group share.
 
 use api_types::{Consul, CsiMountOptions, EphemeralDisk, Secret, Task, TaskGroup, Vault, VolumeRequest};
 
@@ -32,19 +32,19 @@ pub(super) fn group(block: &mut Block<'_>) -> TaskGroup {
         scaling: block.one("scaling", policies::group_scaling).map(Box::new),
         consul: block.one("consul", consul),
     };
-    // Here the last of several vaults counts (§1).
+    // The last of several vault blocks applies (§1).
     let vault = block.many("vault", task::vault).and_then(|mut vaults| vaults.pop());
     let secrets = block.labelled("secret", task::secret).unwrap_or_default();
     inherit(&mut group, vault.as_ref(), &secrets);
     group
 }
 
-/// The group of a task that stands directly in the job.
+/// The group for a task directly under the job.
 pub(super) fn of_one_task(task: Task) -> TaskGroup {
     TaskGroup { name: task.name.clone(), tasks: Some(vec![task]), ..TaskGroup::default() }
 }
 
-/// Gives every task the vault that it lacks, and the secrets after those that it has.
+/// Gives every task without a vault block this one, and appends the secrets to those of every task.
 pub(super) fn inherit(group: &mut TaskGroup, vault: Option<&Vault>, secrets: &[Secret]) {
     for task in group.tasks.iter_mut().flatten() {
         if task.vault.is_none() {

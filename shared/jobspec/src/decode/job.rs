@@ -1,4 +1,4 @@
-//! The job block and what only jobs have.
+//! The job block, and blocks that only jobs have.
 
 use api_types::{
     Job, JobUiConfig, JobUiLink, Multiregion, MultiregionRegion, MultiregionStrategy, ParameterizedJobConfig,
@@ -34,7 +34,7 @@ pub(super) fn job(block: &mut Block<'_>) -> Job {
         dispatched: Some(false),
         ..Job::default()
     };
-    // A task without a group gets one of its own; such groups come first.
+    // A task directly under the job gets a group of its own. Such groups come first.
     let tasks = block.labelled("task", task::task).unwrap_or_default();
     let mut groups: Vec<TaskGroup> = tasks.into_iter().map(group::of_one_task).collect();
     groups.extend(block.labelled("group", group::group).unwrap_or_default());
@@ -44,7 +44,7 @@ pub(super) fn job(block: &mut Block<'_>) -> Job {
     job
 }
 
-/// Gives every task the vault that it lacks, and the secrets after its own.
+/// Gives every task without a vault block this one, and appends the secrets to those of every task.
 fn inherit(groups: &mut [TaskGroup], vault: Option<&Vault>, secrets: &[Secret]) {
     for group in groups {
         group::inherit(group, vault, secrets);

@@ -1,5 +1,5 @@
-//! From blocks to the job: one small function a block, which asks for every attribute and block that there is
-//! (`spec/jobspec.md` §9). Whatever a file has and nobody asked for is an error.
+//! Converts blocks to the job. One small function per block reads all of its attributes and inner blocks
+//! (`spec/jobspec.md` §9). Anything in the file that no function reads is an error.
 
 mod block;
 mod connect;
@@ -22,36 +22,36 @@ use crate::{
     syntax::Body,
 };
 
-/// What every block needs to be read.
+/// What reading a block needs.
 pub(crate) struct Decoder<'a> {
     pub(crate) evaluator: &'a Evaluator<'a>,
     pub(crate) faults: &'a Faults,
 }
 
-/// What a file itself may hold.
+/// The blocks that are allowed at the top level of a file.
 const TOP_BLOCKS: [&str; 4] = ["job", "variable", "variables", "locals"];
 
-/// The one job of a file; none only if that has been noted as wrong.
+/// The only job of a file; `None` only if an error has been recorded.
 pub(crate) fn job_file(body: &Body, scope: Scope, decoder: &Decoder<'_>) -> Option<Job> {
     match body {
         Body::Native(body) => {
-            block::note_unknown(decoder, body, &[], &TOP_BLOCKS);
+            block::record_unknown(decoder, body, &[], &TOP_BLOCKS);
             for dynamic in body.blocks.iter().filter(|block| block.kind == "dynamic") {
-                let detail = "blocks are made within the job, not in the file itself";
-                decoder.faults.note(Fault::new(dynamic.kind_at.clone(), "Unsupported block type", detail));
+                let detail = "dynamic blocks are allowed within the job only";
+                decoder.faults.record(Fault::new(dynamic.kind_at.clone(), "Unsupported block type", detail));
             }
         }
-        Body::Json(body) => block::note_unknown_members(decoder, body, &[], &TOP_BLOCKS),
+        Body::Json(body) => block::record_unknown_members(decoder, body, &[], &TOP_BLOCKS),
     }
     let mut jobs = Block::top(decoder, body, "job", 1).into_iter();
     let first = jobs.next();
     if let Some(second) = jobs.next() {
         let detail = "a file has one job block";
-        decoder.faults.note(Fault::about(second.at(), "Duplicate {} block", "job", detail));
+        decoder.faults.record(Fault::with_subject(second.at(), "Duplicate {} block", "job", detail));
     }
     let Some(mut first) = first else {
         let missing = Fault::new(0..0, "Missing job block", "a file has one job block: job \"name\" {");
-        decoder.faults.note(Fault { at: None, ..missing });
+        decoder.faults.record(Fault { at: None, ..missing });
         return None;
     };
     first.scope = scope;

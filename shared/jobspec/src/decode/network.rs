@@ -5,7 +5,7 @@ use api_types::{CniConfig, DnsConfig, NetworkResource, Port};
 use super::block::Block;
 
 pub(super) fn network(block: &mut Block<'_>) -> NetworkResource {
-    // A port with a number of its own is reserved, others get one when they are placed.
+    // A port with a static number is reserved; others get a number when they are placed.
     let ports = block.labelled("port", port).unwrap_or_default();
     let is_static = |port: &Port| port.value.is_some_and(|value| value > 0);
     let (mut reserved, dynamic): (Vec<Port>, Vec<Port>) = ports.into_iter().partition(is_static);

@@ -1,4 +1,4 @@
-//! How allocations are placed, replaced and moved: blocks that jobs, groups and tasks share.
+//! Blocks that jobs, groups and tasks share and that control placement, restarts, rescheduling and updates.
 
 use api_types::{
     Affinity, Constraint, DisconnectStrategy, MigrateStrategy, ReschedulePolicy, RestartPolicy,
@@ -61,8 +61,8 @@ pub(super) fn disconnect(block: &mut Block<'_>) -> DisconnectStrategy {
     }
 }
 
-/// With its short forms: `version = ">= 1"` in place of an operator and a value. Of several the last in the order
-/// below wins, and an empty text counts as absent.
+/// A constraint, with its short forms such as `version = ">= 1"` instead of an operator and a value. If there are several,
+/// the last in the order below applies. An empty text counts as absent.
 pub(super) fn constraint(block: &mut Block<'_>) -> Constraint {
     let mut constraint = Constraint {
         l_target: block.text_or_empty("attribute"),
@@ -81,7 +81,7 @@ pub(super) fn constraint(block: &mut Block<'_>) -> Constraint {
     if let Some(property) = block.text("distinct_property").filter(|property| !property.is_empty()) {
         (constraint.operand, constraint.l_target) = (Some("distinct_property".to_owned()), Some(property));
     }
-    // As operators these four do what they say; as short forms they are read and mean nothing (§9.1).
+    // These four are valid operators. As short forms they are accepted and ignored (§9.1).
     for unused in ["set_contains_all", "set_contains_any"] {
         block.text(unused);
     }
@@ -92,7 +92,7 @@ pub(super) fn constraint(block: &mut Block<'_>) -> Constraint {
     constraint
 }
 
-/// With its short forms, as a constraint. A weight is a whole number of eight bits (§9.1).
+/// An affinity, with the same short forms as a constraint. The weight is a whole number of eight bits (§9.1).
 pub(super) fn affinity(block: &mut Block<'_>) -> Affinity {
     let mut affinity = Affinity {
         l_target: block.text_or_empty("attribute"),
@@ -120,20 +120,20 @@ pub(super) fn spread(block: &mut Block<'_>) -> Spread {
     }
 }
 
-/// Of a group's count.
+/// Scaling of a group's count.
 pub(super) fn group_scaling(block: &mut Block<'_>) -> ScalingPolicy {
     let at = block.attribute("type").map_or(block.at(), |attribute| attribute.value.at.clone());
     scaling(block.required("max"), Some("horizontal"), at)
 }
 
-/// Of a task's resources; the label says which.
+/// Scaling of a task's resource, which the label names.
 pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
     let kind = match block.label().as_deref() {
         Some("cpu") => Some("vertical_cpu"),
         Some("mem") => Some("vertical_mem"),
         Some(_) => {
             let detail = "the label of a task's scaling is \"cpu\" or \"mem\"";
-            block.note(Fault::new(block.at(), "Invalid scaling policy name", detail));
+            block.record(Fault::new(block.at(), "Invalid scaling policy name", detail));
             None
         }
         None => None,
@@ -142,14 +142,14 @@ pub(super) fn task_scaling(block: &mut Block<'_>) -> ScalingPolicy {
     scaling(block, kind, at)
 }
 
-/// Where it stands says of what kind it is; saying so again is allowed, saying something else is not.
+/// A scaling policy. Its position determines the type. An explicit type must be the same.
 fn scaling(block: &mut Block<'_>, kind: Option<&str>, type_at: At) -> ScalingPolicy {
     let given = block.text("type").filter(|given| !given.is_empty());
     if let (Some(kind), Some(given)) = (kind, given)
         && kind != given
     {
         let detail = format!("the type is {kind:?} here, not {given:?}");
-        block.note(Fault::new(type_at, "Invalid scaling policy type", detail));
+        block.record(Fault::new(type_at, "Invalid scaling policy type", detail));
     }
     ScalingPolicy {
         id: Some(String::new()),

@@ -1,4 +1,4 @@
-//! What a task needs of its node.
+//! The resources of a task.
 
 use api_types::{LogConfig, Numa, RequestedDevice, Resources};
 

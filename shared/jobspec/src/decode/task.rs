@@ -8,11 +8,11 @@ use api_types::{
 use super::{block::Block, group, policies, resources, service, template};
 use crate::error::Fault;
 
-/// The identity that every task has; an identity block without a name means it.
+/// The identity that every task has. An identity block without a name stands for it.
 const DEFAULT_IDENTITY: &str = "default";
 
 pub(super) fn task(block: &mut Block<'_>) -> Task {
-    // The first that is or may be the default one; others keep their order.
+    // The first block without a name or with the default name is the default identity. The others keep their order.
     let mut identities = block.many("identity", identity).unwrap_or_default();
     let default = identities.iter().position(|identity| {
         identity.name.as_deref().is_none_or(|name| name.is_empty() || name == DEFAULT_IDENTITY)
@@ -54,14 +54,14 @@ pub(super) fn task(block: &mut Block<'_>) -> Task {
     }
 }
 
-/// At most one for each of the resources.
+/// The scaling policies of a task; at most one per resource.
 fn scaling_policies(block: &mut Block<'_>) -> Option<Vec<ScalingPolicy>> {
     let mut seen = Vec::new();
     block.labelled("scaling", |block| {
         let policy = policies::task_scaling(block);
         if policy.r#type.is_some() && seen.contains(&policy.r#type) {
             let detail = "a task has one scaling block for each of cpu and mem";
-            block.note(Fault::about(block.at(), "Duplicate {} block", "scaling", detail));
+            block.record(Fault::with_subject(block.at(), "Duplicate {} block", "scaling", detail));
         }
         seen.push(policy.r#type.clone());
         policy
@@ -72,7 +72,7 @@ fn lifecycle(block: &mut Block<'_>) -> TaskLifecycleConfig {
     TaskLifecycleConfig { hook: block.required("hook").text("hook"), sidecar: block.flag_or_false("sidecar") }
 }
 
-/// With the defaults that are always filled in (§11).
+/// A vault block, with the defaults that are always filled in (§11).
 pub(super) fn vault(block: &mut Block<'_>) -> Vault {
     Vault {
         policies: block.texts("policies"),

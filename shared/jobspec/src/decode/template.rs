@@ -1,4 +1,4 @@
-//! Files that are rendered or fetched for a task. Some defaults are filled in here already (§11).
+//! Templates and artifacts of a task. Fills in the defaults that §11 requires here.
 
 use api_types::{ChangeScript, TaskArtifact, Template, WaitConfig};
 

@@ -1,5 +1,5 @@
-//! Evaluation of expressions: literals, collections, conditions, loops. References, operators and templates have files
-//! of their own; what a value is then wanted for is `decode`'s business.
+//! Evaluation of expressions: literals, collections, conditions and loops. References, operators and templates are in their
+//! own modules. `decode` converts the values to the kinds that attributes need.
 
 mod operators;
 mod references;
@@ -18,14 +18,14 @@ use crate::{
     value::{Sequence, Value},
 };
 
-/// What an expression is worth, or what is wrong with it.
+/// The value of an expression, or the error in it.
 pub(crate) type Evaluated<T = Value> = Result<T, Box<Fault>>;
 
-/// Bytes that all values of one file may take together, copies included: what templates, loops and functions make of a
-/// small file knows no other bound.
+/// Maximum total size of all values of one file, including copies, in bytes. Templates, loops and functions can create values
+/// that are much larger than the file.
 const EXPANSION_BYTES_MAX: usize = 64 << 20;
 
-/// Names and their values, innermost first. A clone shares everything.
+/// Names and their values, innermost first. Clones share their bindings.
 #[derive(Clone, Default)]
 pub(crate) struct Scope(Option<Rc<Binding>>);
 
@@ -36,7 +36,7 @@ struct Binding {
 }
 
 impl Scope {
-    /// The same names and one more, which hides an earlier one.
+    /// The scope with one more name, which hides an outer one.
     pub(crate) fn with(&self, name: &str, value: Value) -> Scope {
         Scope(Some(Rc::new(Binding { name: name.to_owned(), value, outer: self.clone() })))
     }
@@ -53,20 +53,20 @@ impl Scope {
     }
 }
 
-/// Evaluates the expressions of one file within that file's bounds.
+/// Evaluates the expressions of one file within the file's limits.
 pub(crate) struct Evaluator<'a> {
     pub(crate) surroundings: &'a Surroundings,
-    spent: Cell<usize>,
-    /// How many random values were asked for.
-    pub(crate) drawn: Cell<u32>,
+    bytes_spent: Cell<usize>,
+    /// Number of random values drawn so far.
+    pub(crate) random_draws: Cell<u32>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(surroundings: &'a Surroundings) -> Evaluator<'a> {
-        Evaluator { surroundings, spent: Cell::new(0), drawn: Cell::new(0) }
+        Evaluator { surroundings, bytes_spent: Cell::new(0), random_draws: Cell::new(0) }
     }
 
-    /// What the expression is worth. References that no scope knows stay text (§4).
+    /// The value of an expression. A reference to a name that is not in scope stays text (§4).
     pub(crate) fn value(&self, expression: &Expression, scope: &Scope) -> Evaluated {
         self.spend(&expression.at, size_of::<Value>())?;
         match &expression.kind {
@@ -104,11 +104,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Counts bytes that a value takes.
+    /// Counts the bytes of a value.
     pub(crate) fn spend(&self, at: &At, bytes: usize) -> Evaluated<()> {
-        self.spent.set(self.spent.get().saturating_add(bytes));
-        if self.spent.get() > EXPANSION_BYTES_MAX {
-            let detail = format!("the values of the file take more than {EXPANSION_BYTES_MAX} bytes");
+        self.bytes_spent.set(self.bytes_spent.get().saturating_add(bytes));
+        if self.bytes_spent.get() > EXPANSION_BYTES_MAX {
+            let detail = format!("the values of the file need more than {EXPANSION_BYTES_MAX} bytes");
             return Err(Box::new(Fault::new(at.clone(), TOO_MUCH, detail)));
         }
         Ok(())
@@ -118,11 +118,10 @@ impl<'a> Evaluator<'a> {
         let mut members = BTreeMap::new();
         for (key, value) in written {
             let key = match &key.kind {
-                // A bare name is no reference here.
+                // A bare name is the key itself, not a reference.
                 Kind::Name(name) => name.clone(),
                 Kind::Traversal(_, _, written) if !written.is_empty() => {
-                    let detail =
-                        "a key with dots is written in quotes; one that is to be evaluated, in parentheses";
+                    let detail = "put a key with dots in quotes, or an expression in parentheses";
                     return Err(Box::new(Fault::new(key.at.clone(), "Ambiguous attribute key", detail)));
                 }
                 _ => self.key(key, scope)?,
@@ -135,16 +134,16 @@ impl<'a> Evaluator<'a> {
     fn key(&self, key: &Expression, scope: &Scope) -> Evaluated<String> {
         let value = self.value(key, scope)?;
         value.to_text().ok_or_else(|| {
-            let detail = format!("a key is a string, and this is of the kind {}", value.kind());
+            let detail = format!("a key must be a string, but have {}", value.kind());
             Box::new(Fault::new(key.at.clone(), "Incorrect key type", detail))
         })
     }
 
-    /// What is wrong with the result that is not chosen is nobody's concern.
+    /// Evaluates a conditional. Errors in the result that is not chosen are ignored.
     fn conditional(&self, [condition, first, second]: &[Expression; 3], scope: &Scope) -> Evaluated {
         let value = self.value(condition, scope)?;
         let Some(holds) = value.to_bool() else {
-            let detail = format!("the condition is a bool, and this is of the kind {}", value.kind());
+            let detail = format!("the condition must be a bool, but have {}", value.kind());
             return Err(Box::new(Fault::new(condition.at.clone(), "Incorrect condition type", detail)));
         };
         let (chosen, other) = if holds { (first, second) } else { (second, first) };
@@ -152,9 +151,10 @@ impl<'a> Evaluator<'a> {
         let Ok(other) = self.value(other, scope) else { return Ok(chosen) };
         let (chosen_type, other_type) = (Type::of(&chosen), Type::of(&other));
         let kinds = (chosen.kind(), other.kind());
-        let unified = chosen_type.unified(&other_type).and_then(|common| common.convert(chosen).ok());
+        let unified = chosen_type.unify(&other_type).and_then(|common| common.convert(chosen).ok());
         unified.ok_or_else(|| {
-            let detail = format!("both results are of one kind, and these are {} and {}", kinds.0, kinds.1);
+            let detail =
+                format!("both results must be of the same kind, but have {} and {}", kinds.0, kinds.1);
             Box::new(Fault::new(first.at.clone(), "Inconsistent conditional result types", detail))
         })
     }
@@ -162,10 +162,10 @@ impl<'a> Evaluator<'a> {
     fn for_expression(&self, parts: &For, scope: &Scope) -> Evaluated {
         let (mut list, mut object) = (Vec::new(), BTreeMap::new());
         for (key, value) in self.items(&parts.collection, scope)? {
-            let scope = bound(scope, (parts.key.as_deref(), &parts.value), key, value);
+            let scope = iteration_scope(scope, (parts.key.as_deref(), &parts.value), key, value);
             if let Some(condition) = &parts.condition {
                 let holds = self.value(condition, &scope)?.to_bool().ok_or_else(|| {
-                    let detail = "the condition is a bool";
+                    let detail = "the condition must be a bool";
                     Box::new(Fault::new(condition.at.clone(), "Invalid 'for' condition", detail))
                 })?;
                 if !holds {
@@ -184,15 +184,14 @@ impl<'a> Evaluator<'a> {
                     group.push(value);
                 }
             } else if object.insert(key.clone(), value).is_some() {
-                let detail =
-                    format!("the key {key:?} comes twice; group the values with ... if that is meant");
+                let detail = format!("the key {key:?} occurs twice; to group its values, use ...");
                 return Err(Box::new(Fault::new(key_result.at.clone(), "Duplicate object key", detail)));
             }
         }
         Ok(if parts.key_result.is_some() { Value::object(object) } else { Value::tuple(list) })
     }
 
-    /// Keys and values of a collection: of a list its indexes, of a set the values themselves.
+    /// Keys and values of a collection. The keys are the indexes of a list, and the values themselves of a set.
     pub(crate) fn items(&self, collection: &Expression, scope: &Scope) -> Evaluated<Vec<(Value, Value)>> {
         match self.value(collection, scope)? {
             Value::List(Sequence::Set, values) => {
@@ -206,26 +205,31 @@ impl<'a> Evaluator<'a> {
                 Ok(members.into_iter().map(|(key, value)| (Value::Text(key), value)).collect())
             }
             Value::Null => {
-                let detail = "null has no elements to go through";
+                let detail = "null has no elements";
                 Err(Box::new(Fault::new(collection.at.clone(), ITERATION_OVER_NULL, detail)))
             }
             other @ (Value::Bool(_) | Value::Number(_) | Value::Text(_)) => {
-                let detail = format!("a value of the kind {} has no elements to go through", other.kind());
+                let detail = format!("a value of the kind {} has no elements", other.kind());
                 Err(Box::new(Fault::new(collection.at.clone(), ITERATION_OVER_SCALAR, detail)))
             }
         }
     }
 }
 
-/// What is wrong with a file whose values take too much; nothing makes up for that.
+/// Summary of the error for a file whose values are too large. It cannot be caught with `try`.
 pub(crate) const TOO_MUCH: &str = "Too much to evaluate";
-/// What is wrong with a loop over null.
+/// Summary of the error for a loop over null.
 pub(crate) const ITERATION_OVER_NULL: &str = "Iteration over null value";
-/// What is wrong with a loop over something that is no collection.
+/// Summary of the error for a loop over a value that is not a collection.
 pub(crate) const ITERATION_OVER_SCALAR: &str = "Iteration over non-iterable value";
 
-/// The scope of one round of a loop.
-fn bound(scope: &Scope, (key_name, value_name): (Option<&str>, &str), key: Value, value: Value) -> Scope {
+/// The scope of one iteration of a loop.
+fn iteration_scope(
+    scope: &Scope,
+    (key_name, value_name): (Option<&str>, &str),
+    key: Value,
+    value: Value,
+) -> Scope {
     let scope = match key_name {
         Some(name) => scope.with(name, key),
         None => scope.clone(),

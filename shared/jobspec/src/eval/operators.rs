@@ -1,4 +1,4 @@
-//! Operators: their operands are converted from text, except for equality (§3).
+//! Operators. They convert operands from text, except for equality (§3).
 
 use crate::{
     error::Fault,
@@ -32,7 +32,7 @@ impl Evaluator<'_> {
         let calculated = |result: fn(&Number, &Number) -> Option<Number>| {
             let (a, b) = (self.number_of(left, scope)?, self.number_of(right, scope)?);
             result(&a, &b).map(Value::Number).ok_or_else(|| {
-                let detail = format!("the result of this for {a} and {b} is no number, or too large a one");
+                let detail = format!("the result for {a} and {b} is not a number, or too large");
                 Box::new(Fault::new(at.clone(), "Operation failed", detail))
             })
         };
@@ -65,6 +65,6 @@ impl Evaluator<'_> {
 }
 
 fn unsuitable(operand: &Expression, wanted: &str, value: &Value) -> Box<Fault> {
-    let detail = format!("{wanted}, and this is of the kind {}", value.kind());
+    let detail = format!("{wanted}, but have {}", value.kind());
     Box::new(Fault::new(operand.at.clone(), "Invalid operand", detail))
 }

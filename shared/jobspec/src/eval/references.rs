@@ -1,4 +1,4 @@
-//! Names, and steps from a value to what is in it.
+//! References: names, and steps into their values.
 
 use super::{Evaluated, Evaluator, Scope};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Evaluator<'_> {
-    /// What a name stands for, or the text of the reference where the node is to look it up (§4).
+    /// The value of a name. If it is not in scope, the text of the reference, which the node resolves (§4).
     pub(super) fn reference(
         &self,
         name: &str,
@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         at: &At,
     ) -> Evaluated {
         if let Some(value) = scope.get(name) {
-            return self.walk_in(value, steps, scope, at);
+            return self.walk_ref(value, steps, scope, at);
         }
         let splat = steps.iter().position(|step| matches!(step, Step::Splat(..))).unwrap_or(steps.len());
         let text = format!("${{{written}}}");
@@ -26,24 +26,24 @@ impl Evaluator<'_> {
         self.walk(Value::text(text), &steps[splat..], scope, at)
     }
 
-    /// As [`Self::walk`], but copies only what the first steps lead to.
-    fn walk_in(&self, value: &Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
+    /// The same as [`Self::walk`], but copies only the part that the first steps select.
+    fn walk_ref(&self, value: &Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
         if let (Value::Map(_, members), [Step::Attribute(name), rest @ ..]) = (value, steps) {
             let member = members.get(name).ok_or_else(|| no_attribute(name, members.keys(), at))?;
-            return self.walk_in(member, rest, scope, at);
+            return self.walk_ref(member, rest, scope, at);
         }
         if let (Value::List(Sequence::Tuple | Sequence::List, values), [Step::Index(index, _), rest @ ..]) =
             (value, steps)
             && let Some(element) = self.value(index, scope)?.to_number().and_then(|n| n.to_u64())
             && let Some(element) = usize::try_from(element).ok().and_then(|at| values.get(at))
         {
-            return self.walk_in(element, rest, scope, at);
+            return self.walk_ref(element, rest, scope, at);
         }
         self.spend(at, value.weight())?;
         self.walk(value.clone(), steps, scope, at)
     }
 
-    /// Goes from a value step by step.
+    /// Applies the steps to a value.
     pub(super) fn walk(&self, value: Value, steps: &[Step], scope: &Scope, at: &At) -> Evaluated {
         let mut value = value;
         for step in steps {
@@ -78,7 +78,7 @@ fn no_attribute<'n>(name: &str, known: impl Iterator<Item = &'n String>, at: &At
     Box::new(Fault::new(at.clone(), UNSUPPORTED_ATTRIBUTE, detail))
 }
 
-/// What is wrong with a reference to what is not there.
+/// Summary of the error for a reference to an unknown attribute.
 pub(crate) const UNSUPPORTED_ATTRIBUTE: &str = "Unsupported attribute";
 
 fn attribute(value: Value, name: &str, at: &At) -> Evaluated {
@@ -92,14 +92,13 @@ fn attribute(value: Value, name: &str, at: &At) -> Evaluated {
             Err(Box::new(Fault::new(at.clone(), "Attempt to get attribute from null value", detail)))
         }
         other @ (Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(..)) => {
-            let detail =
-                format!("a value of the kind {} has no attributes, and none named {name:?}", other.kind());
+            let detail = format!("a value of the kind {} has no attribute {name:?}", other.kind());
             Err(Box::new(Fault::new(at.clone(), UNSUPPORTED_ATTRIBUTE, detail)))
         }
     }
 }
 
-/// The element of a collection.
+/// The element of a collection with an index or a key.
 pub(crate) fn indexed(value: Value, key: &Value, at: &At) -> Evaluated {
     let fault = |detail: String| Err(Box::new(Fault::new(at.clone(), "Invalid index", detail)));
     match value {
@@ -108,7 +107,7 @@ pub(crate) fn indexed(value: Value, key: &Value, at: &At) -> Evaluated {
             match key.to_number().and_then(|key| key.to_u64()).and_then(|at| usize::try_from(at).ok()) {
                 Some(index) if index < values.len() => Ok(values.swap_remove(index)),
                 _ => fault(format!(
-                    "the indexes of this list are the numbers from 0 to below {}",
+                    "the index must be a whole number below the length of the list, {}",
                     values.len()
                 )),
             }

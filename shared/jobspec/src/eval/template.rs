@@ -1,8 +1,8 @@
-//! Templates: the text that their parts make together (§2, §3).
+//! Evaluation of templates to text (§2, §3).
 
 use crate::{
     error::Fault,
-    eval::{Evaluated, Evaluator, Scope, bound},
+    eval::{Evaluated, Evaluator, Scope, iteration_scope},
     syntax::{At, Interpolation, Kind, Part},
     value::Value,
 };
@@ -26,7 +26,7 @@ impl Evaluator<'_> {
                     let value = self.interpolated(interpolation, scope)?;
                     let Some(value) = value.to_text() else {
                         let detail = format!(
-                            "a template holds strings, numbers and bools, and this is of the kind {}",
+                            "a template may contain strings, numbers and bools, but have {}",
                             value.kind()
                         );
                         let at = interpolation.expression.at.clone();
@@ -37,7 +37,7 @@ impl Evaluator<'_> {
                 }
                 Part::If(condition, chosen, other) => {
                     let holds = self.value(condition, scope)?.to_bool().ok_or_else(|| {
-                        let detail = "the condition is a bool";
+                        let detail = "the condition must be a bool";
                         Box::new(Fault::new(condition.at.clone(), "Incorrect condition type", detail))
                     })?;
                     self.append(if holds { chosen } else { other }, scope, at, text)?;
@@ -45,7 +45,7 @@ impl Evaluator<'_> {
                 Part::For(part) => {
                     for (key, value) in self.items(&part.collection, scope)? {
                         self.spend(&part.collection.at, size_of::<Value>())?;
-                        let scope = bound(scope, (part.key.as_deref(), &part.value), key, value);
+                        let scope = iteration_scope(scope, (part.key.as_deref(), &part.value), key, value);
                         self.append(&part.parts, &scope, at, text)?;
                     }
                 }
@@ -54,7 +54,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// The value of an interpolation. A reference for the node keeps the white space inside its braces.
+    /// The value of an interpolation. A reference for the node keeps the white space within its braces.
     pub(super) fn interpolated(&self, interpolation: &Interpolation, scope: &Scope) -> Evaluated {
         let Interpolation { expression, padding: (before, after) } = interpolation;
         let value = self.value(expression, scope)?;

@@ -1,76 +1,76 @@
-//! Functions from and to other notations: base64, CSV, JSON, URLs. YAML has a file of its own.
+//! Functions that convert from and to other notations: base64, CSV, JSON, URLs. YAML is in its own module.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{Answer, Context, refused, text_of};
+use super::{Context, FunctionResult, fail, text_of};
 use crate::{
     syntax::json,
     value::{Sequence, Value},
 };
 
-/// What stands for itself in a URL's query.
+/// Characters that need no escape in a URL's query.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The text whose base64 form, with its padding, is given.
-pub(super) fn base64decode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Decodes base64 with padding to text.
+pub(super) fn base64decode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let given: String = text_of(&arguments[0]).chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match BASE64_STANDARD.decode(given).map(String::from_utf8) {
         Ok(Ok(text)) => Ok(Value::text(text)),
-        Ok(Err(_)) => refused("the decoded bytes are no UTF-8 text"),
-        Err(error) => refused(format!("the text is not base64: {error}")),
+        Ok(Err(_)) => fail("the decoded bytes are not UTF-8 text"),
+        Err(error) => fail(format!("the text is not base64: {error}")),
     }
 }
 
-pub(super) fn base64encode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn base64encode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(BASE64_STANDARD.encode(text_of(&arguments[0]))))
 }
 
-/// An object for each row, with names from the first.
-pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// An object for each row. The first row contains the names.
+pub(super) fn csvdecode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(text_of(&arguments[0]).as_bytes());
-    let failed = |error: csv::Error| refused(format!("the text is not CSV: {error}"));
+    let failed = |error: csv::Error| fail(format!("the text is not CSV: {error}"));
     let header = reader.headers().cloned().or_else(failed)?;
     if header.is_empty() {
-        return refused("the first line, with the names of the columns, is missing");
+        return fail("the first line, with the names of the columns, is missing");
     }
     let names: BTreeMap<&str, usize> = header.iter().enumerate().map(|(at, name)| (name, at)).collect();
     if names.len() < header.len() {
-        return refused("two columns have the same name");
+        return fail("two columns have the same name");
     }
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.or_else(failed)?;
         context
-            .room(header.as_slice().len() + record.as_slice().len() + header.len() * size_of::<Value>())?;
+            .reserve(header.as_slice().len() + record.as_slice().len() + header.len() * size_of::<Value>())?;
         let row = header.iter().zip(&record);
         rows.push(Value::object(row.map(|(name, field)| (name.to_owned(), Value::text(field))).collect()));
     }
     Ok(Value::List(Sequence::List, rows))
 }
 
-/// A form of a query's value; spaces are plus signs.
-pub(super) fn urlencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Encodes a value for a URL's query, with plus signs for spaces.
+pub(super) fn urlencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let encoded = utf8_percent_encode(text_of(&arguments[0]), QUERY).to_string();
     Ok(Value::text(encoded.replace("%20", "+")))
 }
 
-pub(super) fn jsondecode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn jsondecode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     json::value(text_of(&arguments[0]))
-        .or_else(|fault| refused(format!("the text is not JSON: {}", fault.detail)))
+        .or_else(|fault| fail(format!("the text is not JSON: {}", fault.detail)))
 }
 
-/// On one line, with names in order, fit to stand in HTML.
-pub(super) fn jsonencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// JSON on one line, with sorted names, and escaped for HTML.
+pub(super) fn jsonencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     if arguments[0].has_infinity() {
-        return refused("JSON has no form for a number without end");
+        return fail("JSON cannot represent an infinite number");
     }
     Ok(Value::text(json_text(&arguments[0])))
 }
 
-/// The JSON of a value. Numbers have all their digits.
+/// The JSON of a value. Numbers keep all their digits.
 pub(super) fn json_text(value: &Value) -> String {
     fn write(value: &Value, json: &mut String) {
         match value {

@@ -1,48 +1,48 @@
-//! Functions of files. They are for those who have the files beside the job file (§14); a server does not.
+//! Functions on files. They are available where the job file is, but not on a server (§14).
 
 use std::{io, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use globset::GlobBuilder;
 
-use super::{Answer, Context, Wrong, refused, text_of, unfit};
+use super::{Context, Failure, FunctionResult, bad_argument, fail, text_of};
 use crate::{Files, types::set, value::Value};
 
-/// The largest file that is read.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
-fn files(context: &Context<'_>) -> Result<Arc<dyn Files + Send + Sync>, Wrong> {
+fn files(context: &Context<'_>) -> Result<Arc<dyn Files + Send + Sync>, Failure> {
     match &context.evaluator.surroundings.files {
         Some(files) => Ok(Arc::clone(files)),
-        None => refused("functions of files work only where the job file is, not on a server"),
+        None => fail("file functions work only where the job file is, not on a server"),
     }
 }
 
-fn done<T>(result: io::Result<T>, path: &str) -> Result<T, Wrong> {
-    result.or_else(|error| refused(format!("{path:?}: {error}")))
+fn done<T>(result: io::Result<T>, path: &str) -> Result<T, Failure> {
+    result.or_else(|error| fail(format!("{path:?}: {error}")))
 }
 
-fn content(context: &Context<'_>, path: &str) -> Result<Vec<u8>, Wrong> {
+fn content(context: &Context<'_>, path: &str) -> Result<Vec<u8>, Failure> {
     let content = done(files(context)?.read(path), path)?;
     if content.len() > FILE_BYTES_MAX {
-        return refused(format!("{path:?} has more than {FILE_BYTES_MAX} bytes"));
+        return fail(format!("{path:?} has more than {FILE_BYTES_MAX} bytes"));
     }
-    context.room(content.len())?;
+    context.reserve(content.len())?;
     Ok(content)
 }
 
-pub(super) fn abspath(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn abspath(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let path = text_of(&arguments[0]);
     done(files(context)?.absolute(path), path).map(Value::text)
 }
 
-pub(super) fn pathexpand(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn pathexpand(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let path = text_of(&arguments[0]);
     done(files(context)?.expanded(path), path).map(Value::text)
 }
 
 /// The last part of a path.
-pub(super) fn basename(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn basename(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     files(context)?;
     let path = text_of(&arguments[0]);
     let trimmed = path.trim_end_matches('/');
@@ -55,7 +55,7 @@ pub(super) fn basename(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
 }
 
 /// The path without its last part.
-pub(super) fn dirname(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn dirname(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     files(context)?;
     let directory = match text_of(&arguments[0]).rsplit_once('/') {
         Some((directory, _)) => clean(directory, true),
@@ -64,7 +64,7 @@ pub(super) fn dirname(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     Ok(Value::text(directory))
 }
 
-/// A path without parts that lead nowhere.
+/// A path without empty parts, `.` and `..`, as far as possible.
 fn clean(path: &str, from_root: bool) -> String {
     let is_absolute = path.starts_with('/') || (from_root && path.is_empty());
     let mut parts: Vec<&str> = Vec::new();
@@ -86,28 +86,28 @@ fn clean(path: &str, from_root: bool) -> String {
 }
 
 /// The text of a file.
-pub(super) fn file(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn file(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let path = text_of(&arguments[0]);
     match String::from_utf8(content(context, path)?) {
         Ok(text) => Ok(Value::text(text)),
-        Err(_) => refused(format!("{path:?} is no UTF-8 text; filebase64 takes any bytes")),
+        Err(_) => fail(format!("{path:?} is not UTF-8 text; for binary files use filebase64")),
     }
 }
 
-pub(super) fn filebase64(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn filebase64(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::text(BASE64_STANDARD.encode(content(context, text_of(&arguments[0]))?)))
 }
 
-pub(super) fn fileexists(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn fileexists(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let path = text_of(&arguments[0]);
     done(files(context)?.exists(path), path).map(Value::Bool)
 }
 
-/// The files below a directory whose paths from there match a pattern such as `conf/*.txt`.
-pub(super) fn fileset(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The files below a directory whose relative paths match a pattern such as `conf/*.txt`.
+pub(super) fn fileset(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (directory, pattern) = (text_of(&arguments[0]), text_of(&arguments[1]));
     let matcher = GlobBuilder::new(pattern).literal_separator(true).build();
-    let matcher = matcher.or_else(|error| unfit(1, error.to_string()))?.compile_matcher();
+    let matcher = matcher.or_else(|error| bad_argument(1, error.to_string()))?.compile_matcher();
     let found = done(files(context)?.below(directory), directory)?;
     Ok(set(found.into_iter().filter(|path| matcher.is_match(path)).map(Value::text).collect()))
 }

@@ -1,28 +1,28 @@
-//! `format` and `formatlist`: verbs such as `%5.2f`, as in C and Go.
+//! The functions `format` and `formatlist`, with verbs such as `%5.2f`, as in C and Go.
 
 use std::iter::Peekable;
 
 use num_bigint::Sign;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::{Answer, Context, Wrong, encoding::json_text, refused, text_of, unfit};
+use super::{Context, Failure, FunctionResult, bad_argument, encoding::json_text, fail, text_of};
 use crate::{
     number::Number,
     value::{Sequence, Value},
 };
 
-/// The widest that a value is padded to, and the most digits behind the point.
+/// Maximum width and precision of a verb.
 const WIDTH_MAX: usize = 1024;
 
-/// The values behind the pattern, written as its verbs say.
-pub(super) fn format(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let (pattern, values) = arguments.split_first().expect("the pattern comes first");
+/// Formats the values by the verbs of a pattern.
+pub(super) fn format(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let (pattern, values) = arguments.split_first().expect("the pattern is the first argument");
     formatted(context, text_of(pattern), &values.iter().collect::<Vec<_>>()).map(Value::text)
 }
 
-/// As `format`, for each element of the lists among the values.
-pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let (pattern, values) = arguments.split_first().expect("the pattern comes first");
+/// The same as `format` for each element of the lists among the values.
+pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let (pattern, values) = arguments.split_first().expect("the pattern is the first argument");
     let mut length = None;
     for (index, value) in values.iter().enumerate() {
         let Value::List(_, elements) = value else { continue };
@@ -31,9 +31,9 @@ pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer
             Some((first, length)) if length != elements.len() => {
                 let other = elements.len();
                 let first = first + 2;
-                return unfit(
+                return bad_argument(
                     index + 1,
-                    format!("it has {other} elements, and argument {first} has {length}"),
+                    format!("the list has {other} elements, but argument {first} has {length}"),
                 );
             }
             Some(_) => {}
@@ -47,13 +47,13 @@ pub(super) fn formatlist(context: &Context<'_>, arguments: Vec<Value>) -> Answer
             other => other,
         });
         let of_round: Vec<&Value> = of_round.collect();
-        context.room(values.len() * 64)?;
+        context.reserve(values.len() * 64)?;
         texts.push(Value::text(formatted(context, text_of(pattern), &of_round)?));
     }
     Ok(Value::List(Sequence::List, texts))
 }
 
-/// One verb with what stands between its percent sign and its letter.
+/// A verb with its flags, width and precision.
 #[derive(Default)]
 struct Verb {
     written: String,
@@ -65,11 +65,11 @@ struct Verb {
     sharp: bool,
     width: usize,
     precision: Option<usize>,
-    /// The argument that it names, from 1.
+    /// The number of the argument, from 1, if the verb names one.
     argument: Option<usize>,
 }
 
-fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<String, Wrong> {
+fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<String, Failure> {
     let (mut text, mut rest) = (String::new(), pattern);
     let (mut next, mut most) = (0, 0);
     let mut names_arguments = false;
@@ -89,25 +89,24 @@ fn formatted(context: &Context<'_>, pattern: &str, values: &[&Value]) -> Result<
         next = index + 1;
         most = most.max(next);
         let Some(value) = values.get(index) else {
-            let reason =
-                format!("there is no value for {:?} at {offset}: it would be value {next}", verb.written);
-            return refused(reason);
+            let reason = format!("{:?} at {offset} needs value {next}, which is missing", verb.written);
+            return fail(reason);
         };
         let piece = verb.apply(value).or_else(|reason| {
-            refused(format!("value {next} does not fit {:?} at {offset}: {reason}", verb.written))
+            fail(format!("cannot format value {next} with {:?} at {offset}: {reason}", verb.written))
         })?;
-        context.room(piece.len())?;
+        context.reserve(piece.len())?;
         text.push_str(&piece);
     }
     if most < values.len() && !names_arguments {
         let used = if most == 0 { "none".to_owned() } else { format!("only {most}") };
-        return refused(format!("there are {} values, of which {used} is used by the pattern", values.len()));
+        return fail(format!("there are {} values, but the pattern uses {used}", values.len()));
     }
     text.push_str(rest);
     Ok(text)
 }
 
-/// The number that digits make, if there are any.
+/// Parses the number at the start, if there is one.
 fn number(characters: &mut Peekable<impl Iterator<Item = (usize, char)>>) -> Option<usize> {
     let mut number = None;
     while let Some((_, digit)) = characters.next_if(|(_, c)| c.is_ascii_digit()) {
@@ -117,8 +116,8 @@ fn number(characters: &mut Peekable<impl Iterator<Item = (usize, char)>>) -> Opt
     number
 }
 
-/// The verb that a text begins with, and its bytes.
-fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Wrong> {
+/// Parses the verb at the start of a text. Returns it with its length in bytes.
+fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Failure> {
     let mut verb = Verb::default();
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((_, flag)) = characters.next_if(|(_, c)| matches!(c, '+' | '-' | '0' | ' ' | '#')) {
@@ -137,27 +136,27 @@ fn verb(text: &str, offset: usize) -> Result<(Verb, usize), Wrong> {
     if characters.next_if(|(_, c)| *c == '[').is_some() {
         verb.argument = number(&mut characters).filter(|argument| *argument > 0);
         if characters.next_if(|(_, c)| *c == ']').is_none() || verb.argument.is_none() {
-            return refused(format!("the number of a value, such as [1], is expected at {offset}"));
+            return fail(format!("the number of a value, such as [1], is expected at {offset}"));
         }
     }
     if verb.width > WIDTH_MAX || verb.precision.is_some_and(|precision| precision > WIDTH_MAX) {
-        return refused(format!("a verb is at most {WIDTH_MAX} wide, and has as many digits"));
+        return fail(format!("the width and the precision of a verb must be at most {WIDTH_MAX}"));
     }
     let Some((at, letter)) = characters.next() else {
-        return refused(format!("the verb at {offset} is cut off; to write a percent sign, double it"));
+        return fail(format!("the verb at {offset} is incomplete; to write a percent sign, double it"));
     };
     let length = at + letter.len_utf8();
     verb.letter = letter;
     verb.written = text[..length].to_owned();
     if !"vtbdoxXeEfgGsq".contains(letter) {
-        return refused(format!("there is no verb {letter:?}, as in {:?} at {offset}", verb.written));
+        return fail(format!("unknown verb {letter:?} in {:?} at {offset}", verb.written));
     }
     Ok((verb, length))
 }
 
 impl Verb {
     fn apply(&self, value: &Value) -> Result<String, String> {
-        let wanted = |what: &str| Err(format!("{what} is required, and it is of the kind {}", value.kind()));
+        let wanted = |what: &str| Err(format!("{what} is required, but have {}", value.kind()));
         match self.letter {
             'v' => Ok(self.as_it_is(value)),
             _ if *value == Value::Null => wanted("a value"),
@@ -247,8 +246,8 @@ impl Verb {
     }
 }
 
-/// The digits of a positive number, without a point, and how many of them are before it (below zero: how many zeros
-/// follow it).
+/// The digits of a number without sign and point, and the number of digits before the point. A negative number is the number
+/// of zeros between the point and the digits.
 fn decimal(number: &Number) -> (Vec<u8>, i64) {
     let text = if number.is_negative() { number.negated() } else { number.clone() }.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -258,7 +257,7 @@ fn decimal(number: &Number) -> (Vec<u8>, i64) {
     if digits.is_empty() { (vec![b'0'], 1) } else { (digits, whole.len() as i64 - zeros as i64) }
 }
 
-/// The first digits, rounded half to even by what follows them; one more place before the point if that carries over.
+/// Rounds to the first `keep` digits, half to even. Returns 1 if that adds a digit before the point, otherwise 0.
 fn rounded(digits: &[u8], keep: usize) -> (Vec<u8>, i64) {
     if keep >= digits.len() {
         return (digits.to_vec(), 0);
@@ -320,7 +319,7 @@ fn scientific(number: &Number, precision: Option<usize>, letter: char) -> String
     format!("{}{dot}{fraction}{letter}{sign}{:02}", char::from(digits[0]), exponent.abs())
 }
 
-/// With an exponent where that is shorter.
+/// Formats with an exponent if that is shorter.
 fn general(number: &Number, precision: Option<usize>, letter: char) -> String {
     let precision = precision.map(|precision| precision.max(1));
     let (digits, point) = decimal(number);

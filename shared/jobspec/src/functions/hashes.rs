@@ -1,4 +1,4 @@
-//! Digests, passwords, identifiers, and what a private key opens.
+//! Hashes, passwords, identifiers, and decryption with a private key.
 
 use aws_lc_rs::rsa::{Pkcs1PrivateDecryptingKey, PrivateDecryptingKey};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -7,74 +7,74 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 use uuid::Uuid;
 
-use super::{Answer, Context, Wrong, refused, text_of, unfit, whole};
+use super::{Context, Failure, FunctionResult, bad_argument, fail, text_of, whole};
 use crate::value::Value;
 
-/// The logarithm of the work for a password's hash, where none is given or one below the least.
+/// The logarithm of the work factor of a password hash. The default applies if it is absent or less than the minimum.
 const COST_DEFAULT: u32 = 10;
 const COST_LEAST: u32 = 4;
-/// The most: a second, or so.
+/// The maximum takes about a second.
 const COST_MOST: u32 = 14;
-/// Longer passwords would be cut off.
+/// bcrypt would truncate longer passwords.
 const PASSWORD_BYTES_MAX: usize = 72;
-/// What a hash of the least cost costs, in bytes of values that could be made in that time.
+/// The cost of a hash with the minimum work factor, as bytes in the budget of evaluation.
 const COST_UNIT: usize = 2048;
 
-/// Bytes that follow from a seed and a number.
+/// Bytes derived from a seed and a number.
 pub(super) fn derived(seed: &[u8; 16], number: u32) -> [u8; 16] {
     let digest = Sha256::new().chain_update(seed).chain_update(number.to_be_bytes()).finalize();
-    digest[..16].try_into().expect("a digest has more than 16 bytes")
+    digest[..16].try_into().expect("a SHA-256 digest has 32 bytes")
 }
 
-fn digest<D: Digest>(arguments: &[Value]) -> Answer {
+fn digest<D: Digest>(arguments: &[Value]) -> FunctionResult {
     let digest = D::digest(text_of(&arguments[0]).as_bytes());
     Ok(Value::Text(digest.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-pub(super) fn md5(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn md5(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     digest::<Md5>(&arguments)
 }
 
-pub(super) fn sha1(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn sha1(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     digest::<Sha1>(&arguments)
 }
 
-pub(super) fn sha256(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn sha256(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     digest::<Sha256>(&arguments)
 }
 
-pub(super) fn sha512(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn sha512(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     digest::<Sha512>(&arguments)
 }
 
-/// A password's hash, of a cost that may follow it.
-pub(super) fn bcrypt(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The hash of a password, with an optional cost.
+pub(super) fn bcrypt(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let cost = match arguments.len() {
         1 => COST_DEFAULT,
         2 => match u32::try_from(whole(&arguments, 1)?.max(0)) {
             Ok(cost) if cost < COST_LEAST => COST_DEFAULT,
             Ok(cost) if cost <= COST_MOST => cost,
-            _ => return unfit(1, format!("the cost is {COST_MOST} at most")),
+            _ => return bad_argument(1, format!("the cost must be at most {COST_MOST}")),
         },
-        _ => return refused("it takes a text and a cost"),
+        _ => return fail("a text and an optional cost are required"),
     };
     let password = text_of(&arguments[0]);
     if password.len() > PASSWORD_BYTES_MAX {
-        return refused(format!("the text has more than {PASSWORD_BYTES_MAX} bytes"));
+        return fail(format!("the text has more than {PASSWORD_BYTES_MAX} bytes"));
     }
-    context.room(COST_UNIT << cost)?;
+    context.reserve(COST_UNIT << cost)?;
     match bcrypt::hash_with_salt(password, cost, context.random()) {
         Ok(hash) => Ok(Value::text(hash.format_for_version(bcrypt::Version::TwoA))),
-        Err(error) => refused(error.to_string()),
+        Err(error) => fail(error.to_string()),
     }
 }
 
-pub(super) fn uuidv4(context: &Context<'_>, _: Vec<Value>) -> Answer {
+pub(super) fn uuidv4(context: &Context<'_>, _: Vec<Value>) -> FunctionResult {
     Ok(Value::text(uuid::Builder::from_random_bytes(context.random()).into_uuid().to_string()))
 }
 
-/// An identifier that follows from a name.
-pub(super) fn uuidv5(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// A UUID derived from a namespace and a name.
+pub(super) fn uuidv5(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let namespace = match text_of(&arguments[0]) {
         "dns" => Uuid::NAMESPACE_DNS,
         "url" => Uuid::NAMESPACE_URL,
@@ -82,30 +82,30 @@ pub(super) fn uuidv5(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
         "x500" => Uuid::NAMESPACE_X500,
         other => match other.parse() {
             Ok(namespace) => namespace,
-            Err(_) => return refused("the namespace is dns, url, oid, x500 or a UUID"),
+            Err(_) => return fail("the namespace must be dns, url, oid, x500 or a UUID"),
         },
     };
     Ok(Value::text(Uuid::new_v5(&namespace, text_of(&arguments[1]).as_bytes()).to_string()))
 }
 
-/// What was encrypted for a key with PKCS #1 v1.5, and then written in base64.
-pub(super) fn rsadecrypt(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Decrypts a text that is encrypted with PKCS #1 v1.5 and encoded in base64.
+pub(super) fn rsadecrypt(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let Ok(encrypted) = BASE64_STANDARD.decode(text_of(&arguments[0])) else {
-        return unfit(0, "the text is not base64");
+        return bad_argument(0, "the text is not base64");
     };
-    context.room(COST_UNIT << COST_LEAST)?;
+    context.reserve(COST_UNIT << COST_LEAST)?;
     let Some(key) = private_key(text_of(&arguments[1])) else {
-        return unfit(1, "it is no private RSA key in PEM without a passphrase");
+        return bad_argument(1, "a private RSA key in PEM without a passphrase is required");
     };
     let mut decrypted = vec![0; key.min_output_size()];
     match key.decrypt(&encrypted, &mut decrypted).map(|plain| String::from_utf8(plain.to_vec())) {
         Ok(Ok(text)) => Ok(Value::text(text)),
-        Ok(Err(_)) => refused("the decrypted bytes are no UTF-8 text"),
-        Err(_) => Err(Wrong::Call("the key does not open the text".to_owned())),
+        Ok(Err(_)) => fail("the decrypted bytes are not UTF-8 text"),
+        Err(_) => Err(Failure::Call("the key cannot decrypt the text".to_owned())),
     }
 }
 
-/// The key of a PEM file, of either of the two usual kinds.
+/// The private key in a PEM file, in PKCS #1 or PKCS #8.
 fn private_key(pem: &str) -> Option<Pkcs1PrivateDecryptingKey> {
     let (_, rest) = pem.split_once("-----BEGIN ")?;
     let (kind, rest) = rest.split_once("-----")?;
@@ -120,7 +120,7 @@ fn private_key(pem: &str) -> Option<Pkcs1PrivateDecryptingKey> {
     Pkcs1PrivateDecryptingKey::new(PrivateDecryptingKey::from_pkcs8(&der).ok()?).ok()
 }
 
-/// A PKCS #1 key in the envelope of PKCS #8: a version, the algorithm, the key.
+/// Wraps a PKCS #1 key in PKCS #8: a version, the algorithm, and the key.
 fn in_pkcs8(key: &[u8]) -> Vec<u8> {
     const VERSION_AND_ALGORITHM: [u8; 18] = [
         0x02, 0x01, 0x00, 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05,

@@ -1,5 +1,4 @@
-//! The functions of job files (§14): what each takes, and how one is called. What they do is in the other files here, a
-//! file a subject.
+//! The functions of job files (§14): their parameters, and calls. The functions are implemented in sub-modules by subject.
 
 mod collections;
 mod encoding;
@@ -24,22 +23,22 @@ use crate::{
     value::Value,
 };
 
-/// A function and what it takes.
+/// A function and its parameters.
 pub(crate) struct Function {
     name: &'static str,
-    /// What its arguments are, in order.
-    takes: &'static [Takes],
-    /// What further arguments are, if there may be any.
-    rest: Option<Takes>,
-    run: fn(&Context<'_>, Vec<Value>) -> Answer,
+    /// The kinds of the required parameters, in order.
+    parameters: &'static [Parameter],
+    /// The kind of further arguments, if they are allowed.
+    rest: Option<Parameter>,
+    run: fn(&Context<'_>, Vec<Value>) -> FunctionResult,
 }
 
-/// What an argument is to be; it is converted if it can be.
+/// The kind of a parameter. Arguments are converted to it if possible.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
-    /// Anything but null.
+enum Parameter {
+    /// Any value except null.
     Any,
-    /// Anything.
+    /// Any value.
     Nullable,
     Text,
     Number,
@@ -50,53 +49,53 @@ enum Takes {
     Set,
 }
 
-/// What a function made of its arguments.
-type Answer = Result<Value, Wrong>;
+/// The result of a function.
+type FunctionResult = Result<Value, Failure>;
 
-/// Why a function could not do its work.
-enum Wrong {
-    /// The call as a whole.
+/// Why a function failed.
+enum Failure {
+    /// The call as a whole is wrong.
     Call(String),
-    /// An argument, by its place.
+    /// An argument is wrong; its index.
     Argument(usize, String),
-    /// Something with a place of its own.
+    /// An error with its own position.
     Fault(Box<Fault>),
 }
 
-fn refused<T>(reason: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Call(reason.into()))
+fn fail<T>(reason: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Call(reason.into()))
 }
 
-fn unfit<T>(argument: usize, reason: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong::Argument(argument, reason.into()))
+fn bad_argument<T>(argument: usize, reason: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Argument(argument, reason.into()))
 }
 
-/// What a function knows beside its arguments.
+/// What a function can access besides its arguments.
 struct Context<'c> {
     evaluator: &'c Evaluator<'c>,
     at: &'c At,
 }
 
 impl Context<'_> {
-    /// Counts bytes that an answer is going to take, before it takes them.
-    fn room(&self, bytes: usize) -> Result<(), Wrong> {
-        self.evaluator.spend(self.at, bytes).map_err(Wrong::Fault)
+    /// Counts bytes of a result before they are allocated.
+    fn reserve(&self, bytes: usize) -> Result<(), Failure> {
+        self.evaluator.spend(self.at, bytes).map_err(Failure::Fault)
     }
 
-    /// Bytes that nobody can guess who does not know the seed.
+    /// Random bytes derived from the seed.
     fn random(&self) -> [u8; 16] {
-        let drawn = self.evaluator.drawn.get();
-        self.evaluator.drawn.set(drawn + 1);
-        hashes::derived(&self.evaluator.surroundings.seed, drawn)
+        let random_draws = self.evaluator.random_draws.get();
+        self.evaluator.random_draws.set(random_draws + 1);
+        hashes::derived(&self.evaluator.surroundings.seed, random_draws)
     }
 }
 
-/// The value of a call.
+/// Calls a function.
 pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     match call.name.as_str() {
-        "try" => return first_sound(evaluator, call, scope),
-        "can" => return is_sound(evaluator, call, scope, at),
-        "convert" => return converted(evaluator, call, scope, at),
+        "try" => return try_function(evaluator, call, scope),
+        "can" => return can_function(evaluator, call, scope, at),
+        "convert" => return convert_function(evaluator, call, scope, at),
         _ => {}
     }
     let Some(function) = table::find(&call.name) else { return Err(unknown(call)) };
@@ -107,22 +106,22 @@ pub(crate) fn call(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &A
     if call.spread {
         spread(call, &mut arguments)?;
     }
-    let place = |argument: usize| {
+    let position = |argument: usize| {
         let expression = call.arguments.get(argument).or(call.arguments.last());
         expression.map_or(at.clone(), |expression| expression.at.clone())
     };
-    let arguments = fitted(function, arguments, call, at, &place)?;
+    let arguments = convert_arguments(function, arguments, call, at, &position)?;
     let context = Context { evaluator, at };
-    let value = (function.run)(&context, arguments).map_err(|wrong| match wrong {
-        Wrong::Call(reason) => {
+    let value = (function.run)(&context, arguments).map_err(|failure| match failure {
+        Failure::Call(reason) => {
             let detail = format!("{}: {reason}", call.name);
             Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail))
         }
-        Wrong::Argument(argument, reason) => {
+        Failure::Argument(argument, reason) => {
             let detail = format!("argument {} of {}: {reason}", argument + 1, call.name);
-            Box::new(Fault::new(place(argument), "Invalid function argument", detail))
+            Box::new(Fault::new(position(argument), "Invalid function argument", detail))
         }
-        Wrong::Fault(fault) => fault,
+        Failure::Fault(fault) => fault,
     })?;
     evaluator.spend(at, value.weight())?;
     Ok(value)
@@ -135,7 +134,7 @@ fn unknown(call: &Call) -> Box<Fault> {
     Box::new(Fault::new(call.name_at.clone(), "Call to unknown function", detail))
 }
 
-/// Puts the elements of the last argument in its place.
+/// Replaces the last argument by its elements.
 fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
     match arguments.pop() {
         Some(Value::List(_, values)) => {
@@ -144,26 +143,26 @@ fn spread(call: &Call, arguments: &mut Vec<Value>) -> Evaluated<()> {
         }
         _ => {
             let at = call.arguments.last().map_or(call.name_at.clone(), |last| last.at.clone());
-            let detail = "only a list can be spread out over arguments with ...";
+            let detail = "only a list can be expanded to arguments with ...";
             Err(Box::new(Fault::new(at, "Invalid expanding argument value", detail)))
         }
     }
 }
 
-/// The arguments as the function takes them.
-fn fitted(
+/// Converts the arguments to the kinds of the parameters.
+fn convert_arguments(
     function: &Function,
     arguments: Vec<Value>,
     call: &Call,
     at: &At,
-    place: &dyn Fn(usize) -> At,
+    position: &dyn Fn(usize) -> At,
 ) -> Evaluated<Vec<Value>> {
-    let (given, wanted) = (arguments.len(), function.takes.len());
+    let (given, wanted) = (arguments.len(), function.parameters.len());
     let count =
         |count: usize| if count == 1 { "1 argument".to_owned() } else { format!("{count} arguments") };
     if given < wanted {
         let least = if function.rest.is_some() { "at least " } else { "" };
-        let detail = format!("{} takes {least}{}, and {given} were given", call.name, count(wanted));
+        let detail = format!("{} requires {least}{}, but has {given}", call.name, count(wanted));
         return Err(Box::new(Fault::new(
             at.end.saturating_sub(1)..at.end,
             "Not enough function arguments",
@@ -171,37 +170,38 @@ fn fitted(
         )));
     }
     if given > wanted && function.rest.is_none() {
-        let detail = format!("{} takes {}, and {given} were given", call.name, count(wanted));
-        return Err(Box::new(Fault::new(place(wanted), "Too many function arguments", detail)));
+        let detail = format!("{} requires {}, but has {given}", call.name, count(wanted));
+        return Err(Box::new(Fault::new(position(wanted), "Too many function arguments", detail)));
     }
-    let kinds = function.takes.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Takes::Any)));
+    let kinds =
+        function.parameters.iter().copied().chain(std::iter::repeat(function.rest.unwrap_or(Parameter::Any)));
     let pairs = arguments.into_iter().zip(kinds).enumerate();
     pairs
-        .map(|(index, (value, takes))| {
-            fit(value, takes).map_err(|reason| {
+        .map(|(index, (value, parameter))| {
+            convert_argument(value, parameter).map_err(|reason| {
                 let detail = format!("argument {} of {}: {reason}", index + 1, call.name);
-                Box::new(Fault::new(place(index), "Invalid function argument", detail))
+                Box::new(Fault::new(position(index), "Invalid function argument", detail))
             })
         })
         .collect()
 }
 
-fn fit(value: Value, takes: Takes) -> Result<Value, String> {
-    if value == Value::Null && takes != Takes::Nullable {
-        return Err("it must not be null".to_owned());
+fn convert_argument(value: Value, parameter: Parameter) -> Result<Value, String> {
+    if value == Value::Null && parameter != Parameter::Nullable {
+        return Err("the argument must not be null".to_owned());
     }
-    match takes {
-        Takes::Any | Takes::Nullable => Ok(value),
-        Takes::Text => Type::Text.convert(value),
-        Takes::Number => Type::Number.convert(value),
-        Takes::List => Type::List(Box::new(Type::Any)).convert(value),
-        Takes::Texts => Type::List(Box::new(Type::Text)).convert(value),
-        Takes::Set => Type::Set(Box::new(Type::Any)).convert(value),
+    match parameter {
+        Parameter::Any | Parameter::Nullable => Ok(value),
+        Parameter::Text => Type::Text.convert(value),
+        Parameter::Number => Type::Number.convert(value),
+        Parameter::List => Type::List(Box::new(Type::Any)).convert(value),
+        Parameter::Texts => Type::List(Box::new(Type::Text)).convert(value),
+        Parameter::Set => Type::Set(Box::new(Type::Any)).convert(value),
     }
 }
 
-/// The first argument that can be evaluated.
-fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
+/// Evaluates the function `try`: the first argument that can be evaluated.
+fn try_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluated {
     let mut reasons = Vec::new();
     for argument in &call.arguments {
         match evaluator.value(argument, scope) {
@@ -211,14 +211,14 @@ fn first_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope) -> Evaluat
         }
     }
     let detail = match reasons.is_empty() {
-        true => "try takes at least 1 argument".to_owned(),
+        true => "try requires at least 1 argument".to_owned(),
         false => format!("try: none of the expressions can be evaluated: {}", reasons.join(", ")),
     };
     Err(Box::new(Fault::new(call.name_at.clone(), "Error in function call", detail)))
 }
 
-/// Whether the argument can be evaluated.
-fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+/// Evaluates the function `can`: whether the argument can be evaluated.
+fn can_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [argument] = &call.arguments[..] else { return Err(miscounted(call, 1, at)) };
     match evaluator.value(argument, scope) {
         Err(fault) if fault.summary == crate::eval::TOO_MUCH => Err(fault),
@@ -226,12 +226,12 @@ fn is_sound(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> E
     }
 }
 
-/// The first argument as a value of the type that the second is.
-fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
+/// Evaluates the function `convert`: the first argument, converted to the type in the second.
+fn convert_function(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> Evaluated {
     let [value, kind] = &call.arguments[..] else { return Err(miscounted(call, 2, at)) };
     let kind = Type::parse(kind, true)?;
-    let converted = kind.convert(evaluator.value(value, scope)?);
-    converted.map_err(|reason| {
+    let convert_function = kind.convert(evaluator.value(value, scope)?);
+    convert_function.map_err(|reason| {
         let detail = format!("argument 1 of convert: {reason}");
         Box::new(Fault::new(value.at.clone(), "Invalid function argument", detail))
     })
@@ -239,17 +239,17 @@ fn converted(evaluator: &Evaluator<'_>, call: &Call, scope: &Scope, at: &At) -> 
 
 fn miscounted(call: &Call, wanted: usize, at: &At) -> Box<Fault> {
     let given = call.arguments.len();
-    let detail = format!("{} takes {wanted} arguments, and {given} were given", call.name);
+    let detail = format!("{} requires {wanted} arguments, but has {given}", call.name);
     let summary =
         if given < wanted { "Not enough function arguments" } else { "Too many function arguments" };
-    let place = call
+    let position = call
         .arguments
         .get(wanted)
         .map_or(at.end.saturating_sub(1)..at.end, |extra: &Expression| extra.at.clone());
-    Box::new(Fault::new(place, summary, detail))
+    Box::new(Fault::new(position, summary, detail))
 }
 
-// What functions take out of arguments that have been fitted.
+// Access to arguments after their conversion.
 
 fn text_of(value: &Value) -> &str {
     match value {
@@ -278,10 +278,12 @@ fn elements_of(value: Value) -> Vec<Value> {
     }
 }
 
-/// A whole number of an argument.
-fn whole(arguments: &[Value], index: usize) -> Result<i64, Wrong> {
+/// A whole number from an argument.
+fn whole(arguments: &[Value], index: usize) -> Result<i64, Failure> {
     match number_of(&arguments[index]).to_i64() {
         Some(number) => Ok(number),
-        None => unfit(index, format!("a whole number between {} and {} is required", i64::MIN, i64::MAX)),
+        None => {
+            bad_argument(index, format!("a whole number between {} and {} is required", i64::MIN, i64::MAX))
+        }
     }
 }

@@ -1,79 +1,79 @@
-//! Functions of numbers.
+//! Functions on numbers.
 
 use num_bigint::BigInt;
 
-use super::{Answer, Context, number_of, refused, text_of, unfit, whole};
+use super::{Context, FunctionResult, bad_argument, fail, number_of, text_of, whole};
 use crate::{
     number::Number,
     value::{Sequence, Value},
 };
 
-/// The most values that one range has.
+/// Maximum number of values in a range.
 const RANGE_MAX: usize = 1024;
 
-pub(super) fn abs(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn abs(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let number = number_of(&arguments[0]);
     Ok(Value::Number(if number.is_negative() { number.negated() } else { number.clone() }))
 }
 
-pub(super) fn ceil(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn ceil(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::Number(number_of(&arguments[0]).ceil()))
 }
 
-pub(super) fn floor(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn floor(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::Number(number_of(&arguments[0]).floor()))
 }
 
-pub(super) fn signum(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn signum(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(Value::Number(Number::from(whole(&arguments, 0)?.signum())))
 }
 
-/// As exact as doubles.
-pub(super) fn log(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The logarithm, with the precision of doubles.
+pub(super) fn log(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let (number, base) = (number_of(&arguments[0]).to_f64(), number_of(&arguments[1]).to_f64());
     double(number.ln() / base.ln())
 }
 
-/// As exact as doubles.
-pub(super) fn pow(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The power, with the precision of doubles.
+pub(super) fn pow(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     double(number_of(&arguments[0]).to_f64().powf(number_of(&arguments[1]).to_f64()))
 }
 
-fn double(value: f64) -> Answer {
+fn double(value: f64) -> FunctionResult {
     match Number::from_double(value) {
         Some(number) => Ok(Value::Number(number)),
-        None => refused("the result is no number"),
+        None => fail("the result is not a number"),
     }
 }
 
-pub(super) fn max(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn max(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     outermost(arguments.iter().map(number_of).max())
 }
 
-pub(super) fn min(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+pub(super) fn min(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     outermost(arguments.iter().map(number_of).min())
 }
 
-fn outermost(number: Option<&Number>) -> Answer {
+fn outermost(number: Option<&Number>) -> FunctionResult {
     match number {
         Some(number) => Ok(Value::Number(number.clone())),
-        None => refused("it takes at least one number"),
+        None => fail("at least one number is required"),
     }
 }
 
-/// A whole number in a base from 2 to 62, with digits as many know them: 0 to 9, a to z, A to Z; up to 36 in either case.
-pub(super) fn parseint(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Parses a whole number in a base from 2 to 62. The digits are 0 to 9, a to z, A to Z; up to base 36, letter case is ignored.
+pub(super) fn parseint(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let text = text_of(&arguments[0]);
     let Some(base) = whole(&arguments, 1).ok().filter(|base| (2..=62).contains(base)) else {
-        return unfit(1, "the base is a whole number between 2 and 62");
+        return bad_argument(1, "the base must be a whole number between 2 and 62");
     };
     let (negative, digits) = match text.as_bytes() {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
         digits => (false, digits),
     };
-    // Long numbers are read in quadratic time.
-    context.room(digits.len().saturating_mul(digits.len() / 64))?;
+    // Parsing a long number takes quadratic time.
+    context.reserve(digits.len().saturating_mul(digits.len() / 64))?;
     let digit = |byte: &u8| {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -86,41 +86,41 @@ pub(super) fn parseint(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
     };
     let values: Option<Vec<u8>> = digits.iter().map(digit).collect();
     let Some(values) = values.filter(|values| !values.is_empty()) else {
-        return unfit(0, format!("{text:?} is no whole number in base {base}"));
+        return bad_argument(0, format!("{text:?} is not a whole number in base {base}"));
     };
     let number = values.iter().fold(BigInt::ZERO, |number, digit| number * base + *digit);
     match Number::whole(if negative { -number } else { number }) {
         Some(number) => Ok(Value::Number(number)),
-        None => unfit(0, "the number is too large"),
+        None => bad_argument(0, "the number is too large"),
     }
 }
 
-/// Numbers from a start, 0 if there is only one argument, to before an end, by a step.
-pub(super) fn range(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Numbers from a start (by default 0) up to, but not including, an end, by a step.
+pub(super) fn range(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let numbers: Vec<Number> = arguments.iter().map(|argument| number_of(argument).clone()).collect();
     let zero = Number::from(0_i64);
     let (start, end) = match &numbers[..] {
         [end] => (zero.clone(), end.clone()),
         [start, end] | [start, end, _] => (start.clone(), end.clone()),
-        _ => return refused("it takes one, two or three numbers"),
+        _ => return fail("one, two or three numbers are required"),
     };
     let counts_down = end < start;
     let step = numbers.get(2).cloned().unwrap_or(Number::from(if counts_down { -1_i64 } else { 1 }));
     if counts_down && step > zero {
-        return unfit(2, "the end is above the start where the step is positive");
+        return bad_argument(2, "the end must be greater than the start if the step is positive");
     }
     if !counts_down && step < zero && start != end {
-        return unfit(2, "the end is below the start where the step is negative");
+        return bad_argument(2, "the end must be less than the start if the step is negative");
     }
     let mut values = Vec::new();
     let mut next = start;
     while if counts_down { next > end } else { next < end } {
         if values.len() >= RANGE_MAX {
-            return refused(format!(
-                "it makes {RANGE_MAX} values at most; take a nearer end or a larger step"
+            return fail(format!(
+                "a range may have at most {RANGE_MAX} values; use a nearer end or a larger step"
             ));
         }
-        let Some(following) = next.plus(&step) else { return refused("the numbers become too large") };
+        let Some(following) = next.plus(&step) else { return fail("the numbers become too large") };
         values.push(Value::Number(std::mem::replace(&mut next, following)));
     }
     Ok(Value::List(Sequence::List, values))

@@ -1,13 +1,13 @@
-//! Functions of sets.
+//! Functions on sets.
 
-use super::{Answer, Context, Wrong, elements_of, refused, unfit};
+use super::{Context, Failure, FunctionResult, bad_argument, elements_of, fail};
 use crate::{
     types::{Type, common_of, compare, set},
     value::{Sequence, Value},
 };
 
-/// The values that all sets have.
-pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The values that are in all sets.
+pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let mut sets = unified(arguments)?.into_iter();
     let first = sets.next().unwrap_or_default();
     let common = sets.fold(first, |common, other| {
@@ -16,24 +16,26 @@ pub(super) fn setintersection(_: &Context<'_>, arguments: Vec<Value>) -> Answer 
     Ok(Value::List(Sequence::Set, common))
 }
 
-/// The values that any of the sets has.
-pub(super) fn setunion(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// The values that are in any of the sets.
+pub(super) fn setunion(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     Ok(set(unified(arguments)?.into_iter().flatten().collect()))
 }
 
-/// The elements of all sets in the kind that they have in common, in order.
-fn unified(arguments: Vec<Value>) -> Result<Vec<Vec<Value>>, Wrong> {
+/// The sorted elements of all sets, converted to their common kind.
+fn unified(arguments: Vec<Value>) -> Result<Vec<Vec<Value>>, Failure> {
     let all: Vec<Value> = arguments.iter().cloned().flat_map(elements_of).collect();
-    let Some(common) = common_of(&all) else { return refused("all sets must have elements of one kind") };
+    let Some(common) = common_of(&all) else {
+        return fail("all sets must have elements of the same kind");
+    };
     let kind = Type::Set(Box::new(common));
     let sets = arguments.into_iter().map(|set| kind.convert(set).map(elements_of));
-    sets.collect::<Result<_, _>>().or_else(refused)
+    sets.collect::<Result<_, _>>().or_else(fail)
 }
 
-/// All ways to take one element of each.
-pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// All combinations of one element from each list or set.
+pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     if arguments.len() < 2 {
-        return refused("it takes at least two sets or lists");
+        return fail("at least two sets or lists are required");
     }
     let (mut lists, mut is_set) = (Vec::new(), false);
     for (index, argument) in arguments.into_iter().enumerate() {
@@ -42,13 +44,18 @@ pub(super) fn setproduct(context: &Context<'_>, arguments: Vec<Value>) -> Answer
                 is_set |= kind == Sequence::Set;
                 lists.push(values);
             }
-            other => return unfit(index, format!("a set or a list is required, not a {}", other.kind())),
+            other => {
+                return bad_argument(
+                    index,
+                    format!("a set or a list is required, but have {}", other.kind()),
+                );
+            }
         }
     }
     let count = lists.iter().try_fold(1_usize, |count, list| count.checked_mul(list.len()));
-    let Some(count) = count else { return refused("the product is too large") };
+    let Some(count) = count else { return fail("the product is too large") };
     let widest = lists.iter().flatten().map(Value::weight).max().unwrap_or_default();
-    context.room(count.saturating_mul(lists.len()).saturating_mul(widest))?;
+    context.reserve(count.saturating_mul(lists.len()).saturating_mul(widest))?;
     let mut product = vec![Vec::new()];
     for list in &lists {
         let longer = |taken: &Vec<Value>, value: &Value| [&taken[..], std::slice::from_ref(value)].concat();

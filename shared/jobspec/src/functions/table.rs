@@ -1,10 +1,11 @@
-//! All functions by name.
+//! The table of all functions.
 
 use super::{
-    Function, Takes, collections, encoding, files, format, hashes, network, numbers, sets, text, time, yaml,
+    Function, Parameter, collections, encoding, files, format, hashes, network, numbers, sets, text, time,
+    yaml,
 };
 
-/// The function of a name.
+/// The function with a name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     TABLE.binary_search_by_key(&name, |function| function.name).ok().map(|at| &TABLE[at])
 }
@@ -16,19 +17,19 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 macro_rules! functions {
-    ($($name:ident($($takes:ident),*$(; $rest:ident)?) = $run:path;)*) => {
+    ($($name:ident($($parameter:ident),*$(; $rest:ident)?) = $run:path;)*) => {
         &[$(Function {
             name: stringify!($name),
-            takes: &[$(Takes::$takes),*],
+            parameters: &[$(Parameter::$parameter),*],
             rest: functions!(@rest $($rest)?),
             run: $run,
         }),*]
     };
     (@rest) => { None };
-    (@rest $rest:ident) => { Some(Takes::$rest) };
+    (@rest $rest:ident) => { Some(Parameter::$rest) };
 }
 
-/// In the order of their names. Behind a semicolon: what further arguments are.
+/// Sorted by name. The kind after a semicolon is that of further arguments.
 static TABLE: &[Function] = functions! {
     abs(Number) = numbers::abs;
     abspath(Text) = files::abspath;

@@ -1,14 +1,14 @@
-//! Functions of points in time, which are text as in RFC 3339.
+//! Functions on times, which are text in the format of RFC 3339.
 
 use jiff::civil::DateTime;
 
-use super::{Answer, Context, refused, text_of, unfit};
+use super::{Context, FunctionResult, bad_argument, fail, text_of};
 use crate::value::Value;
 
-/// A point in time as its own place counts it.
+/// A time with its UTC offset.
 struct Moment {
     local: DateTime,
-    /// East of Greenwich.
+    /// Minutes east of UTC.
     offset_minutes: i32,
 }
 
@@ -28,7 +28,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// Reads `2024-01-01T00:00:00.5+02:00`.
+/// Parses a time such as `2024-01-01T00:00:00.5+02:00`.
 fn moment(text: &str) -> Option<Moment> {
     let (date_and_time, zone) = match text.as_bytes().last()? {
         b'Z' => (text.strip_suffix('Z')?, None),
@@ -69,7 +69,7 @@ fn two_digits(text: &str, most: i32) -> Option<i32> {
 }
 
 impl Moment {
-    /// As `+02:00`.
+    /// The offset, such as `+02:00`.
     fn offset(&self, colon: &str) -> String {
         let sign = if self.offset_minutes < 0 { '-' } else { '+' };
         let minutes = self.offset_minutes.abs();
@@ -81,29 +81,29 @@ impl Moment {
     }
 }
 
-const NOT_A_TIME: &str = "a point in time such as \"2024-01-31T12:00:00Z\" is required (RFC 3339)";
+const NOT_A_TIME: &str = "a time such as \"2024-01-31T12:00:00Z\" is required (RFC 3339)";
 
-/// A point in time as long after another as a duration says.
-pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let Some(moment) = moment(text_of(&arguments[0])) else { return refused(NOT_A_TIME) };
+/// Adds a duration to a time.
+pub(super) fn timeadd(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let Some(moment) = moment(text_of(&arguments[0])) else { return fail(NOT_A_TIME) };
     let nanoseconds = match api_types::duration::parse(text_of(&arguments[1])) {
         Ok(nanoseconds) => nanoseconds,
-        Err(error) => return refused(error.to_string()),
+        Err(error) => return fail(error.to_string()),
     };
     match moment.local.checked_add(jiff::SignedDuration::from_nanos(nanoseconds)) {
         Ok(local) => Ok(Value::text(format!("{}{}", local.strftime("%Y-%m-%dT%H:%M:%S"), moment.zone()))),
-        Err(_) => refused("the point in time is out of reach"),
+        Err(_) => fail("the time is out of range"),
     }
 }
 
-/// A point in time as a pattern of letters says: `YYYY-MM-DD`.
-pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    let Some(moment) = moment(text_of(&arguments[1])) else { return unfit(1, NOT_A_TIME) };
+/// Formats a time by a pattern of letters, such as `YYYY-MM-DD`.
+pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    let Some(moment) = moment(text_of(&arguments[1])) else { return bad_argument(1, NOT_A_TIME) };
     let (mut text, mut rest) = (String::new(), text_of(&arguments[0]));
     while let Some(first) = rest.chars().next() {
         if first == '\'' {
             let Some((literal, after)) = quoted(&rest[1..]) else {
-                return unfit(0, "the apostrophe that ends literal text is missing");
+                return bad_argument(0, "the apostrophe that ends literal text is missing");
             };
             text.push_str(&literal);
             rest = after;
@@ -123,15 +123,15 @@ pub(super) fn formatdate(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
         match written(&moment, verb) {
             Some(part) => text.push_str(&part),
             None => {
-                let reason = format!("{verb:?} means nothing in a date; literal text stands in apostrophes");
-                return unfit(0, reason);
+                let reason = format!("unknown letters {verb:?} in a date; put literal text in apostrophes");
+                return bad_argument(0, reason);
             }
         }
     }
     Ok(Value::text(text))
 }
 
-/// Literal text up to its closing apostrophe, of which two are one, and what follows.
+/// Literal text up to its closing apostrophe, where two apostrophes stand for one; and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut literal = String::new();
     let mut rest = text;

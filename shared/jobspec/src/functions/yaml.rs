@@ -1,20 +1,20 @@
-//! YAML: reading what people write by hand, and writing what any reader reads.
+//! A YAML decoder for hand-written files, and an encoder whose output every decoder accepts.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::{Answer, Context, Wrong, refused, text_of};
+use super::{Context, Failure, FunctionResult, fail, text_of};
 use crate::{number::Number, value::Value};
 
-/// Levels of lists and maps in one another.
+/// Maximum nesting of lists and maps.
 const DEPTH_MAX: usize = 100;
 
-/// The value of a document.
-pub(super) fn yamldecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer {
-    // The parser lets this pass.
+/// Decodes a document.
+pub(super) fn yamldecode(context: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
+    // The parser accepts this.
     if text_of(&arguments[0]).starts_with('\t') {
-        return refused("the text is not YAML: nothing begins with a tab");
+        return fail("the text is not YAML: it begins with a tab");
     }
     let mut reader =
         Reader { context, parser: Parser::new_from_str(text_of(&arguments[0])), anchors: BTreeMap::new() };
@@ -23,17 +23,17 @@ pub(super) fn yamldecode(context: &Context<'_>, arguments: Vec<Value>) -> Answer
         match reader.next()? {
             Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
             Event::DocumentStart(_) if value.is_some() => {
-                return refused("there is more than one document in the text");
+                return fail("there is more than one document in the text");
             }
             Event::DocumentStart(_) => {
                 let event = reader.next()?;
                 value = Some(reader.value(event, 0)?);
             }
             Event::StreamEnd => break,
-            _ => return refused("the text is no YAML document"),
+            _ => return fail("the text is not a YAML document"),
         }
     }
-    value.map_or_else(|| refused("the text is empty"), Ok)
+    value.map_or_else(|| fail("the text is empty"), Ok)
 }
 
 struct Reader<'a, 'c> {
@@ -43,20 +43,20 @@ struct Reader<'a, 'c> {
 }
 
 impl<'a> Reader<'a, '_> {
-    fn next(&mut self) -> Result<Event<'a>, Wrong> {
+    fn next(&mut self) -> Result<Event<'a>, Failure> {
         match self.parser.next_event() {
             Some(Ok((event, _))) => Ok(event),
-            Some(Err(error)) => refused(format!("the text is not YAML: {error}")),
+            Some(Err(error)) => fail(format!("the text is not YAML: {error}")),
             None => Ok(Event::StreamEnd),
         }
     }
 
-    /// The value that an event is or begins.
-    fn value(&mut self, event: Event<'a>, depth: usize) -> Answer {
+    /// Decodes the value that begins with an event.
+    fn value(&mut self, event: Event<'a>, depth: usize) -> FunctionResult {
         if depth > DEPTH_MAX {
-            return refused(format!("lists and maps stand in one another at most {DEPTH_MAX} levels deep"));
+            return fail(format!("lists and maps may be nested at most {DEPTH_MAX} levels deep"));
         }
-        self.context.room(size_of::<Value>())?;
+        self.context.reserve(size_of::<Value>())?;
         let (value, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => (scalar(&text, style, tag.as_deref())?, anchor),
             Event::SequenceStart(anchor, _) => {
@@ -72,21 +72,21 @@ impl<'a> Reader<'a, '_> {
             Event::MappingStart(anchor, _) => (self.mapping(depth)?, anchor),
             Event::Alias(anchor) => {
                 let Some(value) = self.anchors.get(&anchor).cloned() else {
-                    return refused("a reference is to an anchor that is not there, or not yet");
+                    return fail("an alias refers to an anchor that is not defined before it");
                 };
-                self.context.room(value.weight())?;
+                self.context.reserve(value.weight())?;
                 return Ok(value);
             }
-            _ => return refused("a value is missing"),
+            _ => return fail("a value is missing"),
         };
         if anchor > 0 {
-            self.context.room(value.weight())?;
+            self.context.reserve(value.weight())?;
             self.anchors.insert(anchor, value.clone());
         }
         Ok(value)
     }
 
-    fn mapping(&mut self, depth: usize) -> Answer {
+    fn mapping(&mut self, depth: usize) -> FunctionResult {
         let (mut members, mut merged) = (BTreeMap::new(), BTreeMap::new());
         loop {
             let key = match self.next()? {
@@ -102,7 +102,7 @@ impl<'a> Reader<'a, '_> {
                 continue;
             }
             let Some(key) = key.to_text() else {
-                return refused(format!("keys are strings, and one is of the kind {}", key.kind()));
+                return fail(format!("keys must be strings, but have {}", key.kind()));
             };
             members.insert(key, value);
         }
@@ -113,8 +113,8 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// What a key `<<` brings along.
-fn merge(value: Value, merged: &mut BTreeMap<String, Value>) -> Result<(), Wrong> {
+/// Merges the value of a key `<<`.
+fn merge(value: Value, merged: &mut BTreeMap<String, Value>) -> Result<(), Failure> {
     match value {
         Value::Map(_, members) => {
             for (name, value) in members {
@@ -123,29 +123,29 @@ fn merge(value: Value, merged: &mut BTreeMap<String, Value>) -> Result<(), Wrong
             Ok(())
         }
         Value::List(_, values) => values.into_iter().try_for_each(|value| merge(value, merged)),
-        _ => refused("what is merged must be a map or a list of maps"),
+        _ => fail("the value of << must be a map or a list of maps"),
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Answer {
+fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> FunctionResult {
     match tag.map(|tag| (tag.is_yaml_core_schema(), tag.suffix.as_str())) {
         None if style == ScalarStyle::Plain => Ok(plain(text)),
         None | Some((true, "str")) | Some((false, "")) => Ok(Value::text(text)),
         Some((true, "int" | "float")) => match Number::parse(text) {
             Some(number) => Ok(Value::Number(number)),
-            None => refused(format!("{text:?} is no number")),
+            None => fail(format!("{text:?} is not a number")),
         },
         Some((true, "bool")) => match plain(text) {
             flag @ Value::Bool(_) => Ok(flag),
-            _ => refused(format!("{text:?} is no bool")),
+            _ => fail(format!("{text:?} is not a bool")),
         },
         Some((true, "null")) => Ok(Value::Null),
         Some((true, "timestamp")) => Ok(date(text).map_or_else(|| Value::text(text), Value::text)),
-        Some((_, other)) => refused(format!("the tag {other:?} is not known")),
+        Some((_, other)) => fail(format!("unknown tag {other:?}")),
     }
 }
 
-/// What a text without quotes means.
+/// Decodes a text without quotes.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -173,7 +173,7 @@ fn plain(text: &str) -> Value {
     }
 }
 
-/// A day as the point in time at which it begins.
+/// Converts a date to the time at which the day begins.
 fn date(text: &str) -> Option<String> {
     let is_day = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -184,15 +184,15 @@ fn date(text: &str) -> Option<String> {
     Some(format!("{day}T00:00:00Z"))
 }
 
-/// A document with names in order and all texts in quotes.
-pub(super) fn yamlencode(_: &Context<'_>, arguments: Vec<Value>) -> Answer {
+/// Encodes a document, with sorted names and all texts in quotes.
+pub(super) fn yamlencode(_: &Context<'_>, arguments: Vec<Value>) -> FunctionResult {
     let mut yaml = String::new();
     match &arguments[0] {
         value @ (Value::List(..) | Value::Map(..)) => block(value, 0, false, &mut yaml),
         value => {
             inline(value, 0, &mut yaml);
             yaml.push('\n');
-            // The end of a bare word is marked, since more of it could follow.
+            // Marks the end of a plain scalar, which could continue otherwise.
             if !matches!(value, Value::Text(_)) {
                 yaml.push_str("...\n");
             }
@@ -209,7 +209,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// A list or a map; its first line has been begun if it `continues` one.
+/// Encodes a list or a map. With `continues`, its first line has already been started.
 fn block(value: &Value, indentation: usize, continues: bool, yaml: &mut String) {
     let margin = " ".repeat(indentation);
     let mut first = continues;
@@ -262,7 +262,7 @@ fn nested(value: &Value, indentation: usize, continues: bool, yaml: &mut String)
     yaml.push('\n');
 }
 
-/// A value that is neither list nor map. Text of several lines is a block of its own.
+/// Encodes a value that is neither list nor map. Text with several lines becomes a block scalar.
 fn inline(value: &Value, indentation: usize, yaml: &mut String) {
     match value {
         Value::Text(text) if text.contains('\n') => lines(text, indentation.max(2), yaml),

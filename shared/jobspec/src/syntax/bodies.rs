@@ -1,10 +1,10 @@
-//! Attributes and blocks.
+//! Parser of attributes and blocks.
 
 use std::{collections::BTreeSet, rc::Rc};
 
 use super::{
     Attribute, Block, Body, NativeBody,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     expressions,
     scanner::scan,
     templates,
@@ -16,45 +16,45 @@ pub(crate) fn file(text: &str) -> Parsed<Body> {
     literal_body(text).map(|body| Body::Native(Rc::new(body)))
 }
 
-/// The attributes of a text of which nothing but attributes is wanted, such as `name = 1`.
+/// Parses a text that may only contain attributes, such as `name = 1`.
 pub(crate) fn literal_body(text: &str) -> Parsed<NativeBody> {
     let tokens = scan(text);
     invalid_tokens(text, &tokens)?;
     body(&mut Cursor::new(text, tokens), None)
 }
 
-/// What the language has no use for is said before anything else, for what it is.
+/// Reports characters and tokens that the language does not have, before any other error.
 pub(super) fn invalid_tokens(text: &str, tokens: &[Token]) -> Parsed<()> {
     for token in tokens {
         let (summary, detail) = match token.kind {
             Kind::QuotedNewline => (
                 "Invalid multi-line string",
-                "a quoted text ends on the line where it begins; close the quotes, or write it as a heredoc: <<EOT"
+                "a quoted text must end on the line where it begins; close the quotes, or use a heredoc: <<EOT"
                     .to_owned(),
             ),
             Kind::Invalid => match &text[token.at()] {
-                "&" => ("Unsupported operator", "there are no operators on bits; \"and\" is &&".to_owned()),
-                "|" => ("Unsupported operator", "there are no operators on bits; \"or\" is ||".to_owned()),
-                "~" => ("Unsupported operator", "there are no operators on bits; \"not\" is !".to_owned()),
-                "^" => ("Unsupported operator", "there are no operators on bits".to_owned()),
-                "'" => ("Invalid character", "text is written in double quotes: \"…\"".to_owned()),
+                "&" => ("Unsupported operator", "there are no bitwise operators; logical and is &&".to_owned()),
+                "|" => ("Unsupported operator", "there are no bitwise operators; logical or is ||".to_owned()),
+                "~" => ("Unsupported operator", "there are no bitwise operators; logical not is !".to_owned()),
+                "^" => ("Unsupported operator", "there are no bitwise operators".to_owned()),
+                "'" => ("Invalid character", "text needs double quotes: \"…\"".to_owned()),
                 "`" => (
                     "Invalid character",
-                    "text is written in double quotes, that of several lines as a heredoc: <<EOT".to_owned(),
+                    "text needs double quotes, or a heredoc if it has several lines: <<EOT".to_owned(),
                 ),
                 ";" => {
-                    ("Invalid character", "definitions end with their line, not with a semicolon".to_owned())
+                    ("Invalid character", "a definition ends with the line, not with a semicolon".to_owned())
                 }
-                other => ("Invalid character", format!("the language has no use for {other:?}")),
+                other => ("Invalid character", format!("{other:?} is not allowed here")),
             },
             _ => continue,
         };
-        return refused(token.at(), summary, detail);
+        return fail(token.at(), summary, detail);
     }
     Ok(())
 }
 
-/// What a file holds, or a block up to its closing brace, which began where `opened` says.
+/// Parses the contents of a file, or of a block up to its closing brace. `opened` is the block's opening brace.
 fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
     let mut body = NativeBody::default();
     let mut names = BTreeSet::new();
@@ -66,8 +66,8 @@ fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
                 Item::Attribute(attribute) => {
                     if !names.insert(attribute.name.clone()) {
                         let detail =
-                            format!("{:?} was given a value before; each name has one", attribute.name);
-                        return refused(attribute.name_at, "Attribute redefined", detail);
+                            format!("{:?} is already set; each argument may be set once", attribute.name);
+                        return fail(attribute.name_at, "Attribute redefined", detail);
                     }
                     body.attributes.push(attribute);
                 }
@@ -75,14 +75,15 @@ fn body(cursor: &mut Cursor<'_>, opened: Option<Token>) -> Parsed<NativeBody> {
             },
             (Kind::CloseBrace, Some(_)) | (Kind::End, None) => return Ok(body),
             (Kind::End, Some(opened)) => {
-                let detail = "the closing brace of this block is missing, or a brace in the block closes too little or too much";
-                return refused(opened.at(), "Unclosed configuration block", detail);
+                let detail =
+                    "the closing brace of this block is missing, or a brace in the block is missing or extra";
+                return fail(opened.at(), "Unclosed configuration block", detail);
             }
             (Kind::OpenQuote, _) => {
-                return refused(token.at(), "Invalid argument name", "names of arguments have no quotes");
+                return fail(token.at(), "Invalid argument name", "argument names have no quotes");
             }
             _ => {
-                return refused(token.at(), "Argument or block definition required", expected(cursor, token));
+                return fail(token.at(), "Argument or block definition required", expected(cursor, token));
             }
         }
     }
@@ -93,7 +94,7 @@ fn expected(cursor: &Cursor<'_>, token: Token) -> String {
         Kind::CloseBrace => {
             "this brace closes no block; one is missing above, or this is one too many".to_owned()
         }
-        _ => format!("{:?} begins neither an argument nor a block", cursor.slice(token)),
+        _ => format!("neither an argument nor a block can begin with {:?}", cursor.slice(token)),
     }
 }
 
@@ -102,7 +103,7 @@ enum Item {
     Block(Block),
 }
 
-/// What begins with a name.
+/// Parses an attribute or a block, which begins with a name.
 fn item(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<Item> {
     let next = cursor.peek();
     match next.kind {
@@ -111,24 +112,20 @@ fn item(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<Item>
             attribute(cursor, name, on_one_line).map(Item::Attribute)
         }
         Kind::OpenQuote | Kind::OpenBrace | Kind::Name if on_one_line => {
-            let detail = "a block on one line holds one argument; give this block a line of its own";
-            refused(
-                name.start as usize..next.end as usize,
-                "Invalid single-argument block definition",
-                detail,
-            )
+            let detail = "a block on one line may contain one argument; give this block a line of its own";
+            fail(name.start as usize..next.end as usize, "Invalid single-argument block definition", detail)
         }
         Kind::OpenQuote | Kind::OpenBrace | Kind::Name => block(cursor, name).map(Item::Block),
-        Kind::Equal | Kind::Colon => refused(
+        Kind::Equal | Kind::Colon => fail(
             name.at(),
             "Argument or block definition required",
-            format!("an argument is set with one equals sign: {} = …", cursor.slice(name)),
+            format!("set an argument with one equals sign: {} = …", cursor.slice(name)),
         ),
-        _ => refused(
+        _ => fail(
             name.at(),
             "Argument or block definition required",
             format!(
-                "{0:?} alone says nothing; an argument is {0} = …, a block {0} {{ … }}",
+                "{0:?} is incomplete; write an argument as {0} = …, or a block as {0} {{ … }}",
                 cursor.slice(name)
             ),
         ),
@@ -144,13 +141,12 @@ fn attribute(cursor: &mut Cursor<'_>, name: Token, on_one_line: bool) -> Parsed<
                 cursor.read();
             }
             Kind::Comma => {
-                let detail = "arguments are separated by line feeds, not by commas";
-                return refused(end.at(), "Unexpected comma after argument", detail);
+                let detail = "arguments are separated by line breaks, not by commas";
+                return fail(end.at(), "Unexpected comma after argument", detail);
             }
             _ => {
-                let detail =
-                    format!("an argument ends with its line; {} does not belong to it", quoted(cursor, end));
-                return refused(end.at(), "Missing newline after argument", detail);
+                let detail = format!("an argument must end with the line, before {}", quoted(cursor, end));
+                return fail(end.at(), "Missing newline after argument", detail);
             }
         }
     }
@@ -162,7 +158,7 @@ fn quoted(cursor: &Cursor<'_>, token: Token) -> String {
 }
 
 fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
-    let invalid = |at, detail: String| refused(at, "Invalid block definition", detail);
+    let invalid = |at, detail: String| fail(at, "Invalid block definition", detail);
     let mut labels = Vec::new();
     let opened = loop {
         let token = cursor.read();
@@ -171,12 +167,12 @@ fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
             Kind::OpenQuote => labels.push(templates::label(cursor, token)?),
             Kind::Name => labels.push((cursor.slice(token).to_owned(), token.at())),
             Kind::Assign => {
-                let detail = "with an equals sign it is an argument, which has no labels; a block has none of the sign";
+                let detail = "an argument has no labels; if this is a block, leave out the equals sign";
                 return invalid(token.at(), detail.to_owned());
             }
             Kind::Newline | Kind::End => {
                 let detail = format!(
-                    "the block {} has no content: {{ is expected on the line where the block begins",
+                    "the block {} has no body: {{ is expected on the same line",
                     quoted(cursor, kind)
                 );
                 return invalid(token.at(), detail);
@@ -194,19 +190,19 @@ fn block(cursor: &mut Cursor<'_>, kind: Token) -> Parsed<Block> {
     })?;
     let end = cursor.peek();
     if !matches!(end.kind, Kind::Newline | Kind::End) {
-        let detail = format!("a block ends with its line; {} does not belong to it", quoted(cursor, end));
-        return refused(end.at(), "Missing newline after block definition", detail);
+        let detail = format!("a block must end with the line, before {}", quoted(cursor, end));
+        return fail(end.at(), "Missing newline after block definition", detail);
     }
     cursor.read();
     let name = cursor.slice(kind).to_owned();
     Ok(Block { kind: name, kind_at: kind.at(), labels, body: Body::Native(Rc::new(body)) })
 }
 
-/// The one argument of a block that begins and ends on the same line.
+/// Parses the argument of a block that begins and ends on the same line.
 fn one_line_body(cursor: &mut Cursor<'_>) -> Parsed<NativeBody> {
     let name = cursor.read();
     if name.kind != Kind::Name {
-        return refused(name.at(), "Argument or block definition required", expected(cursor, name));
+        return fail(name.at(), "Argument or block definition required", expected(cursor, name));
     }
     let Item::Attribute(attribute) = item(cursor, name, true)? else { return Ok(NativeBody::default()) };
     let end = cursor.peek();
@@ -215,11 +211,11 @@ fn one_line_body(cursor: &mut Cursor<'_>) -> Parsed<NativeBody> {
             cursor.read();
             return Ok(NativeBody { attributes: vec![attribute], blocks: Vec::new() });
         }
-        Kind::Comma => "a block on one line holds one argument; give each of several a line of its own",
-        Kind::Newline => "a block that begins on a line with its argument ends on that line, too",
+        Kind::Comma => "a block on one line may contain one argument; give each argument a line of its own",
+        Kind::Newline => "a block with an argument on its first line must end on that line",
         _ => {
-            "a block on one line ends with a closing brace behind its one argument; give each of several a line"
+            "a block on one line needs a closing brace after its argument; give each of several arguments a line of its own"
         }
     };
-    refused(end.at(), "Invalid single-argument block definition", detail)
+    fail(end.at(), "Invalid single-argument block definition", detail)
 }

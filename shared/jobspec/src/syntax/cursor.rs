@@ -1,4 +1,4 @@
-//! A place among the tokens, and what is skipped on the way: comments, and line feeds where they mean nothing.
+//! A cursor over tokens. It skips comments, and line breaks where they have no meaning.
 
 use super::{
     At,
@@ -6,21 +6,21 @@ use super::{
 };
 use crate::error::Fault;
 
-/// What a parser makes of tokens, or the first thing that is wrong with them.
+/// The result of parsing, or the first error.
 pub(super) type Parsed<T> = Result<T, Box<Fault>>;
 
-/// Levels of blocks, expressions and templates in one another.
+/// Maximum nesting of blocks, expressions and templates.
 const DEPTH_MAX: u32 = 200;
 
-/// Tokens of a text, one after the other.
+/// The tokens of a text and a position among them.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,
     tokens: Vec<Token>,
     position: usize,
-    /// Whether line feeds are tokens; innermost last.
+    /// Whether line breaks are tokens; innermost last.
     newlines: Vec<bool>,
     depth: u32,
-    /// Where the token before the next one stands.
+    /// The range of the token before the next one.
     previous: At,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Cursor<'a> {
         Cursor { text, tokens, position: 0, newlines: vec![true], depth: 0, previous: 0..0 }
     }
 
-    /// Where the next token is in the list, and it; a comment to the end of its line is a line feed.
+    /// The next token and its index. A comment to the end of a line counts as a line break.
     fn next_position(&self) -> (usize, Token) {
         let counts_newlines = self.newlines.last().copied().unwrap_or(true);
         let mut position = self.position;
@@ -57,7 +57,7 @@ impl<'a> Cursor<'a> {
         self.peek().kind
     }
 
-    /// The next token. The end of the file comes again and again.
+    /// Consumes the next token. At the end of the file, returns the end token each time.
     pub(super) fn read(&mut self) -> Token {
         let (position, token) = self.next_position();
         self.position = (position + 1).min(self.tokens.len() - 1);
@@ -65,12 +65,12 @@ impl<'a> Cursor<'a> {
         token
     }
 
-    /// The next token if it is of a kind.
+    /// Consumes the next token if it is of a kind.
     pub(super) fn read_if(&mut self, kind: TokenKind) -> Option<Token> {
         (self.peek_kind() == kind).then(|| self.read())
     }
 
-    /// Where the token that was read last stands.
+    /// The range of the last consumed token.
     pub(super) fn previous(&self) -> At {
         self.previous.clone()
     }
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         &self.text[token.at()]
     }
 
-    /// Parses something in which line feeds are tokens or not.
+    /// Parses a part in which line breaks are tokens, or are not.
     pub(super) fn with_newlines<T>(
         &mut self,
         counted: bool,
@@ -97,11 +97,10 @@ impl<'a> Cursor<'a> {
         parsed
     }
 
-    /// Parses something one level further in.
+    /// Parses a part that is nested one level deeper.
     pub(super) fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_MAX {
-            let detail =
-                format!("blocks and expressions stand in one another at most {DEPTH_MAX} levels deep");
+            let detail = format!("blocks and expressions may be nested at most {DEPTH_MAX} levels deep");
             return Err(Box::new(Fault::new(self.peek().at(), "Nested too deeply", detail)));
         }
         self.depth += 1;
@@ -111,7 +110,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// A fault as the result of parsing.
-pub(super) fn refused<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
+/// Returns an error as the result of parsing.
+pub(super) fn fail<T>(at: At, summary: &'static str, detail: impl Into<String>) -> Parsed<T> {
     Err(Box::new(Fault::new(at, summary, detail)))
 }

@@ -1,16 +1,16 @@
-//! Expressions, from the conditional down to names and literals (§3).
+//! Parser of expressions, from conditionals down to names and literals (§3).
 
 use super::{
     At, Binary, Call, Expression, For, Kind as Form, Step, Unary,
     bodies::invalid_tokens,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     scanner::scan,
     templates,
     tokens::{Token, TokenKind as Kind},
 };
 use crate::number::Number;
 
-/// Parses a text that is one expression.
+/// Parses a text that contains one expression.
 pub(crate) fn expression(text: &str) -> Parsed<Expression> {
     let tokens = scan(text);
     invalid_tokens(text, &tokens)?;
@@ -19,10 +19,10 @@ pub(crate) fn expression(text: &str) -> Parsed<Expression> {
         let expression = any(cursor)?;
         let end = cursor.peek();
         if end.kind != Kind::End {
-            return refused(
+            return fail(
                 end.at(),
                 "Extra characters after expression",
-                "the expression ended before this",
+                "the expression has ended before this",
             );
         }
         Ok(expression)
@@ -33,7 +33,7 @@ fn joined(from: &At, to: &At) -> At {
     from.start..to.end
 }
 
-/// Any expression.
+/// Parses any expression.
 pub(super) fn any(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     cursor.deeper(|cursor| {
         let condition = operation(cursor, 0)?;
@@ -43,8 +43,8 @@ pub(super) fn any(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         let chosen = any(cursor)?;
         let colon = cursor.peek();
         if colon.kind != Kind::Colon {
-            let detail = "condition ? result : other result needs a colon and the other result";
-            return refused(colon.at(), "Missing false expression in conditional", detail);
+            let detail = "a conditional needs a colon and a second result: condition ? result : other result";
+            return fail(colon.at(), "Missing false expression in conditional", detail);
         }
         cursor.read();
         let other = any(cursor)?;
@@ -53,7 +53,7 @@ pub(super) fn any(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     })
 }
 
-/// The operator of a token and how closely it binds.
+/// The operator of a token and its precedence.
 fn operator(kind: Kind) -> Option<(Binary, u8)> {
     Some(match kind {
         Kind::Or => (Binary::Or, 1),
@@ -73,17 +73,18 @@ fn operator(kind: Kind) -> Option<(Binary, u8)> {
     })
 }
 
-/// Operands with operators between them that bind closer than `above`.
+/// Parses operands and the operators between them with a precedence higher than `above`.
 fn operation(cursor: &mut Cursor<'_>, above: u8) -> Parsed<Expression> {
     let mut left = with_steps(cursor)?;
     let mut length = 0_u32;
     while let Some((operator, strength)) = operator(cursor.peek_kind()).filter(|(_, it)| *it > above) {
         cursor.read();
-        // The tree grows to the left with each operator, and so counts as deep.
+        // The tree becomes one level deeper on the left with each operator.
         length += 1;
         if length > CHAIN_MAX {
-            let detail = format!("at most {CHAIN_MAX} operators stand in a row; use parentheses or locals");
-            return refused(cursor.previous(), "Nested too deeply", detail);
+            let detail =
+                format!("at most {CHAIN_MAX} operators may follow each other; use parentheses or locals");
+            return fail(cursor.previous(), "Nested too deeply", detail);
         }
         let right = cursor.deeper(|cursor| operation(cursor, strength))?;
         let at = joined(&left.at, &right.at);
@@ -92,17 +93,17 @@ fn operation(cursor: &mut Cursor<'_>, above: u8) -> Parsed<Expression> {
     Ok(left)
 }
 
-/// Operators of one strength in a row; each is a level of the tree.
+/// Maximum number of operators of the same precedence in a row. Each is a level of the tree.
 const CHAIN_MAX: u32 = 200;
 
-/// A term and the steps that lead on from its value.
+/// Parses a term and the steps after it.
 fn with_steps(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     let term = term(cursor)?;
     let (steps, end) = steps(cursor, true)?;
     let Some(end) = end else { return Ok(term) };
     let at = joined(&term.at, &end);
     let written = match &term.kind {
-        // What is behind a splat is for us to do, also with what only the node knows.
+        // The parser evaluates the steps after a splat, even if only the node can resolve the name.
         Form::Name(_) => {
             let splat = steps.iter().find_map(|step| match step {
                 Step::Splat(_, at) => Some(at.start),
@@ -115,7 +116,7 @@ fn with_steps(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     Ok(Expression { at, kind: Form::Traversal(Box::new(term), steps, written) })
 }
 
-/// The steps at hand, and where the last of them ends. Behind `.*` indexes are not for each element.
+/// Parses steps, and returns them with the range of the last. In the steps after `.*`, indexes do not apply to each element.
 fn steps(cursor: &mut Cursor<'_>, with_indexes: bool) -> Parsed<(Vec<Step>, Option<At>)> {
     let mut steps = Vec::new();
     let mut end = None;
@@ -139,12 +140,16 @@ fn step_by_dot(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Parsed<()> {
         }
         Kind::Number => {
             cursor.read();
-            // Two indexes look like one fraction.
+            // Two indexes look like a decimal fraction.
             for digits in cursor.slice(token).split('.') {
                 let Some(index) =
                     Number::parse(digits).filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
                 else {
-                    return refused(token.at(), "Invalid legacy index syntax", "an index is a whole number");
+                    return fail(
+                        token.at(),
+                        "Invalid legacy index syntax",
+                        "an index must be a whole number",
+                    );
                 };
                 steps.push(Step::LegacyIndex(index, joined(&dot, &token.at())));
             }
@@ -154,7 +159,7 @@ fn step_by_dot(cursor: &mut Cursor<'_>, steps: &mut Vec<Step>) -> Parsed<()> {
             let (inner, _) = cursor.deeper(|cursor| self::steps(cursor, false))?;
             steps.push(Step::Splat(inner, joined(&dot, &cursor.previous())));
         }
-        _ => return refused(token.at(), "Invalid attribute name", "a name is expected behind a dot"),
+        _ => return fail(token.at(), "Invalid attribute name", "a name is expected after a dot"),
     }
     Ok(())
 }
@@ -182,7 +187,7 @@ fn step_by_bracket(cursor: &mut Cursor<'_>) -> Parsed<Step> {
 fn close_index(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     let close = cursor.peek();
     if close.kind != Kind::CloseBracket {
-        return refused(close.at(), summary, "an index ends with a closing bracket: ]");
+        return fail(close.at(), summary, "an index must end with a closing bracket: ]");
     }
     cursor.read();
     Ok(())
@@ -197,7 +202,7 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
             let digits = cursor.slice(token);
             match Number::parse(digits) {
                 Some(number) => Ok(Expression { at: token.at(), kind: Form::Number(number) }),
-                None => refused(token.at(), "Invalid number literal", format!("{digits:?} is no number")),
+                None => fail(token.at(), "Invalid number literal", format!("{digits:?} is not a number")),
             }
         }
         Kind::Name => name(cursor),
@@ -206,13 +211,11 @@ fn term(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         Kind::Not => unary(cursor, Unary::Not),
         Kind::OpenBracket => tuple(cursor),
         Kind::OpenBrace => object(cursor),
-        Kind::End => {
-            refused(token.at(), "Missing expression", "a value is expected before the end of the text")
-        }
-        Kind::Newline => refused(token.at(), "Invalid expression", "a value is expected on this line"),
+        Kind::End => fail(token.at(), "Missing expression", "a value is expected before the end of the text"),
+        Kind::Newline => fail(token.at(), "Invalid expression", "a value is expected on this line"),
         _ => {
-            let detail = format!("a value is expected here, and {:?} begins none", cursor.slice(token));
-            refused(token.at(), "Invalid expression", detail)
+            let detail = format!("a value is expected here, not {:?}", cursor.slice(token));
+            fail(token.at(), "Invalid expression", detail)
         }
     }
 }
@@ -229,7 +232,7 @@ fn parenthesis(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         let inner = any(cursor)?;
         let close = cursor.peek();
         if close.kind != Kind::CloseParenthesis {
-            return refused(close.at(), "Unbalanced parentheses", "a closing parenthesis is expected here");
+            return fail(close.at(), "Unbalanced parentheses", "a closing parenthesis is expected here");
         }
         cursor.read();
         Ok(inner)
@@ -268,8 +271,8 @@ fn call(cursor: &mut Cursor<'_>, name: Token) -> Parsed<Expression> {
                 Kind::Ellipsis => {
                     let close = cursor.peek();
                     if close.kind != Kind::CloseParenthesis {
-                        let detail = "behind the argument that is spread out with ... the call ends: )";
-                        return refused(close.at(), "Missing closing parenthesis", detail);
+                        let detail = "a closing parenthesis is expected after an argument with ...";
+                        return fail(close.at(), "Missing closing parenthesis", detail);
                     }
                     cursor.read();
                     return Ok((arguments, true));
@@ -277,11 +280,11 @@ fn call(cursor: &mut Cursor<'_>, name: Token) -> Parsed<Expression> {
                 Kind::End => {
                     let at = joined(&name.at(), &open.at());
                     let detail = "the closing parenthesis of this call is missing";
-                    return refused(at, "Unterminated function call", detail);
+                    return fail(at, "Unterminated function call", detail);
                 }
                 _ => {
                     let detail = "arguments are separated by commas";
-                    return refused(separator.at(), "Missing argument separator", detail);
+                    return fail(separator.at(), "Missing argument separator", detail);
                 }
             }
         }
@@ -310,11 +313,11 @@ fn tuple(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
                 }
                 Kind::End => {
                     let detail = "the closing bracket of this list is missing";
-                    return refused(open.at(), "Unterminated tuple constructor expression", detail);
+                    return fail(open.at(), "Unterminated tuple constructor expression", detail);
                 }
                 _ => {
                     let detail = "a comma is expected between the items of a list";
-                    return refused(separator.at(), "Missing item separator", detail);
+                    return fail(separator.at(), "Missing item separator", detail);
                 }
             }
         }
@@ -336,7 +339,7 @@ fn object(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
 fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
     let unterminated = || {
         let detail = "the closing brace of this object is missing";
-        refused(open.at(), "Unterminated object constructor expression", detail)
+        fail(open.at(), "Unterminated object constructor expression", detail)
     };
     let mut members = Vec::new();
     loop {
@@ -357,12 +360,13 @@ fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
             Kind::Assign | Kind::Colon => {}
             Kind::End => return unterminated(),
             Kind::Newline | Kind::Comma => {
-                let detail = "a value is expected behind the key: key = value";
-                return refused(separator.at(), "Missing attribute value", detail);
+                let detail = "a value is expected after the key: key = value";
+                return fail(separator.at(), "Missing attribute value", detail);
             }
             _ => {
-                let detail = "an equals sign is expected behind the key; a key with dots or spaces is quoted";
-                return refused(separator.at(), "Missing key/value separator", detail);
+                let detail =
+                    "an equals sign is expected after the key; put a key with dots or spaces in quotes";
+                return fail(separator.at(), "Missing key/value separator", detail);
             }
         }
         cursor.read();
@@ -376,14 +380,14 @@ fn members(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Form> {
             }
             Kind::End => return unterminated(),
             _ => {
-                let detail = "a line feed or a comma is expected between the members of an object";
-                return refused(separator.at(), "Missing attribute separator", detail);
+                let detail = "a line break or a comma is expected between the members of an object";
+                return fail(separator.at(), "Missing attribute separator", detail);
             }
         }
     }
 }
 
-/// The names behind `for`, and the collection behind `in`.
+/// Parses the names after `for`, and the collection after `in`.
 pub(super) fn for_introduction(
     cursor: &mut Cursor<'_>,
     summary: &'static str,
@@ -393,7 +397,7 @@ pub(super) fn for_introduction(
             cursor.read();
             Ok(cursor.slice(token).to_owned())
         }
-        token => refused(token.at(), summary, "a name for the elements is expected behind \"for\""),
+        token => fail(token.at(), summary, "a name for the elements is expected after \"for\""),
     };
     let mut key = None;
     let mut value = name(cursor)?;
@@ -402,7 +406,7 @@ pub(super) fn for_introduction(
         value = name(cursor)?;
     }
     if !cursor.is_word("in") {
-        return refused(cursor.peek().at(), summary, "\"in\" is expected behind the names");
+        return fail(cursor.peek().at(), summary, "\"in\" is expected after the names");
     }
     cursor.read();
     let collection = any(cursor)?;
@@ -415,19 +419,19 @@ fn for_expression(cursor: &mut Cursor<'_>, is_object: bool) -> Parsed<Form> {
     let (key, value, collection) = for_introduction(cursor, SUMMARY)?;
     let colon = cursor.read();
     if colon.kind != Kind::Colon {
-        return refused(colon.at(), SUMMARY, "a colon is expected behind the collection");
+        return fail(colon.at(), SUMMARY, "a colon is expected after the collection");
     }
     let mut result = any(cursor)?;
     let (mut key_result, mut grouping) = (None, false);
     if let Some(arrow) = cursor.read_if(Kind::Arrow) {
         if !is_object {
-            return refused(arrow.at(), SUMMARY, "keys are for objects: { for … : key => value }");
+            return fail(arrow.at(), SUMMARY, "only an object has keys: { for … : key => value }");
         }
         key_result = Some(result);
         result = any(cursor)?;
         grouping = cursor.read_if(Kind::Ellipsis).is_some();
     } else if is_object {
-        return refused(cursor.peek().at(), SUMMARY, "an object needs a key for each value: key => value");
+        return fail(cursor.peek().at(), SUMMARY, "an object needs a key for each value: key => value");
     }
     let condition = if cursor.is_word("if") {
         cursor.read();
@@ -438,7 +442,7 @@ fn for_expression(cursor: &mut Cursor<'_>, is_object: bool) -> Parsed<Form> {
     let close = cursor.read();
     let wanted = if is_object { Kind::CloseBrace } else { Kind::CloseBracket };
     if close.kind != wanted {
-        return refused(close.at(), SUMMARY, "the expression should end before this");
+        return fail(close.at(), SUMMARY, "the expression should end before this");
     }
     Ok(Form::For(Box::new(For { key, value, collection, key_result, result, condition, grouping })))
 }

@@ -1,12 +1,12 @@
-//! Laying out: the same tokens with the white space that everybody uses. Two spaces for each open bracket, one between
-//! words, equals signs and comments of neighbouring lines below one another. What is inside texts stays as it is.
+//! Formatter: prints the same tokens in the canonical style. Each open bracket indents by two spaces, one space separates
+//! words, and equals signs and comments of adjacent lines are aligned. The contents of texts stay unchanged.
 
 use super::{
     scanner::scan,
     tokens::{Token, TokenKind as Kind},
 };
 
-/// Lays out a text that parses.
+/// Formats a text that has been parsed without errors.
 pub(crate) fn format(text: &str) -> String {
     let mut lines = lines(text);
     indent(&mut lines);
@@ -19,25 +19,25 @@ pub(crate) fn format(text: &str) -> String {
     formatted
 }
 
-/// A word, or a whole text with what is in it.
+/// A token, or a whole text with its contents.
 struct Word<'a> {
     text: &'a str,
     kind: Kind,
-    /// Whether it stands close to the word before it.
+    /// Whether no space separates it from the word before it.
     joined: bool,
 }
 
-/// A line of words. One with a heredoc goes on to its end.
+/// A line of words. A line with a heredoc extends to the end of the heredoc.
 #[derive(Default)]
 struct Line<'a> {
     words: Vec<Word<'a>>,
-    /// With which the line ends.
+    /// The line break at the end of the line.
     newline: &'a str,
     indentation: usize,
-    /// The word that is an equals sign to align, and the spaces before it.
+    /// Index of the equals sign to align, and the number of spaces before it.
     assign: Option<usize>,
     assign_spaces: usize,
-    /// The word that is a comment to align, and the spaces before it.
+    /// Index of the comment to align, and the number of spaces before it.
     comment: Option<usize>,
     comment_spaces: usize,
 }
@@ -50,7 +50,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     while at < tokens.len() {
         let token = tokens[at];
         let end = match token.kind {
-            Kind::OpenQuote | Kind::OpenHeredoc => closing(&tokens, at),
+            Kind::OpenQuote | Kind::OpenHeredoc => closing_token(&tokens, at),
             _ => at,
         };
         at = end + 1;
@@ -84,8 +84,8 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// Where the text that a token opens is closed.
-fn closing(tokens: &[Token], open: usize) -> usize {
+/// Index of the token that closes a text.
+fn closing_token(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
         match token.kind {
@@ -100,7 +100,7 @@ fn closing(tokens: &[Token], open: usize) -> usize {
     tokens.len() - 1
 }
 
-/// How many brackets a word opens, less those that it closes.
+/// The number of brackets that a word opens, minus those that it closes.
 fn brackets(word: &Word<'_>) -> isize {
     match word.kind {
         Kind::OpenBrace | Kind::OpenBracket | Kind::OpenParenthesis => 1,
@@ -115,7 +115,7 @@ impl Line<'_> {
         self.comment = last.filter(|last| self.words[*last].kind == Kind::Comment);
         let code = &self.words[..self.comment.unwrap_or(self.words.len())];
         let assign = code.iter().position(|word| word.kind == Kind::Assign).filter(|at| *at > 0);
-        // A value that goes on over several lines stands on its own.
+        // A value that continues on further lines is not aligned with others.
         self.assign = assign.filter(|at| code[*at..].iter().map(brackets).sum::<isize>() == 0);
     }
 
@@ -124,11 +124,11 @@ impl Line<'_> {
             0 => self.indentation,
             _ if Some(at) == self.assign => self.assign_spaces,
             _ if Some(at) == self.comment => self.comment_spaces,
-            _ => usize::from(is_parted(&self.words, at)),
+            _ => usize::from(needs_space(&self.words, at)),
         }
     }
 
-    /// The width of what is before a word.
+    /// The width of the line before a word.
     fn width_before(&self, end: usize) -> usize {
         let width = |at: usize| self.spaces_before(at) + self.words[at].text.chars().count();
         (0..end).map(width).sum()
@@ -145,7 +145,7 @@ impl Line<'_> {
     }
 }
 
-/// Two spaces for every line that opened more than it closed.
+/// Indents by two spaces for every line that opens more brackets than it closes.
 fn indent(lines: &mut [Line<'_>]) {
     let mut open: Vec<isize> = Vec::new();
     for line in lines {
@@ -166,7 +166,7 @@ fn indent(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Puts cells of neighbouring lines below one another, one space behind the widest of what is before them.
+/// Aligns cells of adjacent lines, one space after the widest text before them.
 fn align(
     lines: &mut [Line<'_>],
     cell: impl Fn(&Line<'_>) -> Option<usize>,
@@ -183,8 +183,8 @@ fn align(
     }
 }
 
-/// Whether a space belongs before a word.
-fn is_parted(words: &[Word<'_>], at: usize) -> bool {
+/// Whether there is a space before a word.
+fn needs_space(words: &[Word<'_>], at: usize) -> bool {
     let (before, word) = (&words[at - 1], &words[at]);
     match (before.kind, word.kind) {
         (_, Kind::Comma | Kind::Ellipsis | Kind::Dot) | (Kind::Dot, _) => false,
@@ -192,19 +192,19 @@ fn is_parted(words: &[Word<'_>], at: usize) -> bool {
         (Kind::OpenBrace, _) | (_, Kind::CloseBrace) => true,
         (Kind::OpenParenthesis | Kind::OpenBracket, _) => false,
         (_, Kind::CloseParenthesis | Kind::CloseBracket) => false,
-        // A call and an index stand close to what they are of.
+        // No space before the arguments of a call and before an index.
         (Kind::Name, Kind::OpenParenthesis) => !word.joined,
         (Kind::Name | Kind::CloseBracket | Kind::CloseParenthesis, Kind::OpenBracket) => !word.joined,
         (Kind::Not, _) => false,
         (Kind::Minus, _) => at > 1 && ends_value(&words[at - 2]),
         (_, Kind::Colon) => !word.joined,
-        // An index behind a splat: `a.*`, `a[*]`.
+        // An index after a splat: `a.*`, `a[*]`.
         (Kind::Star, _) | (_, Kind::Star) => !word.joined,
         _ => true,
     }
 }
 
-/// Whether a minus sign behind a word takes something away, and does not only negate what follows.
+/// Whether a minus sign after a word is a subtraction, not a negation.
 fn ends_value(word: &Word<'_>) -> bool {
     matches!(
         word.kind,

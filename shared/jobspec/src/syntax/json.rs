@@ -1,21 +1,21 @@
-//! Job files in JSON syntax (§10): a tree with positions, read as attributes and blocks by whoever knows which names are
-//! which.
+//! Parser of job files in JSON syntax (§10). It produces a tree with positions, whose members are read as attributes or as
+//! blocks, depending on their names.
 
 use std::rc::Rc;
 
 use super::{
     At, Attribute, Block, Expression, Kind as Form,
-    cursor::{Parsed, refused},
+    cursor::{Parsed, fail},
     templates::json_template,
 };
 use crate::{error::Fault, number::Number, value::Value};
 
-/// Levels of objects and lists in one another.
+/// Maximum nesting of objects and lists.
 const DEPTH_MAX: usize = 200;
-/// A member of this name is a comment.
+/// The name of members that are comments.
 const COMMENT: &str = "//";
 
-/// An object whose members are attributes or blocks; or a list of such, which count together.
+/// An object whose members are attributes or blocks; or a list of such objects, which is read as one body.
 #[derive(Debug, Clone)]
 pub(crate) struct Body(Rc<Json>);
 
@@ -47,12 +47,12 @@ pub(crate) fn file(text: &str) -> Parsed<super::Body> {
     root(text).map(super::Body::Json)
 }
 
-/// The values of variables that a JSON file gives.
+/// Parses the values of variables in a JSON file.
 pub(crate) fn attributes(text: &str) -> Parsed<Vec<Attribute>> {
     root(text)?.attributes()
 }
 
-/// The value of a text of JSON, in which nothing is evaluated.
+/// Parses JSON to a value, without evaluating anything.
 pub(crate) fn value(text: &str) -> Parsed<Value> {
     parse(text).map(|json| plain(&json))
 }
@@ -73,36 +73,36 @@ fn plain(json: &Json) -> Value {
 fn root(text: &str) -> Parsed<Body> {
     let value = parse(text)?;
     if !matches!(value.kind, Kind::Object(_)) {
-        return refused(value.at.clone(), "Root value must be object", "a job file in JSON is one object");
+        return fail(value.at.clone(), "Root value must be object", "a job file in JSON must be one object");
     }
     Ok(Body(Rc::new(value)))
 }
 
 impl Body {
     fn members(&self) -> Parsed<Vec<&Member>> {
-        members_of(&self.0, "an object is expected here, or a list of objects")
+        members_of(&self.0, "an object or a list of objects is expected here")
     }
 
-    /// The value of a name.
+    /// The attribute with a name.
     pub(crate) fn attribute(&self, name: &str) -> Parsed<Option<Attribute>> {
         let mut found = None;
         for member in self.members()?.into_iter().filter(|member| member.name == name) {
             if found.is_some() {
-                let detail = format!("{name:?} was given a value before");
-                return refused(member.name_at.clone(), "Duplicate argument", detail);
+                let detail = format!("{name:?} is already set");
+                return fail(member.name_at.clone(), "Duplicate argument", detail);
             }
             found = Some(member.attribute()?);
         }
         Ok(found)
     }
 
-    /// All members, where they are not blocks.
+    /// All members as attributes.
     pub(crate) fn attributes(&self) -> Parsed<Vec<Attribute>> {
         let members = self.members()?.into_iter().filter(|member| member.name != COMMENT);
         members.map(Member::attribute).collect()
     }
 
-    /// The blocks of a name, with so many labels.
+    /// The blocks with a name and a number of labels.
     pub(crate) fn blocks(&self, name: &str, labels: usize) -> Parsed<Vec<Block>> {
         let mut found = Vec::new();
         for member in self.members()?.into_iter().filter(|member| member.name == name) {
@@ -111,14 +111,14 @@ impl Body {
         Ok(found)
     }
 
-    /// Whether a member is one expression, which makes the map, and not an object of its members.
+    /// Whether a member is an expression that evaluates to the map, not an object with its members.
     pub(crate) fn is_expression(&self, name: &str) -> bool {
         let member =
             self.members().ok().and_then(|members| members.into_iter().find(|member| member.name == name));
         member.is_some_and(|member| !matches!(member.value.kind, Kind::Object(_) | Kind::List(_)))
     }
 
-    /// Names of members, and where they stand.
+    /// The names of members and their positions.
     pub(crate) fn names(&self) -> Vec<(&str, At)> {
         let members = self.members().unwrap_or_default();
         let names = members.into_iter().filter(|member| member.name != COMMENT);
@@ -134,16 +134,16 @@ fn members_of<'a>(value: &'a Json, detail: &str) -> Parsed<Vec<&'a Member>> {
             for item in items {
                 match &item.kind {
                     Kind::Object(inner) => members.extend(inner),
-                    _ => return refused(item.at.clone(), "Incorrect JSON value type", detail),
+                    _ => return fail(item.at.clone(), "Incorrect JSON value type", detail),
                 }
             }
             Ok(members)
         }
-        _ => refused(value.at.clone(), "Incorrect JSON value type", detail),
+        _ => fail(value.at.clone(), "Incorrect JSON value type", detail),
     }
 }
 
-/// The blocks that a member is: a level of objects for each label, and lists for several.
+/// The blocks in a member. Each label is a level of objects; a list contains several blocks.
 fn unpack(
     member: &Member,
     labels_left: usize,
@@ -151,7 +151,7 @@ fn unpack(
     (kind, kind_at): (&str, &At),
     found: &mut Vec<Block>,
 ) -> Parsed<()> {
-    let detail = format!("an object is expected here, or a list of objects: what {kind:?} blocks hold");
+    let detail = format!("an object or a list of objects is expected here: the contents of {kind:?} blocks");
     if labels_left > 0 {
         for inner in members_of(&member.value, &detail)?.into_iter().filter(|inner| inner.name != COMMENT) {
             labels.push((inner.name.clone(), inner.name_at.clone()));
@@ -177,7 +177,7 @@ fn unpack(
             Ok(())
         }
         Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => {
-            refused(member.value.at.clone(), "Incorrect JSON value type", detail)
+            fail(member.value.at.clone(), "Incorrect JSON value type", detail)
         }
     }
 }
@@ -218,10 +218,10 @@ fn parse(text: &str) -> Parsed<Json> {
     reader.skip_space();
     if reader.position < text.len() {
         let at = reader.position..reader.position + 1;
-        return refused(
+        return fail(
             at,
             "Extraneous data after value",
-            "a file in JSON is one object, which ended before this",
+            "a file in JSON must be one object, which has ended before this",
         );
     }
     Ok(value)
@@ -243,21 +243,20 @@ impl Reader<'_> {
         }
     }
 
-    /// Where the next character stands.
+    /// The range of the next character.
     fn here(&self) -> At {
         let width = self.text[self.position..].chars().next().map_or(0, char::len_utf8);
         self.position..self.position + width
     }
 
-    fn refused<T>(&self, detail: &str) -> Parsed<T> {
-        refused(self.here(), "Invalid JSON", detail)
+    fn fail<T>(&self, detail: &str) -> Parsed<T> {
+        fail(self.here(), "Invalid JSON", detail)
     }
 
     fn value(&mut self, depth: usize) -> Parsed<Json> {
         self.skip_space();
         if depth > DEPTH_MAX {
-            return self
-                .refused(&format!("objects and lists stand in one another at most {DEPTH_MAX} levels deep"));
+            return self.fail(&format!("objects and lists may be nested at most {DEPTH_MAX} levels deep"));
         }
         let start = self.position;
         let kind = match self.peek() {
@@ -266,10 +265,10 @@ impl Reader<'_> {
             Some(b'"') => Kind::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => self.number()?,
             Some(byte) if byte.is_ascii_alphabetic() => self.word()?,
-            Some(b'\'') => return self.refused("texts and names have double quotes in JSON"),
-            Some(b',') => return self.refused("a value is expected before this comma"),
-            Some(_) => return self.refused("a value is expected here"),
-            None => return self.refused("a value is expected before the end of the file"),
+            Some(b'\'') => return self.fail("texts and names need double quotes in JSON"),
+            Some(b',') => return self.fail("a value is expected before this comma"),
+            Some(_) => return self.fail("a value is expected here"),
+            None => return self.fail("a value is expected before the end of the file"),
         };
         Ok(Json { at: start..self.position, kind })
     }
@@ -283,8 +282,8 @@ impl Reader<'_> {
             "null" => Kind::Null,
             other => {
                 let at = self.position..self.position + length;
-                let detail = format!("{other:?} is no value; texts have double quotes");
-                return refused(at, "Invalid JSON keyword", detail);
+                let detail = format!("{other:?} is not a value; texts need double quotes");
+                return fail(at, "Invalid JSON keyword", detail);
             }
         };
         self.position += length;
@@ -297,7 +296,7 @@ impl Reader<'_> {
         let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
         let Some(number) = Number::parse(&rest[..length]) else {
             let at = self.position..self.position + length;
-            return refused(at, "Invalid JSON number", "this is no number");
+            return fail(at, "Invalid JSON number", "this is not a number");
         };
         self.position += length;
         Ok(Kind::Number(number))
@@ -313,7 +312,7 @@ impl Reader<'_> {
                 Some(b'\\') => end += 2,
                 Some(b'\n') | None => {
                     let at = start..end.min(self.text.len());
-                    return refused(
+                    return fail(
                         at,
                         "Invalid JSON",
                         "the quotes around this text are not closed on its line",
@@ -324,7 +323,7 @@ impl Reader<'_> {
         }
         self.position = end + 1;
         serde_json::from_str(&self.text[start..=end]).or_else(|error| {
-            refused(start..end + 1, "Invalid JSON string", format!("the text cannot be read: {error}"))
+            fail(start..end + 1, "Invalid JSON string", format!("the text is invalid: {error}"))
         })
     }
 
@@ -345,7 +344,7 @@ impl Reader<'_> {
                     self.position += 1;
                     return Ok(Kind::List(items));
                 }
-                _ => return self.refused("a comma or ] is expected here"),
+                _ => return self.fail("a comma or ] is expected here"),
             }
         }
     }
@@ -360,14 +359,14 @@ impl Reader<'_> {
                 return Ok(Kind::Object(members));
             }
             if self.peek() != Some(b'"') {
-                return self.refused("a name in double quotes is expected here");
+                return self.fail("a name in double quotes is expected here");
             }
             let start = self.position;
             let name = self.string()?;
             let name_at = start..self.position;
             self.skip_space();
             if self.peek() != Some(b':') {
-                return self.refused("a colon is expected between a name and its value");
+                return self.fail("a colon is expected between a name and its value");
             }
             self.position += 1;
             let value = Rc::new(self.value(depth + 1)?);
@@ -379,7 +378,7 @@ impl Reader<'_> {
                     self.position += 1;
                     return Ok(Kind::Object(members));
                 }
-                _ => return self.refused("a comma or } is expected here"),
+                _ => return self.fail("a comma or } is expected here"),
             }
         }
     }

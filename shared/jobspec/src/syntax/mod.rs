@@ -1,8 +1,8 @@
-//! The syntax of job files: text to a tree that knows where everything stood (§2, §3).
+//! The syntax of job files: parses text to a tree with positions (§2, §3).
 //!
-//! Ours rather than `hcl-edit`'s: that one refuses keys that are given twice, nests 64 levels at most, takes quadratic
-//! time for the attributes of a block, reads two forms of heredocs otherwise than the language has them, and stops at a
-//! mistake without a word on its cause. JSON job files come in the same tree.
+//! The parser replaces `hcl-edit`, which refuses repeated keys, nests at most 64 levels, takes quadratic time for the
+//! attributes of a block, reads two forms of heredocs differently from the language, and does not explain the cause of
+//! errors. JSON job files are parsed to the same tree.
 
 mod bodies;
 mod cursor;
@@ -22,20 +22,20 @@ pub(crate) use self::{
 };
 use crate::{error::Fault, number::Number};
 
-/// Bytes of the source.
+/// A range of bytes in the source.
 pub(crate) type At = Range<usize>;
 
-/// What a file or a block holds.
+/// The contents of a file or a block.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
-    /// In the language's own syntax.
+    /// In the native syntax.
     Native(Rc<NativeBody>),
-    /// In JSON syntax: members of objects, which are attributes or blocks as whoever reads them wants them (§10).
+    /// In JSON syntax: members of objects, which the reader interprets as attributes or blocks (§10).
     Json(json::Body),
 }
 
 impl Body {
-    /// The attribute of a name.
+    /// The attribute with a name.
     pub(crate) fn attribute(&self, name: &str) -> Result<Option<Attribute>, Box<Fault>> {
         match self {
             Body::Native(body) => {
@@ -45,7 +45,7 @@ impl Body {
         }
     }
 
-    /// The blocks of a type, which have so many labels; in the language's own syntax however many they have.
+    /// The blocks of a type. `labels` is their number of labels, which the native syntax ignores.
     pub(crate) fn blocks(&self, kind: &str, labels: usize) -> Result<Vec<Block>, Box<Fault>> {
         match self {
             Body::Native(body) => {
@@ -56,7 +56,7 @@ impl Body {
     }
 }
 
-/// Attributes and blocks, each in order.
+/// Attributes and blocks, each in the order of the file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NativeBody {
     pub(crate) attributes: Vec<Attribute>,
@@ -71,7 +71,7 @@ pub(crate) struct Attribute {
     pub(crate) value: Rc<Expression>,
 }
 
-/// A block with its type, its labels and what it holds.
+/// A block with its type, its labels and its contents.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
     pub(crate) kind: String,
@@ -80,47 +80,47 @@ pub(crate) struct Block {
     pub(crate) body: Body,
 }
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Expression {
     pub(crate) at: At,
     pub(crate) kind: Kind,
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Null,
     Bool(bool),
     Number(Number),
-    /// Text without anything in it to evaluate.
+    /// Text without interpolations and directives.
     Text(String),
-    /// Text with something in it.
+    /// Text with interpolations or directives.
     Template(Vec<Part>),
-    /// A template that is nothing but this interpolation.
+    /// A template that consists of one interpolation only.
     Wrapped(Box<Interpolation>),
     Tuple(Vec<Expression>),
     Object(Vec<(Expression, Expression)>),
     Parenthesis(Box<Expression>),
-    /// A name that stands for a value, or for one that the node knows.
+    /// A name in scope, or a name that the node resolves.
     Name(String),
-    /// Steps into a value. Where that is a name, there is also how it is written, up to the first splat.
+    /// Steps into a value. If the value is a name, also contains the text of the reference up to the first splat.
     Traversal(Box<Expression>, Vec<Step>, String),
     Call(Box<Call>),
     Conditional(Box<[Expression; 3]>),
     Unary(Unary, Box<Expression>),
     Binary(Binary, Box<[Expression; 2]>),
     For(Box<For>),
-    /// From a text of JSON, whose positions are not those of the file: what is wrong in it is wrong with all of it.
+    /// An expression within a JSON text. Its positions are not those of the file, so errors are reported for the whole text.
     Decoded(Box<Expression>),
 }
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     Text(String),
     Interpolation(Interpolation),
-    /// Condition, parts if it holds, parts if not.
+    /// The condition, the parts if it is true, and the parts if it is false.
     If(Expression, Vec<Part>, Vec<Part>),
     For(Box<ForPart>),
 }
@@ -138,7 +138,7 @@ pub(crate) struct ForPart {
 #[derive(Debug, Clone)]
 pub(crate) struct Interpolation {
     pub(crate) expression: Expression,
-    /// The white space around a reference, which is part of what the node is to look up.
+    /// The white space around a reference. It is part of the text that the node resolves.
     pub(crate) padding: (String, String),
 }
 
@@ -151,7 +151,7 @@ pub(crate) enum Step {
     LegacyIndex(Number, At),
     /// `[expression]`
     Index(Expression, At),
-    /// `.*` or `[*]`, and the steps that are done with each element.
+    /// `.*` or `[*]`, and the steps that are applied to each element.
     Splat(Vec<Step>, At),
 }
 
@@ -171,11 +171,11 @@ pub(crate) struct For {
     pub(crate) key: Option<String>,
     pub(crate) value: String,
     pub(crate) collection: Expression,
-    /// The key of each member, where it makes an object.
+    /// The key of each member, if the result is an object.
     pub(crate) key_result: Option<Expression>,
     pub(crate) result: Expression,
     pub(crate) condition: Option<Expression>,
-    /// Whether values of one key are gathered.
+    /// Whether values with the same key are grouped.
     pub(crate) grouping: bool,
 }
 

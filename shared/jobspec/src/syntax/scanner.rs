@@ -1,16 +1,16 @@
-//! Text to tokens. Quotes and heredocs are templates, in which braces switch back to the language; a stack of modes
-//! remembers where the scanner is.
+//! Splits text into tokens. Quoted texts and heredocs are templates, in which `${` and `%{` switch back to expressions. A
+//! stack of modes keeps track of the nesting.
 
 use super::tokens::{Token, TokenKind};
 
-/// Scans a whole file.
+/// Splits a whole file into tokens.
 pub(crate) fn scan(text: &str) -> Vec<Token> {
     let mut scanner = Scanner::new(text, 0, text.len());
     scanner.modes.push(Mode::Code { braces: 0 });
     scanner.run()
 }
 
-/// Scans a part of the text that is a template without quotes around it.
+/// Splits a template without quotes into tokens.
 pub(crate) fn scan_bare_template(text: &str) -> Vec<Token> {
     let mut scanner = Scanner::new(text, 0, text.len());
     scanner.modes.push(Mode::Bare);
@@ -18,7 +18,7 @@ pub(crate) fn scan_bare_template(text: &str) -> Vec<Token> {
 }
 
 enum Mode {
-    /// With the braces that are open since it began.
+    /// Expressions and blocks. `braces` is the number of open braces since the mode began.
     Code {
         braces: usize,
     },
@@ -27,7 +27,7 @@ enum Mode {
         word: (usize, usize),
         at_line_start: bool,
     },
-    /// A template that ends with the text.
+    /// A template that extends to the end of the text.
     Bare,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Scanner<'a> {
         self.tokens
     }
 
-    /// The byte so far behind the position.
+    /// The byte at an offset from the position.
     fn peek(&self, ahead: usize) -> u8 {
         let at = self.position + ahead;
         if at < self.end { self.bytes[at] } else { 0 }
@@ -69,10 +69,10 @@ impl<'a> Scanner<'a> {
         self.bytes[self.position..self.end].starts_with(prefix)
     }
 
-    /// A token of so many bytes.
+    /// Adds a token of a length in bytes.
     fn push(&mut self, kind: TokenKind, length: usize) {
         let end = self.position + length;
-        let narrow = |at: usize| u32::try_from(at).expect("sources are bounded far below that");
+        let narrow = |at: usize| u32::try_from(at).expect("a source is smaller than 4 GiB");
         self.tokens.push(Token { kind, start: narrow(self.position), end: narrow(end) });
         self.position = end;
     }
@@ -139,7 +139,7 @@ impl<'a> Scanner<'a> {
         self.push(kind, length);
     }
 
-    /// A digit, and then whatever a number may hold, up to its last digit or letter.
+    /// A number: a digit, followed by digits, points and exponents, up to the last digit.
     fn number(&mut self) {
         let mut length = 1;
         let mut ahead = 1;
@@ -185,7 +185,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether the next brace ends an interpolation or a directive.
+    /// Whether the next brace closes an interpolation or a directive.
     fn is_in_sequence(&self) -> bool {
         self.modes.len() > 1 && matches!(self.modes.last(), Some(Mode::Code { braces: 0 }))
     }
@@ -206,14 +206,14 @@ impl<'a> Scanner<'a> {
         self.modes.push(Mode::Code { braces: 0 });
     }
 
-    /// How many of the bytes at hand are text in a template: up to a sequence, or to what `stops` says.
+    /// The number of following bytes that are literal text in a template, up to a sequence or a byte for which `stops` is true.
     fn literal_length(&self, stops: impl Fn(u8) -> bool, has_escapes: bool) -> usize {
         let bytes = &self.bytes[self.position..self.end];
         let mut at = 0;
         while at < bytes.len() {
             let next = bytes.get(at + 1).copied().unwrap_or_default();
             match bytes[at] {
-                // Twice the sign is once the sign, and no sequence.
+                // A doubled sign stands for the sign itself and does not begin a sequence.
                 sign @ (b'$' | b'%') if next == sign && bytes.get(at + 2) == Some(&b'{') => at += 3,
                 b'$' | b'%' if next == b'{' => break,
                 b'\\' if has_escapes && at + 1 < bytes.len() && next != b'\n' && next != b'\r' => at += 2,
@@ -224,7 +224,7 @@ impl<'a> Scanner<'a> {
         at.min(bytes.len())
     }
 
-    /// An interpolation or a directive, if one begins here.
+    /// Consumes the start of an interpolation or a directive, if there is one.
     fn sequence(&mut self) -> bool {
         let kind = match (self.peek(0), self.peek(1)) {
             (b'$', b'{') => TokenKind::Interpolation,
@@ -260,7 +260,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// `<<NAME` and the end of its line; anything else is two signs.
+    /// Consumes `<<NAME` and the end of its line. Anything else is a less-than sign.
     fn open_heredoc(&mut self) {
         let flush = usize::from(self.peek(2) == b'-');
         let start = self.position + 2 + flush;
@@ -303,7 +303,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Bytes of the name that a text begins with.
+/// The length in bytes of the name at the start of a text.
 pub(crate) fn name_length(text: &str) -> usize {
     let mut length = 0;
     for character in text.chars() {

@@ -1,37 +1,38 @@
-//! Templates: text with `${…}` and `%{…}` in it, in quotes, as a heredoc, or bare (§2).
+//! Parser of templates: text with `${…}` and `%{…}`, in quotes, as a heredoc, or bare (§2).
 //!
-//! Strip markers take the white space of the text beside them: in a heredoc of its line, for there each line is a piece
-//! of its own. Indentation is taken out of heredocs after that.
+//! Strip markers remove the white space of the adjacent text. In a heredoc that is white space of the same line, because
+//! each line is a piece of its own. Common indentation is removed from heredocs afterwards.
 
 use super::{
     At, Expression, ForPart, Interpolation, Kind as Form, Part,
-    cursor::{Cursor, Parsed, refused},
+    cursor::{Cursor, Parsed, fail},
     expressions,
     scanner::scan_bare_template,
     tokens::{Token, TokenKind as Kind},
 };
 
-/// The text of a label, which is quoted and holds nothing to evaluate; its opening quotes have been read.
+/// Parses a label, which is quoted text without sequences. The opening quote has been consumed.
 pub(super) fn label(cursor: &mut Cursor<'_>, open: Token) -> Parsed<(String, At)> {
     let mut label = String::new();
     loop {
         let token = cursor.read();
         match token.kind {
-            Kind::QuotedText => label.push_str(&unescaped(cursor.slice(token), token.at())?),
+            Kind::QuotedText => label.push_str(&unescape(cursor.slice(token), token.at())?),
             Kind::CloseQuote => return Ok((label, open.start as usize..token.end as usize)),
             Kind::End => {
                 let detail = "the quotes around this label are not closed";
-                return refused(open.at(), "Unterminated string literal", detail);
+                return fail(open.at(), "Unterminated string literal", detail);
             }
             _ => {
-                let detail = "a label is plain text; to write a dollar sign before a brace, double it: $${";
-                return refused(token.at(), "Invalid string literal", detail);
+                let detail =
+                    "a label must be plain text; to write a dollar sign before a brace, double it: $${";
+                return fail(token.at(), "Invalid string literal", detail);
             }
         }
     }
 }
 
-/// A template in quotes or as a heredoc.
+/// Parses a template in quotes or in a heredoc.
 pub(super) fn template(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
     let open = cursor.read();
     let close = if open.kind == Kind::OpenQuote { Kind::CloseQuote } else { Kind::CloseHeredoc };
@@ -40,31 +41,31 @@ pub(super) fn template(cursor: &mut Cursor<'_>) -> Parsed<Expression> {
         dedent(&mut pieces);
     }
     let at = open.start as usize..cursor.previous().end;
-    assembled(pieces, at, cursor.previous())
+    assemble(pieces, at, cursor.previous())
 }
 
-/// A text of JSON as a template; positions in it are all those of the text.
+/// Parses a text in JSON as a template. All positions in it are those of the whole text.
 pub(crate) fn json_template(text: &str, at: At) -> Parsed<Expression> {
     if !text.contains("${") && !text.contains("%{") {
         return Ok(Expression { at, kind: Form::Text(text.to_owned()) });
     }
     let tokens = scan_bare_template(text);
-    super::bodies::invalid_tokens(text, &tokens).map_err(|fault| moved(fault, &at))?;
+    super::bodies::invalid_tokens(text, &tokens).map_err(|fault| relocated(fault, &at))?;
     let mut cursor = Cursor::new(text, tokens);
     let open = cursor.peek();
     let parsed =
-        pieces(&mut cursor, Kind::End, open).and_then(|pieces| assembled(pieces, 0..text.len(), 0..0));
-    let inner = parsed.map_err(|fault| moved(fault, &at))?;
+        pieces(&mut cursor, Kind::End, open).and_then(|pieces| assemble(pieces, 0..text.len(), 0..0));
+    let inner = parsed.map_err(|fault| relocated(fault, &at))?;
     Ok(Expression { at, kind: Form::Decoded(Box::new(inner)) })
 }
 
-fn moved(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Fault> {
+fn relocated(mut fault: Box<crate::error::Fault>, at: &At) -> Box<crate::error::Fault> {
     fault.at = Some(at.clone());
     fault
 }
 
-/// `end` is where the template ends: what is not closed by then is missed there.
-fn assembled(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
+/// Assembles a template from its pieces. `end` is the end of the template, where missing directives are reported.
+fn assemble(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
     let mut parts = Assembler { pieces: pieces.into_iter().peekable(), end }.parts(&[])?;
     let kind = match (parts.pop(), parts.is_empty()) {
         (None, _) => Form::Text(String::new()),
@@ -78,7 +79,7 @@ fn assembled(pieces: Vec<Piece>, at: At, end: At) -> Parsed<Expression> {
     Ok(Expression { at, kind })
 }
 
-/// What a template consists of before directives are brought together with what they enclose.
+/// A piece of a template, before directives are combined with their contents.
 enum Piece {
     Text(String),
     Interpolation(Interpolation),
@@ -89,10 +90,10 @@ enum Piece {
     EndFor(At),
 }
 
-/// All pieces up to the token that ends the template.
+/// Parses pieces up to the token that ends the template.
 fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece>> {
     let mut pieces = Vec::new();
-    // Whether a marker takes the white space that follows.
+    // Whether a marker strips the following white space.
     let mut strips_next = false;
     loop {
         let token = cursor.read();
@@ -101,8 +102,8 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
             kind if kind == close => return Ok(pieces),
             Kind::QuotedText | Kind::HeredocText => {
                 let text = match (token.kind, close) {
-                    (Kind::QuotedText, Kind::CloseQuote) => unescaped(cursor.slice(token), token.at())?,
-                    _ => without_doubled(cursor.slice(token)),
+                    (Kind::QuotedText, Kind::CloseQuote) => unescape(cursor.slice(token), token.at())?,
+                    _ => unescape_signs(cursor.slice(token)),
                 };
                 pieces.push(Piece::Text(if strips { text.trim_start().to_owned() } else { text }));
             }
@@ -122,13 +123,13 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
                 let detail = match close {
                     Kind::CloseHeredoc => {
                         let word = cursor.slice(open).trim_start_matches(['<', '-']).trim_end();
-                        format!("the heredoc of line {line} ends with a line that holds nothing but {word}")
+                        format!("the heredoc of line {line} must end with a line that contains only {word}")
                     }
                     _ => format!("the quotes of line {line} are not closed"),
                 };
-                return refused(token.at(), "Unterminated template string", detail);
+                return fail(token.at(), "Unterminated template string", detail);
             }
-            _ => return refused(token.at(), "Invalid template", "this has no place in a text"),
+            _ => return fail(token.at(), "Invalid template", "this is not allowed in a text"),
         }
     }
 }
@@ -136,8 +137,8 @@ fn pieces(cursor: &mut Cursor<'_>, close: Kind, open: Token) -> Parsed<Vec<Piece
 fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     if open.kind == Kind::Interpolation {
         if cursor.peek_kind() == Kind::SequenceEnd {
-            let detail = "an expression is expected between ${ and }; to write the signs themselves, double the first: $${";
-            return refused(cursor.peek().at(), "Invalid expression", detail);
+            let detail = "an expression is expected between ${ and }; to write ${ as text, double the dollar sign: $${";
+            return fail(cursor.peek().at(), "Invalid expression", detail);
         }
         let expression = expressions::any(cursor)?;
         end_sequence(cursor, "Extra characters after interpolation expression")?;
@@ -159,8 +160,8 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
     const SUMMARY: &str = "Invalid template directive";
     let word = cursor.read();
     if word.kind != Kind::Name {
-        let detail = "if, else, endif, for or endfor is expected behind %{; to write the signs themselves, double the first: %%{";
-        return refused(word.at(), SUMMARY, detail);
+        let detail = "if, else, endif, for or endfor is expected after %{; to write %{ as text, double the percent sign: %%{";
+        return fail(word.at(), SUMMARY, detail);
     }
     let piece = match cursor.slice(word) {
         "if" => Piece::If(expressions::any(cursor)?),
@@ -172,15 +173,16 @@ fn sequence(cursor: &mut Cursor<'_>, open: Token) -> Parsed<Piece> {
         }
         "endfor" => Piece::EndFor(open.at()),
         other => {
-            let detail = format!("directives are if, else, endif, for, endfor, and not {other:?}");
-            return refused(word.at(), SUMMARY, detail);
+            let detail =
+                format!("{other:?} is not a directive; directives are if, else, endif, for and endfor");
+            return fail(word.at(), SUMMARY, detail);
         }
     };
     end_sequence(cursor, "Extra characters in template directive")?;
     Ok(piece)
 }
 
-/// What is beside a reference within its braces, if that is nothing but white space.
+/// The text between a reference and its brace, if it is white space only.
 fn spaces(cursor: &Cursor<'_>, at: At) -> Option<String> {
     let between = &cursor.text[at];
     between.trim().is_empty().then(|| between.to_owned())
@@ -190,21 +192,21 @@ fn end_sequence(cursor: &mut Cursor<'_>, summary: &'static str) -> Parsed<()> {
     let close = cursor.peek();
     if close.kind != Kind::SequenceEnd {
         let detail =
-            "a closing brace is expected here; where ${ or %{ is for something else, double its first sign";
-        return refused(close.at(), summary, detail);
+            "a closing brace is expected here; to write ${ or %{ as text, double the first character";
+        return fail(close.at(), summary, detail);
     }
     cursor.read();
     Ok(())
 }
 
-/// Brings directives together with what they enclose.
+/// Combines directives with their contents.
 struct Assembler {
     pieces: std::iter::Peekable<std::vec::IntoIter<Piece>>,
     end: At,
 }
 
 impl Assembler {
-    /// Parts up to one of the pieces that `until` is the names of, which stays.
+    /// Parts up to one of the directives in `until`, which is not consumed.
     fn parts(&mut self, until: &[&str]) -> Parsed<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::new();
         loop {
@@ -212,8 +214,8 @@ impl Assembler {
                 if until.contains(&name) {
                     return Ok(parts);
                 }
-                let detail = format!("%{{ {name} }} belongs to no directive that is open here");
-                return refused(at, "Unexpected directive", detail);
+                let detail = format!("%{{ {name} }} has no matching directive");
+                return fail(at, "Unexpected directive", detail);
             }
             match self.pieces.next() {
                 None => return Ok(parts),
@@ -238,7 +240,7 @@ impl Assembler {
                     parts.push(Part::For(part));
                 }
                 Some(Piece::Else(_) | Piece::EndIf(_) | Piece::EndFor(_)) => {
-                    unreachable!("pieces that end something were looked at first")
+                    unreachable!("closing directives are handled above")
                 }
             }
         }
@@ -249,7 +251,7 @@ impl Assembler {
             Some(_) => Ok(()),
             None => {
                 let detail = format!("%{{ end{what} }} is missing");
-                refused(self.end.clone(), "Unexpected end of template", detail)
+                fail(self.end.clone(), "Unexpected end of template", detail)
             }
         }
     }
@@ -266,7 +268,7 @@ impl Piece {
     }
 }
 
-/// Takes out the indentation that all lines have in common. Lines of white space do not count and are kept whole.
+/// Removes the common indentation of all lines. Lines of white space only are ignored and stay unchanged.
 fn dedent(pieces: &mut [Piece]) {
     let mut common = usize::MAX;
     let mut indented = Vec::new();
@@ -291,13 +293,13 @@ fn dedent(pieces: &mut [Piece]) {
     }
 }
 
-/// Text outside of quotes, where only doubled signs stand for something else.
-fn without_doubled(text: &str) -> String {
+/// Text outside of quotes, where only doubled signs are escapes.
+fn unescape_signs(text: &str) -> String {
     text.replace("$${", "${").replace("%%{", "%{")
 }
 
-/// Text between quotes with its escapes resolved.
-fn unescaped(text: &str, at: At) -> Parsed<String> {
+/// Decodes the escapes in quoted text.
+fn unescape(text: &str, at: At) -> Parsed<String> {
     if !text.contains(['\\', '$', '%']) {
         return Ok(text.to_owned());
     }
@@ -326,17 +328,18 @@ fn unescaped(text: &str, at: At) -> Parsed<String> {
     Ok(plain)
 }
 
-/// The character that is written behind a backslash at `start`, and its bytes in the text.
+/// Decodes the escape after a backslash at `start`. Returns the character and the length of the escape in bytes.
 fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
     let invalid =
-        |length: usize, detail: &str| refused(start..start + 1 + length, "Invalid escape sequence", detail);
+        |length: usize, detail: &str| fail(start..start + 1 + length, "Invalid escape sequence", detail);
     let digits = |count: usize| {
         let code = text.get(1..=count).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         match code.and_then(char::from_u32) {
             Some(character) => Ok((character, 1 + count)),
-            None => {
-                invalid(1, "\\u has four digits behind it, \\U eight, which are the number of a character")
-            }
+            None => invalid(
+                1,
+                "\\u needs four hexadecimal digits and \\U needs eight, which must be the code of a character",
+            ),
         }
     };
     match text.chars().next() {
@@ -349,7 +352,7 @@ fn escape(text: &str, start: usize) -> Parsed<(char, usize)> {
         Some('U') => digits(8),
         other => invalid(
             other.map_or(0, char::len_utf8),
-            "a backslash makes \\n, \\r, \\t, \\\", \\\\, \\uXXXX or \\UXXXXXXXX; to write one, double it",
+            "escapes are \\n, \\r, \\t, \\\", \\\\, \\uXXXX and \\UXXXXXXXX; to write a backslash, double it",
         ),
     }
 }

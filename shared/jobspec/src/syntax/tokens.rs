@@ -1,12 +1,12 @@
-//! The words of the language.
+//! Tokens of the language.
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// The end of the file.
     End,
     Newline,
-    /// To the end of its line, with it, or between `/*` and `*/`.
+    /// From `#` or `//` to the end of the line, including the line break; or from `/*` to `*/`.
     Comment,
     Name,
     Number,
@@ -15,18 +15,18 @@ pub(crate) enum TokenKind {
     CloseQuote,
     /// Text between quotes.
     QuotedText,
-    /// A line feed where text in quotes should go on.
+    /// A line break within quoted text, which is an error.
     QuotedNewline,
-    /// `<<NAME` and its line feed; `<<-` if indentation is to be removed.
+    /// `<<NAME` and its line break; `<<-` removes common indentation.
     OpenHeredoc,
     CloseHeredoc,
-    /// A line of a heredoc, or what is left of it beside what is to be evaluated.
+    /// A line of a heredoc, or the rest of a line beside sequences.
     HeredocText,
     /// `${` or `${~`
     Interpolation,
     /// `%{` or `%{~`
     Directive,
-    /// `}` or `~}` of either
+    /// `}` or `~}`, which ends either.
     SequenceEnd,
     OpenBrace,
     CloseBrace,
@@ -55,11 +55,11 @@ pub(crate) enum TokenKind {
     Star,
     Slash,
     Percent,
-    /// Of no use in the language.
+    /// A character that the language does not allow.
     Invalid,
 }
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,

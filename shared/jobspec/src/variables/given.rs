@@ -1,46 +1,48 @@
-//! Values that somebody gives for a file's variables, and where they come from (§5).
+//! Values that are given for a file's variables, and their sources (§5).
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use super::literal;
 use crate::{
-    error::{Error, Fault, Faults, refused},
+    error::{Error, Fault, Faults, single_error},
     eval::{Evaluated, Evaluator},
     source::Source,
     syntax::{self, At, Attribute},
     value::Value,
 };
 
-/// What names of environment variables begin with that are values for a job file's variables.
+/// Prefix of environment variables that contain values for a job file's variables.
 pub const VARIABLE_PREFIX: &str = "NOMAD_VAR_";
 
-/// Values for variables, from one place.
+/// Values for variables from one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variables {
     /// An environment variable, without [`VARIABLE_PREFIX`]. Values for undeclared variables are always ignored.
     Environment {
-        /// Of the variable.
+        /// Name of the variable.
         name: String,
-        /// The text, which is an expression where the variable is declared with a type that text does not have.
+        /// The text of the value. If the declared type of the variable is neither string nor number, the text is parsed as an
+        /// expression.
         value: String,
     },
     /// A file of attributes, `name = value`, or an object in JSON.
     File {
-        /// What positions in errors begin with; as JSON it is read if it ends in `.json` or begins with a brace.
+        /// The file name for positions in errors. The file is read as JSON if its name ends in `.json` or its text begins with
+        /// a brace.
         name: String,
-        /// What the file holds.
+        /// The text of the file.
         text: String,
     },
-    /// What somebody typed.
+    /// A flag on the command line.
     Flag {
-        /// Of the variable.
+        /// Name of the variable.
         name: String,
-        /// As from the environment.
+        /// The text of the value, interpreted as that of an environment variable.
         value: String,
     },
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     Default,
@@ -60,56 +62,56 @@ impl Origin {
     }
 }
 
-/// A value as it was given.
-pub(super) struct Given<'o> {
+/// A given value.
+pub(super) struct GivenValue<'o> {
     pub(super) origin: Origin,
     content: Content<'o>,
 }
 
 enum Content<'o> {
-    /// To be taken as text or as an expression, as the variable's type wants it.
+    /// Text that is used as text or parsed as an expression, depending on the variable's type.
     Text(&'o str),
     Value(Value, usize, At),
 }
 
-/// All values, of which the last one of each name counts.
+/// All given values. If a name occurs several times, the last value applies.
 pub(super) fn collect<'o>(
     variables: &'o [Variables],
     evaluator: &Evaluator<'_>,
     sources: &mut Vec<Source<'o>>,
-) -> Result<BTreeMap<String, Given<'o>>, Error> {
+) -> Result<BTreeMap<String, GivenValue<'o>>, Error> {
     let (mut given, faults) = (BTreeMap::new(), Faults::default());
-    for place in variables {
-        match place {
+    for entry in variables {
+        match entry {
             Variables::Environment { name, value } => {
                 let content = Content::Text(value);
-                given.insert(name.clone(), Given { origin: Origin::Environment, content });
+                given.insert(name.clone(), GivenValue { origin: Origin::Environment, content });
             }
             Variables::Flag { name, value } => {
                 let content = Content::Text(value);
-                given.insert(name.clone(), Given { origin: Origin::Flag, content });
+                given.insert(name.clone(), GivenValue { origin: Origin::Flag, content });
             }
             Variables::File { name, text } => {
                 let source = sources.len();
                 sources.push(Source::new(name.as_str(), text));
                 let attributes = file(&sources[source], &faults, source)
-                    .map_err(|fault| refused(fault.in_source(source), sources))?;
+                    .map_err(|fault| single_error(fault.in_source(source), sources))?;
                 for attribute in attributes {
                     let at = attribute.value.at.clone();
                     let value = literal(&attribute.value, evaluator);
                     let value = value.map_err(|fault| Box::new(fault.in_source(source)));
-                    let Some(value) = faults.noted(value) else { continue };
+                    let Some(value) = faults.ok_or_record(value) else { continue };
                     let content = Content::Value(value, source, at);
-                    given.insert(attribute.name, Given { origin: Origin::File, content });
+                    given.insert(attribute.name, GivenValue { origin: Origin::File, content });
                 }
             }
         }
     }
-    faults.settle(sources)?;
+    faults.finish(sources)?;
     Ok(given)
 }
 
-/// What a file of values holds.
+/// The attributes in a file of values.
 fn file(source: &Source<'_>, faults: &Faults, index: usize) -> Result<Vec<Attribute>, Fault> {
     if let Some(fault) = source.oversize() {
         return Err(fault);
@@ -122,20 +124,20 @@ fn file(source: &Source<'_>, faults: &Faults, index: usize) -> Result<Vec<Attrib
         let (summary, detail) = match block.kind.as_str() {
             "variable" | "variables" => (
                 "Variable declaration in a .var file",
-                "such a file gives values: name = value; variables are declared in the job file".to_owned(),
+                "a file of values contains only name = value; declare variables in the job file".to_owned(),
             ),
             other => (
                 "Unsupported block type",
-                format!("a file of values has no blocks, and none of type {other:?}"),
+                format!("a file of values must not contain blocks, but has one of type {other:?}"),
             ),
         };
-        faults.note(Fault::new(block.kind_at.clone(), summary, detail).in_source(index));
+        faults.record(Fault::new(block.kind_at.clone(), summary, detail).in_source(index));
     }
     Ok(body.attributes)
 }
 
-impl<'o> Given<'o> {
-    /// The value, and where in which source it is. Texts are expressions, unless the variable takes text.
+impl<'o> GivenValue<'o> {
+    /// The value, the index of its source, and its position. Text is parsed as an expression unless `takes_text`.
     pub(super) fn value(
         &self,
         name: &str,
@@ -148,8 +150,8 @@ impl<'o> Given<'o> {
             Content::Text(text) => *text,
         };
         let source = sources.len();
-        let place = if self.origin == Origin::Environment { "the environment" } else { "arguments" };
-        sources.push(Source::new(Cow::Owned(format!("<value for var.{name} from {place}>")), text));
+        let origin = if self.origin == Origin::Environment { "the environment" } else { "arguments" };
+        sources.push(Source::new(Cow::Owned(format!("<value for var.{name} from {origin}>")), text));
         let at = 0..text.len();
         if takes_text {
             return Ok((Value::text(text), source, at));

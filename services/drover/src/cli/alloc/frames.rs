@@ -1,13 +1,13 @@
-//! The frames in which a file comes that is followed (http-api 13.1). Pure: bytes in, frames out.
+//! Decoder of the frames in which the API streams a file (http-api 13.1). Pure: bytes in, frames out.
 
 use anyhow::{Context as _, ensure};
 use api_types::Base64;
 use serde::Deserialize;
 
-/// The most that a frame may take up, in bytes; the API's take a tenth of it.
+/// Maximum size of a frame, in bytes. The API's frames have at most a tenth of it.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// A piece of a file, or what happened to it. One without either says that the API is still there.
+/// A part of a file, or an event of the file. An empty frame is a keep-alive.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct Frame {
@@ -15,28 +15,28 @@ pub(super) struct Frame {
     pub(super) file_event: String,
 }
 
-/// Takes frames out of bytes, however these are cut.
+/// Decodes frames from bytes that may be split anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The beginning of the next frame.
+    /// The incomplete frame at the end of the bytes so far.
     rest: Vec<u8>,
 }
 
 impl Frames {
-    /// The frames that these bytes complete.
+    /// Returns the frames that these bytes complete.
     pub(super) fn take(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Frame>> {
         self.rest.extend_from_slice(bytes);
-        let (mut frames, mut taken) = (Vec::new(), 0);
-        let mut found = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
-        while let Some(frame) = found.next() {
+        let (mut frames, mut consumed) = (Vec::new(), 0);
+        let mut decoder = serde_json::Deserializer::from_slice(&self.rest).into_iter::<Frame>();
+        while let Some(frame) = decoder.next() {
             match frame {
                 Ok(frame) => frames.push(frame),
                 Err(error) if error.is_eof() => break,
-                Err(error) => return Err(error).context("the API answers with something other than frames"),
+                Err(error) => return Err(error).context("cannot decode the API's response as frames"),
             }
-            taken = found.byte_offset();
+            consumed = decoder.byte_offset();
         }
-        self.rest.drain(..taken);
+        self.rest.drain(..consumed);
         ensure!(self.rest.len() <= FRAME_BYTES_MAX, "a frame has more than {FRAME_BYTES_MAX} bytes");
         Ok(frames)
     }

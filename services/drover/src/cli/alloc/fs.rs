@@ -1,4 +1,4 @@
-//! `drover alloc fs`: an allocation's files.
+//! `drover alloc fs`: the files of an allocation.
 
 use std::process::ExitCode;
 
@@ -7,8 +7,8 @@ use api_types::Time;
 use serde::Deserialize;
 
 use super::frames::Frames;
+use super::selection::Selection;
 use super::tail::Tail;
-use super::which::Which;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -19,24 +19,24 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    which: Which,
-    /// The directory or file, from the allocation's directory.
+    selection: Selection,
+    /// The directory or file, relative to the allocation's directory.
     #[arg(default_value = "/")]
     path: String,
-    /// Say what a file is, rather than show it.
+    /// Print information about the file instead of its content.
     #[arg(long)]
     stat: bool,
-    /// Sizes in bytes, for programs.
+    /// Print sizes in bytes, for programs.
     #[arg(short = 'H')]
     machine: bool,
     #[command(flatten)]
     tail: Tail,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
-/// A file, as the API shows it.
+/// Information about a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct FileInfo {
@@ -49,7 +49,7 @@ struct FileInfo {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = args.which.find(&session.client).await?;
+    let id = args.selection.find(&session.client).await?;
     let path = [("path", args.path.as_str())];
     let info: FileInfo = session.client.get(&format!("/v1/client/fs/stat/{id}"), &path).await?;
     if args.stat {
@@ -59,7 +59,9 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         session.output.page(&listed(&files, args.machine));
     } else if args.tail.is_whole() {
         let mut pieces = session.client.stream(&format!("/v1/client/fs/cat/{id}"), &path).await?;
-        while let Some(piece) = pieces.chunk().await.context("the file breaks off")? {
+        while let Some(piece) =
+            pieces.chunk().await.context("the connection was lost before the end of the file")?
+        {
             session.output.raw(&piece);
         }
     } else {
@@ -68,7 +70,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows the end of a file, and what is added to it if it is followed.
+/// Prints the end of a file, and new content if the file is followed.
 async fn stream(session: &Session, id: &str, args: &Args) -> anyhow::Result<()> {
     let (origin, offset) = args.tail.origin();
     let query = [
@@ -78,16 +80,18 @@ async fn stream(session: &Session, id: &str, args: &Args) -> anyhow::Result<()> 
         ("offset", offset.as_str()),
     ];
     let mut pieces = session.client.stream(&format!("/v1/client/fs/stream/{id}"), &query).await?;
-    let (mut frames, mut end) = (Frames::default(), args.tail.end(session.output));
-    while let Some(piece) = pieces.chunk().await.context("the file breaks off")? {
+    let (mut frames, mut sink) = (Frames::default(), args.tail.sink(session.output));
+    while let Some(piece) =
+        pieces.chunk().await.context("the connection was lost before the end of the file")?
+    {
         for frame in frames.take(&piece)? {
-            end.take(&frame.data.0);
+            sink.write(&frame.data.0);
             if !frame.file_event.is_empty() {
                 session.output.error(&frame.file_event);
             }
         }
     }
-    end.finish();
+    sink.finish();
     Ok(())
 }
 
@@ -95,7 +99,7 @@ fn size(info: &FileInfo, machine: bool) -> String {
     if machine { info.size.to_string() } else { format::bytes(info.size) }
 }
 
-/// Directories end with a slash.
+/// The name; that of a directory ends with a slash.
 fn name(info: &FileInfo) -> String {
     format!("{}{}", info.name, if info.is_dir { "/" } else { "" })
 }

@@ -1,31 +1,31 @@
-//! `drover alloc logs`: what a task has written.
+//! `drover alloc logs`: the output of a task.
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use api_types::Allocation;
 
+use super::selection::Selection;
 use super::tail::Tail;
-use super::which::Which;
 use crate::cli::{Session, flags};
 
-/// Prints what a task has written.
+/// Prints the output of a task.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
     #[command(flatten)]
-    which: Which,
-    /// The task, where there are several.
+    selection: Selection,
+    /// The task. Required if the allocation has several.
     task: Option<String>,
-    /// The task, said with a flag.
+    /// The task, as a flag.
     #[arg(long = "task", value_name = "TASK", conflicts_with = "task")]
     task_flag: Option<String>,
-    /// What was written to standard error.
+    /// Print standard error.
     #[arg(long, conflicts_with = "stdout")]
     stderr: bool,
-    /// What was written to standard output; the default.
+    /// Print standard output; the default.
     #[arg(long)]
     stdout: bool,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = args.which.find(&session.client).await?;
+    let id = args.selection.find(&session.client).await?;
     let task = match args.task.as_ref().or(args.task_flag.as_ref()) {
         Some(task) => task.clone(),
         None => only_task(&session, &id).await?,
@@ -48,11 +48,13 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         ("offset", offset.as_str()),
     ];
     let mut pieces = session.client.stream(&format!("/v1/client/fs/logs/{id}"), &query).await?;
-    let mut end = args.tail.end(session.output);
-    while let Some(piece) = pieces.chunk().await.context("the log breaks off")? {
-        end.take(&piece);
+    let mut sink = args.tail.sink(session.output);
+    while let Some(piece) =
+        pieces.chunk().await.context("the connection was lost before the end of the log")?
+    {
+        sink.write(&piece);
     }
-    end.finish();
+    sink.finish();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,6 +69,6 @@ async fn only_task(session: &Session, id: &str) -> anyhow::Result<String> {
         .collect();
     match tasks.as_slice() {
         [task] => Ok((*task).to_owned()),
-        several => bail!("Allocation \"{id}\" has several tasks, say which: {}", several.join(", ")),
+        several => bail!("Allocation \"{id}\" has several tasks, name one of: {}", several.join(", ")),
     }
 }

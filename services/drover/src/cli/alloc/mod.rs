@@ -1,45 +1,45 @@
-//! `drover alloc …`.
+//! `drover alloc …`: commands for allocations.
 
 mod frames;
 pub(crate) mod fs;
 pub(crate) mod logs;
 pub(crate) mod restart;
+mod selection;
 pub(crate) mod signal;
 pub(crate) mod status;
 pub(crate) mod stop;
 mod tail;
-mod which;
 
 use api_types::AllocListStub;
 
 use super::client::Client;
 use super::format;
 use super::page::Page;
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 
-/// Allocations: look at them, read their logs and files, stop them and their tasks.
+/// Shows allocations, their logs and their files, and stops or restarts them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Shows an allocation with its tasks and what happened to them
+    /// Shows an allocation with its tasks and their events
     Status(status::Args),
     /// Shows an allocation's files
     Fs(fs::Args),
-    /// Prints what a task has written
+    /// Prints the output of a task
     Logs(logs::Args),
-    /// Stops an allocation; another one takes its place
+    /// Stops an allocation; a new one replaces it
     Stop(stop::Args),
-    /// Has running tasks begin anew
+    /// Restarts running tasks of an allocation
     Restart(restart::Args),
-    /// Sends running tasks a signal
+    /// Sends a signal to running tasks of an allocation
     Signal(signal::Args),
 }
 
-/// The id of the allocation that begins so.
-async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
+/// Finds the id of the allocation with this prefix.
+async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/allocations",
-        many: "allocations",
-        none: "No allocation(s) with prefix or id \"{}\" found",
+        plural: "allocations",
+        not_found: "No allocation(s) with prefix or id \"{}\" found",
         id: |alloc: &AllocListStub| alloc.id.as_ref(),
         table: |allocs| {
             let mut page = Page::default();
@@ -47,10 +47,10 @@ async fn whole(client: &Client, beginning: &str) -> anyhow::Result<String> {
             page
         },
     };
-    whole_id(client, &kind, beginning).await
+    resolve_id(client, &kind, prefix).await
 }
 
-/// Allocations, the newest first.
+/// A table of allocations, the newest first.
 pub(super) fn table(page: &mut Page, allocs: &[AllocListStub], now: i64, verbose: bool) {
     if allocs.is_empty() {
         return page.line("No allocations placed");

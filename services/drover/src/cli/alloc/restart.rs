@@ -1,35 +1,35 @@
-//! `drover alloc restart`: has tasks of an allocation begin anew.
+//! `drover alloc restart`: restarts tasks of an allocation.
 
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::whole;
+use super::resolve;
 use crate::cli::{Session, flags};
 
-/// Has the running tasks of an allocation begin anew, or one of them.
+/// Restarts all running tasks of an allocation, or one task.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The allocation: its id, or the beginning of it.
+    /// An allocation id or a prefix of one.
     alloc: String,
-    /// One task.
+    /// Restart only this task.
     task: Option<String>,
-    /// One task, said with a flag.
+    /// Restart only this task, as a flag.
     #[arg(long = "task", value_name = "TASK", conflicts_with = "task")]
     task_flag: Option<String>,
-    /// Tasks that have ended, too.
+    /// Restart tasks that have ended, too.
     #[arg(long, conflicts_with_all = ["task", "task_flag"])]
     all_tasks: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = whole(&session.client, &args.alloc).await?;
+    let id = resolve(&session.client, &args.alloc).await?;
     let body = json!({ "TaskName": args.task.or(args.task_flag), "AllTasks": args.all_tasks });
     let _: Value = session.client.put(&format!("/v1/client/allocation/{id}/restart"), &body).await?;
     Ok(ExitCode::SUCCESS)

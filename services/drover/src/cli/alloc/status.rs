@@ -1,15 +1,15 @@
-//! `drover alloc status`: an allocation with its tasks and what happened to them.
+//! `drover alloc status`: shows an allocation with its tasks and their events.
 
 use std::process::ExitCode;
 
 use api_types::{Allocation, TaskState};
 use serde_json::Value;
 
-use super::whole;
+use super::resolve;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
-/// Shows an allocation with its tasks and what happened to them.
+/// Shows an allocation with its tasks and their events.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -17,25 +17,25 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The allocation: its id, or the beginning of it.
+    /// An allocation id or a prefix of one.
     pub(in crate::cli) alloc: Option<String>,
-    /// One line a task, and no events.
+    /// Print one line per task, with its last event only.
     #[arg(long)]
     pub(in crate::cli) short: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(beginning) = &args.alloc else {
+    let Some(prefix) = &args.alloc else {
         anyhow::ensure!(
-            args.show.object.is_wanted(),
-            "say which allocation, or list all of them with -json or -t"
+            args.show.object.is_requested(),
+            "expected an allocation id; to list all allocations use -json or -t"
         );
         let all: Value = session.client.get("/v1/allocations", &[]).await?;
         args.show.object.print(session.output, &all)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let path = format!("/v1/allocation/{}", whole(&session.client, beginning).await?);
-    if args.show.object.is_wanted() {
+    let path = format!("/v1/allocation/{}", resolve(&session.client, prefix).await?);
+    if args.show.object.is_requested() {
         let alloc: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &alloc)?;
         return Ok(ExitCode::SUCCESS);
@@ -70,7 +70,7 @@ fn page(alloc: &Allocation, args: &Args, now: i64) -> Page {
     page
 }
 
-/// When the task runs, such as `prestart_sidecar`; `main` for the others.
+/// The lifecycle of a task, such as `prestart_sidecar`; `main` for tasks without one.
 fn lifecycle(alloc: &Allocation, task: &str) -> String {
     let groups = alloc.job.iter().flat_map(|job| job.task_groups.iter().flatten());
     let group = groups.into_iter().find(|group| group.name == alloc.task_group);
@@ -172,7 +172,7 @@ fn task(page: &mut Page, alloc: &Allocation, name: &str, state: &TaskState) {
     page.table(&["Time", "Type", "Description"], rows);
 }
 
-/// Why it is where it is: the nodes that were looked at, by their scores.
+/// The nodes that the scheduler scored, with their scores.
 fn placement(page: &mut Page, alloc: &Allocation, verbose: bool) {
     let Some(metrics) = &alloc.metrics else { return };
     let scores = metrics.score_meta_data.as_deref().unwrap_or_default();

@@ -1,29 +1,29 @@
-//! `drover alloc stop`: has an allocation stopped, and another one placed.
+//! `drover alloc stop`: stops an allocation, which the scheduler then replaces.
 
 use std::process::ExitCode;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::whole;
+use super::resolve;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
-/// Stops an allocation; another one takes its place.
+/// Stops an allocation; a new one replaces it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The allocation: its id, or the beginning of it.
+    /// An allocation id or a prefix of one.
     alloc: String,
-    /// Return as soon as the allocation is told to stop.
+    /// Return once the stop is requested, without following it.
     #[arg(long)]
     detach: bool,
     /// Stop without the tasks' shutdown delay.
     #[arg(long)]
     no_shutdown_delay: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
@@ -35,7 +35,7 @@ struct Stopped {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let id = whole(&session.client, &args.alloc).await?;
+    let id = resolve(&session.client, &args.alloc).await?;
     let path = format!("/v1/allocation/{id}/stop?no_shutdown_delay={}", args.no_shutdown_delay);
     let stopped: Stopped = session.client.put(&path, &json!({})).await?;
     if args.detach {

@@ -1,39 +1,39 @@
-//! From where on a log or a file is shown, and to what end.
+//! Flags that select the part of a log or file to print.
 
 use crate::cli::Output;
 
-/// How many lines `-tail` shows unless told otherwise.
+/// Number of lines that `-tail` prints by default.
 const TAIL_LINES: usize = 10;
-/// About how many bytes a line has, to know where to begin for so many of them.
+/// Assumed bytes per line, to estimate where the last lines begin.
 const LINE_BYTES: u64 = 120;
-/// The farthest that the server looks back from an end, in bytes.
+/// The largest offset from the end that the server accepts, in bytes.
 const BACK_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// From where on something is shown, and whether to wait for more.
+/// The start of the output, and whether to follow the file.
 #[derive(Debug, Default, clap::Args)]
 #[group(skip)]
 pub(super) struct Tail {
-    /// Go on with what is written from now on.
+    /// Print new content as it is written.
     #[arg(short = 'f')]
     pub(super) follow: bool,
-    /// Begin near the end.
+    /// Start near the end.
     #[arg(long)]
     tail: bool,
-    /// How many lines before the end to begin.
+    /// Start this many lines before the end.
     #[arg(short = 'n', value_name = "LINES")]
     lines: Option<usize>,
-    /// How many bytes before the end to begin.
+    /// Start this many bytes before the end.
     #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
     bytes: Option<u64>,
 }
 
 impl Tail {
-    /// Whether all of it is shown, as it is now.
+    /// Whether the whole current content is printed.
     pub(super) fn is_whole(&self) -> bool {
         !self.follow && self.before_end().is_none()
     }
 
-    /// Where to begin: which end, and how many bytes from there.
+    /// The start: which end of the file, and the offset from it in bytes.
     pub(super) fn origin(&self) -> (&'static str, String) {
         match self.before_end() {
             Some(bytes) => ("end", bytes.to_string()),
@@ -41,15 +41,15 @@ impl Tail {
         }
     }
 
-    /// What becomes of the bytes from there on.
-    pub(super) fn end(&self, output: Output) -> End {
-        // How many lines the last bytes hold shows only at the end; what is followed has none.
-        End { output, kept: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
+    /// The destination of the bytes.
+    pub(super) fn sink(&self, output: Output) -> Sink {
+        // The number of lines in the last bytes is known only at the end, so lines are not counted when a file is followed.
+        Sink { output, buffer: self.lines().filter(|_| !self.follow).map(|lines| (lines, Vec::new())) }
     }
 
     fn lines(&self) -> Option<usize> {
-        let is_asked = self.tail && self.bytes.is_none();
-        self.lines.or(is_asked.then_some(TAIL_LINES))
+        let is_default = self.tail && self.bytes.is_none();
+        self.lines.or(is_default.then_some(TAIL_LINES))
     }
 
     fn before_end(&self) -> Option<u64> {
@@ -58,22 +58,22 @@ impl Tail {
     }
 }
 
-/// Writes what comes; or keeps it, to write the last lines of it.
-pub(super) struct End {
+/// Prints bytes as they come, or buffers them to print only the last lines.
+pub(super) struct Sink {
     output: Output,
-    kept: Option<(usize, Vec<u8>)>,
+    buffer: Option<(usize, Vec<u8>)>,
 }
 
-impl End {
-    pub(super) fn take(&mut self, piece: &[u8]) {
-        match &mut self.kept {
+impl Sink {
+    pub(super) fn write(&mut self, piece: &[u8]) {
+        match &mut self.buffer {
             Some((_, text)) => text.extend_from_slice(piece),
             None => self.output.raw(piece),
         }
     }
 
     pub(super) fn finish(self) {
-        if let Some((lines, text)) = self.kept {
+        if let Some((lines, text)) = self.buffer {
             self.output.raw(last(lines, &text));
         }
     }

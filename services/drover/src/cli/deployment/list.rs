@@ -1,4 +1,4 @@
-//! `drover deployment list`: all deployments.
+//! `drover deployment list`: lists all deployments.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
-/// Shows all deployments.
+/// Lists all deployments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -16,14 +16,14 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// Only those that this expression holds for.
+    /// Show only the deployments that match this expression.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let deployments: Value = session.client.get("/v1/deployments", &query).await?;
         args.show.object.print(session.output, &deployments)?;
         return Ok(ExitCode::SUCCESS);

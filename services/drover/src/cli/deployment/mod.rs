@@ -1,4 +1,4 @@
-//! `drover deployment …`.
+//! `drover deployment …`: commands for deployments.
 
 pub(crate) mod list;
 pub(crate) mod rollout;
@@ -11,38 +11,38 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::page::Page;
-use super::prefix::{Kind, whole_id};
+use super::prefix::{Kind, resolve_id};
 use super::{Session, flags, format};
 
-/// Deployments: look at them, give one up.
+/// Shows deployments, and fails them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Gives a deployment up: nothing more of it is placed
+    /// Fails a deployment, so that it places no more allocations
     Fail(Fail),
-    /// Shows all deployments
+    /// Lists all deployments
     List(list::Args),
     /// Shows a deployment, or follows it to its end
     Status(status::Args),
 }
 
-/// Gives a deployment up: nothing more of it is placed.
+/// Fails a deployment, so that it places no more allocations.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Fail {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The deployment: its id, or the beginning of it.
+    /// A deployment id or a prefix of one.
     deployment: String,
-    /// Return as soon as it is given up, with exit code 0.
+    /// Return once the deployment is marked as failed, with exit code 0.
     #[arg(long)]
     detach: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
 pub(crate) async fn fail(session: Session, args: Fail) -> anyhow::Result<ExitCode> {
-    let id = named(&session.client, &args.deployment).await?;
+    let id = resolve(&session.client, &args.deployment).await?;
     let _: Value = session.client.put(&format!("/v1/deployment/fail/{id}"), &Value::Null).await?;
     session.output.line(&format!("Deployment \"{}\" failed", format::id(Some(&id), args.verbose)));
     if args.detach {
@@ -51,12 +51,12 @@ pub(crate) async fn fail(session: Session, args: Fail) -> anyhow::Result<ExitCod
     session.follow_deployment(&id, args.verbose).await
 }
 
-/// The id of the deployment that begins so.
-async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
+/// Finds the id of the deployment with this prefix.
+async fn resolve(client: &Client, prefix: &str) -> anyhow::Result<String> {
     let kind = Kind {
         list: "/v1/deployments",
-        many: "deployments",
-        none: "No deployment(s) with prefix or id \"{}\" found",
+        plural: "deployments",
+        not_found: "No deployment(s) with prefix or id \"{}\" found",
         id: |deployment: &Deployment| deployment.id.as_ref(),
         table: |deployments| {
             let mut page = Page::default();
@@ -64,10 +64,10 @@ async fn named(client: &Client, beginning: &str) -> anyhow::Result<String> {
             page
         },
     };
-    whole_id(client, &kind, beginning).await
+    resolve_id(client, &kind, prefix).await
 }
 
-/// How the groups of a deployment are getting on; columns for canaries only where there are some.
+/// A table of the progress of a deployment's groups. It has columns for canaries only if there are canaries.
 pub(crate) fn groups(page: &mut Page, deployment: &Deployment) {
     let groups: Vec<_> = deployment.task_groups.iter().flatten().collect();
     let has_canaries = groups.iter().any(|(_, group)| group.desired_canaries.unwrap_or_default() > 0);

@@ -1,5 +1,5 @@
-//! What is said of a deployment while it is followed (`spec/cli.md`, *job run*). Pure: successive snapshots in; lines, and
-//! in the end an exit code out.
+//! The lines that are printed while a deployment is followed (`spec/cli.md`, *job run*). Pure: takes successive snapshots,
+//! and returns lines, and finally an exit code.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use api_types::Deployment;
 use crate::cli::format;
 use crate::cli::monitor::Line;
 
-/// The exit code of a deployment that did not succeed.
+/// The exit code for a deployment that did not succeed.
 const EXIT_FAILED: u8 = 1;
 
-/// What was said of one deployment.
+/// The state of following one deployment: what has been printed.
 #[derive(Debug, Default)]
 pub(crate) struct Rollout {
     verbose: bool,
@@ -24,8 +24,8 @@ impl Rollout {
         Self { verbose, ..Self::default() }
     }
 
-    /// What is new in a snapshot, and the exit code once it is over.
-    pub(crate) fn see(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<u8>) {
+    /// The new lines for a snapshot, and the exit code once the deployment has ended.
+    pub(crate) fn update(&mut self, deployment: &Deployment) -> (Vec<Line>, Option<u8>) {
         let id = format::id(deployment.id.as_ref(), self.verbose);
         let mut lines = Vec::new();
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -48,8 +48,8 @@ impl Rollout {
             _ => return (lines, None),
         };
         lines.push(Line::Milestone(format!("Deployment \"{id}\" {status}")));
-        let why = deployment.status_description.as_ref().filter(|why| exit != 0 && !why.is_empty());
-        lines.extend(why.map(|why| Line::Progress(why.clone())));
+        let reason = deployment.status_description.as_ref().filter(|reason| exit != 0 && !reason.is_empty());
+        lines.extend(reason.map(|reason| Line::Progress(reason.clone())));
         (lines, Some(exit))
     }
 }
@@ -77,12 +77,12 @@ mod tests {
         }
     }
 
-    /// All that is said of these snapshots.
-    fn told(snapshots: &[Deployment]) -> (String, Option<u8>) {
+    /// All lines for these snapshots.
+    fn output(snapshots: &[Deployment]) -> (String, Option<u8>) {
         let mut rollout = Rollout::new(false);
         let (mut text, mut exit) = (String::new(), None);
         for deployment in snapshots {
-            let (lines, end) = rollout.see(deployment);
+            let (lines, end) = rollout.update(deployment);
             for line in lines {
                 let (Line::Milestone(line) | Line::Progress(line) | Line::Detail(line)) = line;
                 text += &format!("{line}\n");
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn one_that_succeeds_is_told_step_by_step() {
-        let (text, exit) = told(&[
+        let (text, exit) = output(&[
             deployment("running", [1, 0, 0]),
             deployment("running", [1, 1, 0]),
             deployment("running", [1, 1, 0]),
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_says_why() {
-        let (text, exit) = told(&[deployment("failed", [1, 0, 1])]);
+        let (text, exit) = output(&[deployment("failed", [1, 0, 1])]);
         assert_eq!(exit, Some(1));
         assert!(text.ends_with("Deployment \"d0000000\" failed\nit is failed\n"), "{text}");
     }

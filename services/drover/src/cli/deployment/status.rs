@@ -1,11 +1,11 @@
-//! `drover deployment status`: a deployment, or all of them.
+//! `drover deployment status`: shows one deployment, or all deployments.
 
 use std::process::ExitCode;
 
 use api_types::Deployment;
 use serde_json::Value;
 
-use super::{groups, list, named};
+use super::{groups, list, resolve};
 use crate::cli::page::Page;
 use crate::cli::{Session, flags, format};
 
@@ -17,27 +17,27 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The deployment: its id, or the beginning of it; without one, all deployments.
+    /// A deployment id or a prefix of one. Without it, all deployments are listed.
     pub(in crate::cli) deployment: Option<String>,
-    /// Follow it to its end; exits with 0 if it succeeds.
+    /// Follow the deployment to its end; exits with 0 if it succeeds.
     #[arg(long, conflicts_with = "json", requires = "deployment")]
     pub(in crate::cli) monitor: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let Some(beginning) = &args.deployment else {
+    let Some(prefix) = &args.deployment else {
         let deployments: Vec<Deployment> = session.client.get("/v1/deployments", &[]).await?;
         let mut page = Page::default();
         list::table(&mut page, &deployments, args.show.verbose);
         session.output.page(&page);
         return Ok(ExitCode::SUCCESS);
     };
-    let id = named(&session.client, beginning).await?;
+    let id = resolve(&session.client, prefix).await?;
     if args.monitor {
         return session.follow_deployment(&id, args.show.verbose).await;
     }
     let path = format!("/v1/deployment/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let deployment: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &deployment)?;
         return Ok(ExitCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! `drover eval list`: all evaluations.
+//! `drover eval list`: lists all evaluations.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::cli::{Session, flags, format};
 
 const LIST: &str = "/v1/evaluations";
 
-/// Shows all evaluations, in the order in which they were made.
+/// Lists all evaluations, in the order of their creation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     show: flags::Show,
     #[command(flatten)]
     paging: Paging,
-    /// Only those of this job; not with -filter.
+    /// Show only evaluations of this job; not with -filter.
     #[arg(long, value_name = "JOB", conflicts_with = "filter")]
     job: Option<String>,
-    /// Only those with this status, such as `pending`; not with -filter.
+    /// Show only evaluations with this status, such as `pending`; not with -filter.
     #[arg(long, value_name = "STATUS", conflicts_with = "filter")]
     status: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     let mut query: Vec<_> = paging.iter().map(|(name, value)| (*name, value.as_str())).collect();
     query.extend(args.job.as_deref().map(|job| ("job", job)));
     query.extend(args.status.as_deref().map(|status| ("status", status)));
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let evals: Value = session.client.get(LIST, &query).await?;
         args.show.object.print(session.output, &evals)?;
         return Ok(ExitCode::SUCCESS);
@@ -48,7 +48,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         table(&mut page, &evals, args.show.verbose);
     }
     if let Some(token) = next {
-        paging::more(&mut page, &token);
+        paging::print_next(&mut page, &token);
     }
     session.output.page(&page);
     Ok(ExitCode::SUCCESS)

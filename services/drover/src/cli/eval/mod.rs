@@ -1,4 +1,4 @@
-//! `drover eval …`.
+//! `drover eval …`: commands for evaluations.
 
 pub(crate) mod list;
 pub(crate) mod status;
@@ -8,16 +8,16 @@ use api_types::Evaluation;
 use super::format;
 use super::page::Page;
 
-/// Evaluations: look at them.
+/// Shows evaluations.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Shows all evaluations
+    /// Lists all evaluations
     List(list::Args),
-    /// Shows an evaluation, and why it could not place what it could not
+    /// Shows an evaluation, and why allocations could not be placed
     Status(status::Args),
 }
 
-/// Evaluations, the newest first.
+/// A table of evaluations, the newest first.
 pub(super) fn table(page: &mut Page, evals: &[Evaluation], verbose: bool) {
     let mut evals: Vec<&Evaluation> = evals.iter().collect();
     evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id.clone()));

@@ -1,4 +1,4 @@
-//! `drover eval status`: an evaluation, and why it could not place what it could not.
+//! `drover eval status`: shows an evaluation, and why allocations could not be placed.
 
 use std::process::ExitCode;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{has_failures, table};
 use crate::cli::monitor::Until;
 use crate::cli::page::Page;
-use crate::cli::prefix::{Kind, whole_id};
+use crate::cli::prefix::{Kind, resolve_id};
 use crate::cli::reasons::reasons;
 use crate::cli::{Session, alloc, flags, format};
 
-/// Shows an evaluation, and why it could not place what it could not.
+/// Shows an evaluation, and why allocations could not be placed.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -20,9 +20,9 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The evaluation: its id, or the beginning of it.
+    /// An evaluation id or a prefix of one.
     pub(in crate::cli) eval: String,
-    /// Follow it to its end.
+    /// Follow the evaluation to its end.
     #[arg(long)]
     pub(in crate::cli) monitor: bool,
 }
@@ -30,8 +30,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let kind = Kind {
         list: "/v1/evaluations",
-        many: "evaluations",
-        none: "No evaluation(s) with prefix or id \"{}\" found",
+        plural: "evaluations",
+        not_found: "No evaluation(s) with prefix or id \"{}\" found",
         id: |eval: &Evaluation| eval.id.as_ref(),
         table: |evals| {
             let mut page = Page::default();
@@ -39,12 +39,12 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
             page
         },
     };
-    let id = whole_id(&session.client, &kind, &args.eval).await?;
+    let id = resolve_id(&session.client, &kind, &args.eval).await?;
     if args.monitor {
         return session.follow(&id, Until::Running, args.show.verbose).await;
     }
     let path = format!("/v1/evaluation/{id}");
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let eval: Value = session.client.get(&path, &[]).await?;
         args.show.object.print(session.output, &eval)?;
         return Ok(ExitCode::SUCCESS);

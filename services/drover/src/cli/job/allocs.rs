@@ -1,16 +1,16 @@
-//! `drover job allocs`: a job's allocations.
+//! `drover job allocs`: lists the allocations of a job.
 
 use std::process::ExitCode;
 
 use api_types::AllocListStub;
 use serde_json::Value;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::{Session, alloc, flags, format};
 
-/// Shows a job's allocations.
+/// Lists the allocations of a job.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -18,19 +18,19 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     show: flags::Show,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// Allocations of earlier jobs of the same id, too.
+    /// Show allocations of earlier jobs with the same id, too.
     #[arg(long)]
     all: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let all = if args.all { "true" } else { "false" };
     let query = [("namespace", job.namespace.as_str()), ("all", all)];
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let allocs: Value = session.client.get(&path, &query).await?;
         args.show.object.print(session.output, &allocs)?;
         return Ok(ExitCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! What differs between two versions of a job, as people read it (http-api A.10). Pure.
+//! The difference between two versions of a job, as text (http-api A.10). Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::cli::format;
 use crate::cli::page::{Colour, Page};
 
-/// What differs in a job, a group, a task or a part of one (http-api A.10).
+/// The difference of a job, a group, a task or a part of one (http-api A.10).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct Diff {
@@ -34,12 +34,12 @@ struct Field {
 }
 
 impl Diff {
-    /// Whether anything differs at all.
+    /// Whether there is no difference.
     pub(super) fn is_none(&self) -> bool {
         kind(&self.r#type) == "None"
     }
 
-    /// The lines of a job's differences; with `verbose`, of groups and tasks that stay the same, too.
+    /// Adds the lines of a job's differences. With `verbose`, includes groups and tasks that are the same.
     pub(super) fn show(&self, page: &mut Page, verbose: bool) {
         Writer { page, verbose }.job(self);
     }
@@ -49,7 +49,7 @@ fn kind(kind: &Option<String>) -> &str {
     kind.as_deref().unwrap_or("None")
 }
 
-/// The sign and the colour of a kind of difference.
+/// The sign and the colour of a type of difference.
 fn sign(kind: &str) -> (&'static str, Option<Colour>) {
     match kind {
         "Added" => ("+   ", Some(Colour::Green)),
@@ -59,8 +59,8 @@ fn sign(kind: &str) -> (&'static str, Option<Colour>) {
     }
 }
 
-/// Whether a group or a task is worth a line.
-fn is_told(diff: &Diff, verbose: bool) -> bool {
+/// Whether a group or a task is printed.
+fn is_printed(diff: &Diff, verbose: bool) -> bool {
     let updates = diff.updates.as_ref().is_some_and(|updates| !updates.is_empty());
     verbose || updates || kind(&diff.r#type) != "None"
 }
@@ -76,7 +76,7 @@ impl Writer<'_> {
         let id = format::text(job.id.as_ref());
         self.line(0, kind(&job.r#type), &format!("Job: {id:?}"));
         self.parts(0, job);
-        for group in job.task_groups.iter().flatten().filter(|group| is_told(group, verbose)) {
+        for group in job.task_groups.iter().flatten().filter(|group| is_printed(group, verbose)) {
             let updates: Vec<String> =
                 group.updates.iter().flatten().map(|(what, count)| format!("{count} {what}")).collect();
             let updates =
@@ -84,7 +84,7 @@ impl Writer<'_> {
             let name = format::text(group.name.as_ref());
             self.line(0, kind(&group.r#type), &format!("Task Group: {name:?}{updates}"));
             self.parts(1, group);
-            for task in group.tasks.iter().flatten().filter(|task| is_told(task, verbose)) {
+            for task in group.tasks.iter().flatten().filter(|task| is_printed(task, verbose)) {
                 let name = format::text(task.name.as_ref());
                 let forced = annotated(task.annotations.as_deref());
                 self.line(1, kind(&task.r#type), &format!("Task: {name:?}{forced}"));

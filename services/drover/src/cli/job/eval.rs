@@ -1,36 +1,36 @@
-//! `drover job eval`: has the scheduler look at a job again.
+//! `drover job eval`: creates an evaluation of a job.
 
 use std::process::ExitCode;
 
 use api_types::JobRegisterResponse;
 use serde_json::json;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags, format};
 
-/// Has the scheduler look at a job again, and follows what it does.
+/// Creates an evaluation of a job, and follows it.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// Run failed allocations elsewhere that would not be any more, or not yet.
+    /// Reschedule failed allocations at once, even if their reschedule policy forbids or delays it.
     #[arg(long)]
     force_reschedule: bool,
-    /// Return as soon as the evaluation is made.
+    /// Return once the evaluation is created.
     #[arg(long)]
     detach: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let body = json!({
         "JobID": job.id,
         "Namespace": job.namespace,

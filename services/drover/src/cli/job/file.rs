@@ -1,5 +1,5 @@
-//! Job files as commands take them: from a path, standard input or a URL, with values for their variables, in HCL or as
-//! the API's JSON (`spec/cli.md` §4).
+//! Reads job files for commands: from a path, standard input or a URL, with values for their variables, in HCL or in the
+//! API's JSON (`spec/cli.md` §4).
 
 mod disk;
 mod report;
@@ -14,65 +14,65 @@ use api_types::{Job, JobRegisterRequest, JobSubmission};
 use jobspec::{Options, Surroundings, VARIABLE_PREFIX, Variables};
 
 use self::disk::Disk;
-pub(crate) use self::report::{as_json, rendered};
+pub(crate) use self::report::{as_json, render};
 use crate::cli::client::escaped;
 use crate::cli::flags;
 
-/// The largest job file that is read, in bytes.
+/// Maximum size of a job file, in bytes.
 const FILE_BYTES_MAX: u64 = 8 << 20;
-/// How long a server may take to hand out a job file.
+/// The timeout of downloading a job file.
 const DOWNLOAD: Duration = Duration::from_secs(30);
 
-/// The job file, and what it is read with.
+/// Flags that name the job file and the values of its variables.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct JobFile {
     /// The job file: a path, a URL, or `-` for standard input.
     file: String,
-    /// The file is JSON as the API takes it, not HCL.
+    /// Read the file as JSON of the API instead of HCL.
     #[arg(long)]
     json: bool,
-    /// A value for one of the job file's variables, as `name=value`; may be given again.
+    /// A value for a variable of the job file, as `name=value`. May be given several times.
     #[arg(long = "var", value_name = "NAME=VALUE")]
     variables: Vec<String>,
-    /// A file with values for the job file's variables; may be given again.
+    /// A file with values for variables of the job file. May be given several times.
     #[arg(long = "var-file", value_name = "FILE")]
     variable_files: Vec<String>,
-    /// Whether values for variables that the job file does not declare are errors.
+    /// Whether values for undeclared variables are errors.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     hcl2_strict: bool,
-    /// The namespace of Vault for tasks that use it, where the job file names none.
+    /// Vault namespace for tasks that use Vault, if the job file sets none.
     #[arg(long, value_name = "NAMESPACE")]
     vault_namespace: Option<String>,
-    /// The namespace of Consul, where the job file names none.
+    /// Consul namespace, if the job file sets none.
     #[arg(long, value_name = "NAMESPACE")]
     consul_namespace: Option<String>,
 }
 
-/// A job, and what it was made of.
+/// A job, and the source that it was parsed from.
 pub(crate) struct Loaded {
     pub(crate) job: Job,
     pub(crate) submission: JobSubmission,
 }
 
-/// Why a file is no job.
+/// Why a file does not contain a job.
 pub(crate) enum Failure {
-    /// The file says something wrong.
-    Wrong(jobspec::Error),
-    /// It could not be read at all.
+    /// The file contains errors.
+    Invalid(jobspec::Error),
+    /// The file could not be read.
     Other(anyhow::Error),
 }
 
 impl JobFile {
-    /// Reads the file. Namespace and region that were said with flags are the job's.
+    /// Reads the file. The namespace and region from flags override those in the file.
     pub(crate) async fn load(&self, api: &flags::Api) -> Result<Loaded, Failure> {
         let source = self.read().await.map_err(Failure::Other)?;
         let (mut job, submission) = if self.json {
             let job = api_job(&source).map_err(Failure::Other)?;
             (job, JobSubmission { format: Some("json".to_owned()), ..JobSubmission::default() })
         } else {
-            let variables = self.given().map_err(Failure::Other)?;
+            let variables = self.variable_values().map_err(Failure::Other)?;
             let submission = submission(&variables);
             let options = Options {
                 file_name: if self.file == "-" { "<stdin>" } else { &self.file }.to_owned(),
@@ -80,23 +80,23 @@ impl JobFile {
                 strict: self.hcl2_strict,
                 surroundings: Surroundings {
                     seed: telemetry::clock::random_bytes(),
-                    files: Some(Arc::new(Disk::beside(&self.file))),
+                    files: Some(Arc::new(Disk::relative_to(&self.file))),
                 },
             };
-            let job = jobspec::parse_bytes(&source, &options).map_err(Failure::Wrong)?;
-            // What the server would refuse anyway is told with its line.
+            let job = jobspec::parse_bytes(&source, &options).map_err(Failure::Invalid)?;
+            // Reports with its line what the server would refuse anyway.
             let text = String::from_utf8_lossy(&source);
-            jobspec::lint(&text, &options.file_name).map_err(Failure::Wrong)?;
+            jobspec::lint(&text, &options.file_name).map_err(Failure::Invalid)?;
             (job, submission)
         };
-        for (of_job, flag) in [
+        for (job_field, flag) in [
             (&mut job.namespace, &api.namespace),
             (&mut job.region, &api.region),
             (&mut job.vault_namespace, &self.vault_namespace),
             (&mut job.consul_namespace, &self.consul_namespace),
         ] {
             if let Some(flag) = flag.as_ref().filter(|flag| !flag.is_empty()) {
-                *of_job = Some(flag.clone());
+                *job_field = Some(flag.clone());
             }
         }
         let source = String::from_utf8_lossy(&source).into_owned();
@@ -125,24 +125,25 @@ impl JobFile {
         Ok(bytes)
     }
 
-    /// Values for the file's variables, weakest first.
-    fn given(&self) -> anyhow::Result<Vec<Variables>> {
-        let mut given = Vec::new();
+    /// Values for the file's variables, in ascending precedence.
+    fn variable_values(&self) -> anyhow::Result<Vec<Variables>> {
+        let mut variable_values = Vec::new();
         for (name, value) in std::env::vars_os() {
             let name = name.to_str().and_then(|name| name.strip_prefix(VARIABLE_PREFIX));
             if let (Some(name), Some(value)) = (name, value.to_str()) {
-                given.push(Variables::Environment { name: name.to_owned(), value: value.to_owned() });
+                variable_values
+                    .push(Variables::Environment { name: name.to_owned(), value: value.to_owned() });
             }
         }
         for file in &self.variable_files {
             let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-            given.push(Variables::File { name: file.clone(), text });
+            variable_values.push(Variables::File { name: file.clone(), text });
         }
-        // One without a value is passed over (`spec/jobspec.md` §5).
+        // A value without `=` is ignored (`spec/jobspec.md` §5).
         for (name, value) in self.variables.iter().filter_map(|variable| variable.split_once('=')) {
-            given.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
+            variable_values.push(Variables::Flag { name: name.to_owned(), value: value.to_owned() });
         }
-        Ok(given)
+        Ok(variable_values)
     }
 }
 
@@ -163,7 +164,7 @@ async fn download(url: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The job of a file in JSON, with `{"Job": …}` around it or without.
+/// Parses a job in JSON, with `{"Job": …}` around it or without.
 fn api_job(source: &[u8]) -> anyhow::Result<Job> {
     let wrapped: JobRegisterRequest = api_types::decode::from_slice(source)?;
     match wrapped.job {
@@ -172,7 +173,8 @@ fn api_job(source: &[u8]) -> anyhow::Result<Job> {
     }
 }
 
-/// What the API keeps of the values, for people to see; those of flags are escaped. The environment is not told.
+/// The source and values that the API stores for people to read. Values from flags are escaped. Values from the environment
+/// are left out.
 fn submission(variables: &[Variables]) -> JobSubmission {
     let (mut flags, mut text) = (BTreeMap::new(), String::new());
     for variable in variables {

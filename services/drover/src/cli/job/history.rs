@@ -1,4 +1,4 @@
-//! `drover job history`: the versions of a job, and what differs between them.
+//! `drover job history`: shows the versions of a job and their differences.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::diff::Diff;
 use super::inspect::missing;
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
 use crate::cli::object::{Object, indented};
 use crate::cli::page::Page;
@@ -21,9 +21,9 @@ use crate::cli::{Session, flags, format};
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// What differs from the version before, or from the one that -diff-version or -diff-tag names.
+    /// Show the difference from the previous version, or from the version in -diff-version or -diff-tag.
     #[arg(short = 'p', conflicts_with = "json")]
     diffs: bool,
     /// The number of the version to compare with.
@@ -32,17 +32,17 @@ pub(crate) struct Args {
     /// The tag of the version to compare with.
     #[arg(long, value_name = "TAG", requires = "diffs", conflicts_with = "diff_version")]
     diff_tag: Option<String>,
-    /// The whole of each version.
+    /// Print the whole job of each version.
     #[arg(long, conflicts_with = "json")]
     full: bool,
-    /// Only this version.
+    /// Show only this version.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
     #[command(flatten)]
     object: Object,
 }
 
-/// What the API tells of a job's versions.
+/// The API's response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct History {
@@ -53,14 +53,14 @@ struct History {
 /// One version.
 struct Version {
     job: Job,
-    /// As the API shows it.
+    /// The job as the API returns it.
     object: Value,
-    /// What differs from the one that it is compared with.
+    /// The difference from the version that it is compared with.
     diff: Option<Diff>,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let against = args.diff_version.map(|version| version.to_string());
     let mut query = vec![("namespace", job.namespace.as_str())];
     query.extend(args.diffs.then_some(("diffs", "true")));
@@ -68,7 +68,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     query.extend(args.diff_tag.as_deref().map(|tag| ("diff_tag", tag)));
     let path = format!("/v1/job/{}/versions", escaped(&job.id));
     let mut history: History = session.client.get(&path, &query).await?;
-    if args.object.is_wanted() {
+    if args.object.is_requested() {
         let shown = match args.version {
             None => Value::from(history.versions),
             Some(version) => {
@@ -95,7 +95,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The versions, each with its difference where there is one: the oldest has none before it.
+/// The versions with their differences. The oldest has none.
 fn versions(history: History) -> anyhow::Result<Vec<Version>> {
     let diffs = history.diffs.unwrap_or_default().into_iter().map(Some);
     let diffs = diffs.chain(std::iter::repeat_with(|| None));
@@ -122,7 +122,7 @@ fn show(page: &mut Page, version: &Version, full: bool) {
     if let Some(diff) = diff {
         page.title("Diff");
         if diff.is_none() {
-            page.line("Nothing differs");
+            page.line("No differences");
         } else {
             diff.show(page, false);
         }
@@ -171,7 +171,7 @@ mod tests {
         Submit Date = <none>
 
         Diff
-        Nothing differs
+        No differences
         Version     = 0
         Stable      = false
         Submit Date = <none>

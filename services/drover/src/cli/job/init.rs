@@ -1,4 +1,4 @@
-//! `drover job init`: writes a job file to begin with.
+//! `drover job init`: writes an example job file.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,13 +8,13 @@ use anyhow::Context as _;
 
 use crate::cli::{Output, flags};
 
-/// The name of the file unless another is said.
+/// The default name of the file.
 const FILE: &str = "example.nomad.hcl";
 
 const FULL: &str = include_str!("init/full.nomad.hcl");
 const SHORT: &str = include_str!("init/short.nomad.hcl");
 
-/// Writes an example of a job file, with words on what to change.
+/// Writes an example job file, with explanations as comments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// The file to write.
     #[arg(default_value = FILE)]
     file: String,
-    /// Without the words.
+    /// Leave out the comments.
     #[arg(long)]
     short: bool,
 }

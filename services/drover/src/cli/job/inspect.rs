@@ -1,4 +1,4 @@
-//! `drover job inspect`: a job as the API has it.
+//! `drover job inspect`: prints a job as the API returns it.
 
 use std::process::ExitCode;
 
@@ -7,26 +7,26 @@ use api_types::JobSubmission;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::{Named, named};
+use super::{ResolvedJob, resolve};
 use crate::cli::client::{Client, escaped};
 use crate::cli::object::{Object, indented};
 use crate::cli::{Session, flags};
 
-/// Prints a job as JSON, in the form in which it can be registered again, or the job file that it came from.
+/// Prints a job as JSON, in the form in which it can be registered again; or prints its job file.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// An older version of the job.
+    /// Print this version of the job instead of the current one.
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    // With -json it is the API's object, without `Job` around it.
+    // With -json, the output is the API's object, without `Job` around it.
     #[command(flatten)]
     object: Object,
-    /// Print the job file that it was registered from.
+    /// Print the job file that the job was registered from.
     #[arg(long, conflicts_with_all = ["json", "template"])]
     hcl: bool,
     /// Print the values of its variables, too.
@@ -35,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
+    let job = resolve(&session.client, &args.job).await?;
     let namespace = [("namespace", job.namespace.as_str())];
     let path = format!("/v1/job/{}", escaped(&job.id));
     let current = async || session.client.get::<Value>(&path, &namespace).await;
@@ -52,15 +52,15 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         None => current().await?,
         Some(version) => one_version(&session.client, &job, version).await?,
     };
-    match args.object.is_wanted() {
+    match args.object.is_requested() {
         true => args.object.print(session.output, &found)?,
         false => session.output.line(&indented(&json!({ "Job": found }))),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a version was registered from.
-async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result<JobSubmission> {
+/// The source that a version was registered from.
+async fn submitted(client: &Client, job: &ResolvedJob, version: u64) -> anyhow::Result<JobSubmission> {
     let path = format!("/v1/job/{}/submission", escaped(&job.id));
     let number = version.to_string();
     let query = [("namespace", job.namespace.as_str()), ("version", number.as_str())];
@@ -69,7 +69,7 @@ async fn submitted(client: &Client, job: &Named, version: u64) -> anyhow::Result
     })
 }
 
-/// The job file; after it, as comments, the values that its variables were given.
+/// The job file, followed by comments with the values of its variables.
 fn source(submission: &JobSubmission, with_variables: bool) -> String {
     let mut text = submission.source.clone().unwrap_or_default();
     if !text.ends_with('\n') {
@@ -79,29 +79,29 @@ fn source(submission: &JobSubmission, with_variables: bool) -> String {
     let flags =
         flags.map(|(name, value)| format!("{name} = {}", percent_decode_str(value).decode_utf8_lossy()));
     let values: Vec<String> = flags.chain(submission.variables.clone()).collect();
-    // A value may have several lines, each of which is to stay a comment.
+    // A value may have several lines. Each of them must become a comment.
     let mut lines =
         values.iter().flat_map(|value| value.lines()).filter(|line| !line.trim().is_empty()).peekable();
     if with_variables && lines.peek().is_some() {
-        text.push_str("\n# Its variables were given as\n");
+        text.push_str("\n# Values of its variables:\n");
         lines.for_each(|line| text.extend(["# ", line, "\n"]));
     }
     text
 }
 
-async fn one_version(client: &Client, job: &Named, version: u64) -> anyhow::Result<Value> {
+async fn one_version(client: &Client, job: &ResolvedJob, version: u64) -> anyhow::Result<Value> {
     let path = format!("/v1/job/{}/versions", escaped(&job.id));
     let answer: Value = client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
     pick(&answer, version).cloned().with_context(|| missing(&job.id, version))
 }
 
-/// The version of that number, out of all.
+/// The version with that number.
 fn pick(answer: &Value, version: u64) -> Option<&Value> {
     let versions = answer["Versions"].as_array()?;
     versions.iter().find(|job| job["Version"] == version)
 }
 
-/// What is said where there is no such version, or none any more.
+/// The error message if there is no such version.
 pub(super) fn missing(job: &str, version: u64) -> String {
     format!("No version {version} of job \"{job}\" found; see drover job history {job}")
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(source(&submission, false), "job \"web\" {}\n");
         assert_eq!(
             source(&submission, true),
-            "job \"web\" {}\n\n# Its variables were given as\n# image = a\"b\n# c\n# count = 3\n"
+            "job \"web\" {}\n\n# Values of its variables:\n# image = a\"b\n# c\n# count = 3\n"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `drover job …`.
+//! `drover job …`: commands for jobs.
 
 pub(crate) mod allocs;
 mod diff;
@@ -19,22 +19,22 @@ use api_types::JobListStub;
 use super::client::Client;
 use super::page::Page;
 
-/// Jobs: register, look at, stop.
+/// Registers, shows and stops jobs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Shows a job's allocations
+    /// Lists the allocations of a job
     Allocs(allocs::Args),
-    /// Has the scheduler look at a job again
+    /// Creates an evaluation of a job
     Eval(eval::Args),
-    /// Shows the versions of a job, and what differs between them
+    /// Shows the versions of a job and their differences
     History(history::Args),
-    /// Writes an example of a job file
+    /// Writes an example job file
     Init(init::Args),
     /// Prints a job as JSON
     Inspect(inspect::Args),
     /// Shows what registering a job would change
     Plan(plan::Args),
-    /// Has a job's allocations begin anew, some at a time
+    /// Restarts a job's allocations in batches
     Restart(restart::Args),
     /// Registers a job and follows it until its tasks run
     Run(run::Args),
@@ -46,8 +46,8 @@ pub(crate) enum Command {
     Validate(validate::Args),
 }
 
-/// The namespace and the id of the job that is called so, or whose id alone begins so (`spec/cli.md` 1.4).
-pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> {
+/// Finds the job with this id, or the only job with this prefix (`spec/cli.md` 1.4).
+pub(super) async fn resolve(client: &Client, name: &str) -> anyhow::Result<ResolvedJob> {
     let mut found: Vec<JobListStub> = client.get("/v1/jobs", &[("prefix", name)]).await?;
     if let Some(exact) = found.iter().position(|job| job.id.as_deref() == Some(name)) {
         found = vec![found.swap_remove(exact)];
@@ -57,7 +57,7 @@ pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> 
         [job] => {
             let id = job.id.clone().unwrap_or_default();
             let namespace = job.namespace.clone().unwrap_or_default();
-            Ok(Named { is_exact: id == name, id, namespace })
+            Ok(ResolvedJob { is_exact: id == name, id, namespace })
         }
         several => {
             let mut page = Page::default();
@@ -68,9 +68,9 @@ pub(super) async fn named(client: &Client, name: &str) -> anyhow::Result<Named> 
 }
 
 /// A job that was found.
-pub(super) struct Named {
+pub(super) struct ResolvedJob {
     pub(super) id: String,
     pub(super) namespace: String,
-    /// Whether it is called so, and does not only begin so.
+    /// Whether the name is the whole id, not a prefix.
     pub(super) is_exact: bool,
 }

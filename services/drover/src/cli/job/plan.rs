@@ -1,6 +1,6 @@
-//! `drover job plan`: shows what registering a job would change, and changes nothing.
+//! `drover job plan`: shows what registering a job would change, without changing it.
 //!
-//! Exit codes are what scripts go by (`spec/cli.md` §3): 0 if no allocation changes, 1 if some do, 255 for errors.
+//! Scripts depend on the exit codes (`spec/cli.md` §3): 0 if no allocation changes, 1 if some do, 255 for errors.
 
 mod show;
 
@@ -13,12 +13,12 @@ use serde_json::Value;
 use self::show::Planned;
 use super::file::{JobFile, Loaded};
 use crate::cli::client::escaped;
-use crate::cli::object::{indented, through};
+use crate::cli::object::{format_with_template, indented};
 use crate::cli::{Session, flags};
 
-/// The exit code when allocations would change.
+/// The exit code if allocations would change.
 const EXIT_CHANGES: u8 = 1;
-/// The exit code when there is no telling.
+/// The exit code for errors.
 const EXIT_ERROR: u8 = 255;
 
 /// Shows what registering a job would change.
@@ -29,25 +29,25 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     file: JobFile,
-    /// Show what differs from the registered job.
+    /// Show the differences from the registered job.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1,
         require_equals = true, default_missing_value = "true")]
     diff: bool,
-    /// Show also what stays the same, and counts of updates that are none.
+    /// Show unchanged groups and tasks, with their counts of updates, too.
     #[arg(long)]
     verbose: bool,
-    /// Print the API's answer.
+    /// Print the API's response.
     #[arg(long)]
     json_output: bool,
-    /// Print the API's answer through a Go template.
+    /// Print the API's response, formatted by this Go template.
     #[arg(short, value_name = "TEMPLATE", conflicts_with = "json_output")]
     template: Option<String>,
-    /// For policies, which are not built.
+    /// Overrides policies, which are not built.
     #[arg(long, hide = true)]
     policy_override: bool,
 }
 
-/// What the server is asked.
+/// The request to the server.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Request {
@@ -82,7 +82,7 @@ async fn plan(session: &Session, args: &Args) -> anyhow::Result<ExitCode> {
     let answer: Result<Value, _> = session.client.put(&path, &Request { job, diff: args.diff }).await;
     let answer = answer.map_err(|error| anyhow::Error::from(error).context("Error during plan"))?;
     let shown = match &args.template {
-        Some(template) => Some(through(template, &answer)?),
+        Some(template) => Some(format_with_template(template, &answer)?),
         None => args.json_output.then(|| indented(&answer)),
     };
     let planned: Planned = api_types::decode::from_slice(answer.to_string().as_bytes())?;

@@ -1,8 +1,8 @@
-//! `drover job restart`: has a job's allocations begin anew, some at a time, and sees to it that they run again before it
-//! goes on.
+//! `drover job restart`: restarts a job's allocations in batches. It waits until the allocations of a batch run again before
+//! it restarts the next.
 
-mod back;
 mod batch;
+mod restarted;
 
 use std::process::ExitCode;
 
@@ -11,62 +11,62 @@ use api_types::{AllocListStub, Allocation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::back::Awaited;
 use self::batch::{Size, Wait};
-use super::{Named, named};
+use self::restarted::ExpectedRestart;
+use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
-use crate::cli::confirm::confirmed;
+use crate::cli::confirm::ask;
 use crate::cli::monitor::{Line, Until};
 use crate::cli::{Session, flags, format};
 
-/// Has a job's running allocations begin anew, some at a time.
+/// Restarts a job's running allocations in batches.
 ///
-/// Tasks are restarted where they are. With -reschedule, allocations are stopped and others take their place.
+/// Tasks are restarted in place. With -reschedule, allocations are stopped and replaced by new ones.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The job: its id, or the beginning of it.
+    /// A job id or a prefix of one.
     job: String,
-    /// How many allocations at a time: a number, or a share of all such as `20%`.
+    /// Number of allocations per batch, or a percentage of all allocations such as `20%`.
     #[arg(long, value_name = "COUNT", default_value = "1")]
     batch_size: Size,
-    /// How long to wait between batches, such as `10s`; `ask` waits for a yes.
+    /// Pause between batches, such as `10s`; `ask` waits for confirmation.
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     batch_wait: Wait,
-    /// Only allocations of this task group; may be given again.
+    /// Restart only allocations of this task group. May be given several times.
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Only this task; may be given again.
+    /// Restart only this task. May be given several times.
     #[arg(long, value_name = "TASK", conflicts_with_all = ["all_tasks", "reschedule"])]
     task: Vec<String>,
-    /// Tasks that have ended, too.
+    /// Restart tasks that have ended, too.
     #[arg(long, conflicts_with = "reschedule")]
     all_tasks: bool,
-    /// Stop the allocations, so that others take their place.
+    /// Stop the allocations, so that new ones replace them.
     #[arg(long)]
     reschedule: bool,
     /// Stop without the tasks' shutdown delay; with -reschedule.
     #[arg(long, requires = "reschedule")]
     no_shutdown_delay: bool,
-    /// What to do when allocations do not run again.
+    /// What to do if allocations do not run again.
     #[arg(long, value_enum, default_value_t = OnError::Ask)]
     on_error: OnError,
     /// Answer every question with yes.
     #[arg(long)]
     yes: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
 }
 
-/// What to do about an error.
+/// The reaction to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OnError {
-    /// Ask whether to go on.
+    /// Ask whether to continue.
     Ask,
-    /// Leave the other allocations as they are.
+    /// Stop, and leave the remaining allocations unchanged.
     Fail,
 }
 
@@ -77,8 +77,8 @@ struct Stopped {
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let job = named(&session.client, &args.job).await?;
-    if !job.is_exact && !args.agrees(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
+    let job = resolve(&session.client, &args.job).await?;
+    if !job.is_exact && !args.confirm(&format!("Are you sure you want to restart job \"{}\"?", job.id))? {
         session.output.line("Cancelling job restart");
         return Ok(ExitCode::SUCCESS);
     }
@@ -88,39 +88,40 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let count = allocs.len();
-    session.tell(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
+    session.print_lines(vec![Line::Milestone(format!("Restarting {count} allocation{}", plural(count)))]);
     let (size, mut failed, mut done) = (args.batch_size.of(count), 0, 0);
     for batch in allocs.chunks(size) {
-        if done > 0 && !args.waited(&session).await? {
+        if done > 0 && !args.pause(&session).await? {
             bail!("Stopped after {done} of {count} allocations");
         }
         done += batch.len();
         if let Err(error) = restart(&session, &args, batch).await {
             session.output.error(&format!("{error:#}"));
             failed += 1;
-            let goes_on = args.on_error == OnError::Ask
+            let continues = args.on_error == OnError::Ask
                 && done < count
-                && args.agrees("Go on with the other allocations?")?;
-            ensure!(goes_on || done == count, "Stopped after {done} of {count} allocations");
+                && args.confirm("Continue with the remaining allocations?")?;
+            ensure!(continues || done == count, "Stopped after {done} of {count} allocations");
         }
     }
-    ensure!(failed == 0, "Not all allocations run again");
-    session.tell(vec![Line::Milestone("Finished job restart".to_owned())]);
+    ensure!(failed == 0, "Some allocations did not restart");
+    session.print_lines(vec![Line::Milestone("Finished job restart".to_owned())]);
     Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
-    fn agrees(&self, question: &str) -> anyhow::Result<bool> {
-        Ok(self.yes || confirmed(question)?)
+    fn confirm(&self, question: &str) -> anyhow::Result<bool> {
+        Ok(self.yes || ask(question)?)
     }
 
-    /// Waits between batches, and says whether to go on.
-    async fn waited(&self, session: &Session) -> anyhow::Result<bool> {
+    /// Waits between batches. Returns whether to continue.
+    async fn pause(&self, session: &Session) -> anyhow::Result<bool> {
         match self.batch_wait {
-            Wait::Ask => self.agrees("Go on with the next batch?"),
+            Wait::Ask => self.confirm("Continue with the next batch?"),
             Wait::For(duration) if duration.is_zero() => Ok(true),
             Wait::For(duration) => {
-                session.tell(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
+                session
+                    .print_lines(vec![Line::Progress(format!("Waiting {duration:?} before the next batch"))]);
                 tokio::time::sleep(duration).await;
                 Ok(true)
             }
@@ -132,8 +133,8 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// The allocations that are to begin anew, by their names.
-async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<Vec<AllocListStub>> {
+/// The allocations to restart, sorted by name.
+async fn running(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Result<Vec<AllocListStub>> {
     let path = format!("/v1/job/{}/allocations", escaped(&job.id));
     let mut allocs: Vec<AllocListStub> =
         session.client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
@@ -145,7 +146,7 @@ async fn running(session: &Session, args: &Args, job: &Named) -> anyhow::Result<
         let exists = allocs.iter().any(|alloc| has_task(alloc, task));
         ensure!(exists, "No allocations of job \"{}\" with task \"{task}\" found", job.id);
     }
-    allocs.retain(|alloc| is_meant(alloc, &args.group, &args.task));
+    allocs.retain(|alloc| is_selected(alloc, &args.group, &args.task));
     allocs.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
     Ok(allocs)
 }
@@ -154,8 +155,8 @@ fn has_task(alloc: &AllocListStub, task: &str) -> bool {
     alloc.task_states.iter().flatten().any(|(name, _)| name == task)
 }
 
-/// Whether an allocation runs, and is of one of these groups, and has one of these tasks; none are all.
-fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
+/// Whether an allocation runs, belongs to one of these groups, and has one of these tasks. An empty list matches all.
+fn is_selected(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool {
     let group = alloc.task_group.as_deref().unwrap_or_default();
     alloc.client_status.as_deref() == Some("running")
         && alloc.desired_status.as_deref() == Some("run")
@@ -163,17 +164,17 @@ fn is_meant(alloc: &AllocListStub, groups: &[String], tasks: &[String]) -> bool 
         && (tasks.is_empty() || tasks.iter().any(|task| has_task(alloc, task)))
 }
 
-/// Has these allocations begin anew, and waits until all of them run.
+/// Restarts these allocations, and waits until all of them run.
 async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> anyhow::Result<()> {
     let ids: Vec<String> = allocs.iter().map(|alloc| format::text(alloc.id.as_ref())).collect();
     if args.reschedule {
         return replace(session, args, &ids).await;
     }
-    let mut awaited = Vec::new();
+    let mut expected = Vec::new();
     for id in &ids {
         let short = format::id(Some(id), args.verbose);
-        session.tell(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
-        // What its tasks have been through shows afterwards which of them began anew.
+        session.print_lines(vec![Line::Progress(format!("Restarting allocation \"{short}\""))]);
+        // The events of its tasks before the restart show later which tasks have started again.
         let before: Allocation = session.client.get(&format!("/v1/allocation/{id}"), &[]).await?;
         for task in tasks(&before, &args.task) {
             let body = json!({ "TaskName": task, "AllTasks": args.all_tasks });
@@ -184,27 +185,27 @@ async fn restart(session: &Session, args: &Args, allocs: &[AllocListStub]) -> an
                 .await
                 .with_context(|| format!("cannot restart allocation \"{short}\""))?;
         }
-        awaited.push((id, Awaited::new(&before, &args.task)));
+        expected.push((id, ExpectedRestart::new(&before, &args.task)));
     }
-    for (id, awaited) in awaited {
+    for (id, expected) in expected {
         let (path, mut index) = (format!("/v1/allocation/{id}"), 0);
         let short = format::id(Some(id), args.verbose);
         loop {
             let alloc: Allocation;
             (alloc, index) = session.wait(&path, index).await?;
-            if awaited
-                .is_back(&alloc)
-                .with_context(|| format!("allocation \"{short}\" does not run again"))?
+            if expected
+                .has_restarted(&alloc)
+                .with_context(|| format!("allocation \"{short}\" did not restart"))?
             {
                 break;
             }
         }
-        session.tell(vec![Line::Progress(format!("Allocation \"{short}\" runs again"))]);
+        session.print_lines(vec![Line::Progress(format!("Allocation \"{short}\" runs again"))]);
     }
     Ok(())
 }
 
-/// The tasks to name in requests; one that names none means all.
+/// The tasks to name in requests. A request without a name restarts all tasks.
 fn tasks<'a>(alloc: &Allocation, wanted: &'a [String]) -> Vec<&'a str> {
     if wanted.is_empty() {
         return vec![""];
@@ -213,12 +214,12 @@ fn tasks<'a>(alloc: &Allocation, wanted: &'a [String]) -> Vec<&'a str> {
     wanted.iter().filter(has).map(String::as_str).collect()
 }
 
-/// Stops these allocations, and waits until others run in their place.
+/// Stops these allocations, and waits until their replacements run.
 async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Result<()> {
     let mut evals = Vec::new();
     for id in ids {
         let short = format::id(Some(id), args.verbose);
-        session.tell(vec![Line::Progress(format!("Stopping allocation \"{short}\""))]);
+        session.print_lines(vec![Line::Progress(format!("Stopping allocation \"{short}\""))]);
         let delay = if args.no_shutdown_delay { "true" } else { "false" };
         let query = [("reschedule", "true"), ("no_shutdown_delay", delay)];
         let path = format!("/v1/allocation/{id}/stop");
@@ -227,7 +228,7 @@ async fn replace(session: &Session, args: &Args, ids: &[String]) -> anyhow::Resu
     }
     for (short, eval) in evals {
         let exit = session.follow(&eval, Until::Running, args.verbose).await?;
-        ensure!(exit == ExitCode::SUCCESS, "nothing runs in the place of allocation \"{short}\"");
+        ensure!(exit == ExitCode::SUCCESS, "the replacement of allocation \"{short}\" does not run");
     }
     Ok(())
 }
@@ -248,14 +249,14 @@ mod tests {
             ..AllocListStub::default()
         };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let is_meant = |status, desired, groups: &[&str], tasks: &[&str]| {
-            is_meant(&alloc(status, desired), &names(groups), &names(tasks))
+        let is_selected = |status, desired, groups: &[&str], tasks: &[&str]| {
+            is_selected(&alloc(status, desired), &names(groups), &names(tasks))
         };
-        assert!(is_meant("running", "run", &[], &[]));
-        assert!(is_meant("running", "run", &["db", "web"], &["server"]));
-        assert!(!is_meant("running", "run", &["db"], &[]));
-        assert!(!is_meant("running", "run", &[], &["sidecar"]));
-        assert!(!is_meant("running", "stop", &[], &[]));
-        assert!(!is_meant("pending", "run", &[], &[]));
+        assert!(is_selected("running", "run", &[], &[]));
+        assert!(is_selected("running", "run", &["db", "web"], &["server"]));
+        assert!(!is_selected("running", "run", &["db"], &[]));
+        assert!(!is_selected("running", "run", &[], &["sidecar"]));
+        assert!(!is_selected("running", "stop", &[], &[]));
+        assert!(!is_selected("pending", "run", &[], &[]));
     }
 }

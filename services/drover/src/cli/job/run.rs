@@ -1,4 +1,4 @@
-//! `drover job run`: registers a job and follows it until its tasks run, or until its new version has taken over.
+//! `drover job run`: registers a job, and follows it until its tasks run or its deployment has ended.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::cli::object::indented;
 use crate::cli::page::Page;
 use crate::cli::{Session, flags};
 
-/// Registers a job and follows it until its tasks run; a service, until its new version has taken over.
+/// Registers a job, and follows it until its tasks run; a service job, until its deployment has ended.
 ///
-/// Exits with 0 when everything runs, 2 when not all could be placed, and 1 when something failed. Of a service, 0 is that
-/// its deployment succeeded, and 1 that it did not.
+/// Exits with 0 if everything runs, 2 if some allocations could not be placed, and 1 on failure. For a service job, exits
+/// with 0 if its deployment succeeded, and 1 if it did not.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -22,28 +22,28 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     file: JobFile,
-    /// Return as soon as the job is registered.
+    /// Return once the job is registered.
     #[arg(long)]
     detach: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
-    /// Print the job as JSON, and register nothing.
+    /// Print the job as JSON, without registering it.
     #[arg(long)]
     output: bool,
-    /// Register only if the job's modify index is this; 0 if it must not exist.
+    /// Register only if the job has this modify index; 0 if the job must not exist.
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
-    /// Priority of the evaluation, 1 to 100, where it is to differ from the job's.
+    /// Priority of the evaluation, from 1 to 100. By default, that of the job.
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     eval_priority: i64,
-    /// Leave the counts of groups that are registered as they are.
+    /// Keep the counts of registered groups.
     #[arg(long)]
     preserve_counts: bool,
-    /// Leave the resources of tasks that are registered as they are.
+    /// Keep the resources of registered tasks.
     #[arg(long)]
     preserve_resources: bool,
-    /// For policies, which are not built.
+    /// Overrides policies, which are not built.
     #[arg(long, hide = true)]
     policy_override: bool,
 }

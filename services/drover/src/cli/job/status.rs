@@ -1,11 +1,11 @@
-//! `drover job status`: jobs, or one job with its allocations.
+//! `drover job status`: shows jobs, or one job with its allocations.
 
 use std::process::ExitCode;
 
 use api_types::{AllocListStub, Deployment, Evaluation, Job, JobListStub, JobSummary};
 use serde_json::Value;
 
-use super::{Named, named};
+use super::{ResolvedJob, resolve};
 use crate::cli::client::escaped;
 use crate::cli::page::Page;
 use crate::cli::reasons::reasons;
@@ -19,15 +19,15 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     pub(in crate::cli) show: flags::Show,
-    /// The job: its id, or the beginning of it; without one, all jobs.
+    /// A job id or a prefix of one. Without it, all jobs are listed.
     pub(in crate::cli) job: Option<String>,
-    /// Only the job itself.
+    /// Leave out allocations, summary and deployment.
     #[arg(long)]
     pub(in crate::cli) short: bool,
-    /// The job's evaluations, too.
+    /// Show the job's evaluations, too.
     #[arg(long)]
     pub(in crate::cli) evals: bool,
-    /// Allocations of earlier jobs of the same id, too.
+    /// Show allocations of earlier jobs with the same id, too.
     #[arg(long)]
     pub(in crate::cli) all_allocs: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
     match &args.job {
         None => list(&session, &args).await?,
         Some(name) => {
-            let job = named(&session.client, name).await?;
+            let job = resolve(&session.client, name).await?;
             one(&session, &args, &job).await?;
         }
     }
@@ -44,7 +44,7 @@ pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode
 }
 
 async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let jobs: Value = session.client.get("/v1/jobs", &[]).await?;
         args.show.object.print(session.output, &jobs)?;
         return Ok(());
@@ -60,7 +60,7 @@ async fn list(session: &Session, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Jobs, with their namespaces where several are shown.
+/// A table of jobs, optionally with their namespaces.
 pub(super) fn table(page: &mut Page, jobs: &[JobListStub], namespaces: bool) {
     let row = |job: &JobListStub| {
         [
@@ -98,10 +98,10 @@ fn status_of(status: Option<&String>, stop: Option<bool>) -> String {
     format!("{}{stopped}", format::text(status))
 }
 
-async fn one(session: &Session, args: &Args, job: &Named) -> anyhow::Result<()> {
+async fn one(session: &Session, args: &Args, job: &ResolvedJob) -> anyhow::Result<()> {
     let path = format!("/v1/job/{}", escaped(&job.id));
     let namespace = [("namespace", job.namespace.as_str())];
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let job: Value = session.client.get(&path, &namespace).await?;
         args.show.object.print(session.output, &job)?;
         return Ok(());
@@ -186,7 +186,7 @@ fn latest_deployment(page: &mut Page, latest: &Deployment, verbose: bool) {
     deployment::groups(page, latest);
 }
 
-/// Why the newest evaluation that waits for room could not place everything.
+/// Why the newest blocked evaluation could not place everything.
 fn placement_failures(page: &mut Page, evals: &[Evaluation]) {
     let blocked = evals.iter().filter(|eval| eval.status.as_deref() == Some("blocked"));
     let Some(failed) = blocked

@@ -1,37 +1,37 @@
-//! `drover job stop`: stops jobs and follows them until the scheduler is done.
+//! `drover job stop`: stops jobs, and follows them until the scheduler is done.
 
 use std::process::ExitCode;
 
 use api_types::JobDeregisterResponse;
 
-use super::named;
+use super::resolve;
 use crate::cli::client::escaped;
-use crate::cli::confirm::confirmed;
+use crate::cli::confirm::ask;
 use crate::cli::monitor::Until;
 use crate::cli::{Session, flags};
 
-/// Stops jobs and follows them until the scheduler is done.
+/// Stops jobs, and follows them until the scheduler is done.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The jobs: ids, or beginnings of ids.
+    /// Job ids or prefixes of them.
     #[arg(required = true)]
     jobs: Vec<String>,
-    /// Forget the jobs and all that belongs to them.
+    /// Delete the jobs and everything that belongs to them.
     #[arg(long)]
     purge: bool,
-    /// Return as soon as the jobs are told to stop.
+    /// Return once the stop is requested.
     #[arg(long)]
     detach: bool,
-    /// Do not ask, where only the beginning of an id was given.
+    /// Do not ask for confirmation if a prefix is given.
     #[arg(long)]
     yes: bool,
-    /// Whole ids.
+    /// Print whole ids.
     #[arg(long)]
     verbose: bool,
-    /// Priority of the evaluation, 1 to 100, where it is to differ from the job's.
+    /// Priority of the evaluation, from 1 to 100. By default, that of the job.
     #[arg(long, value_name = "PRIORITY", default_value_t = 0)]
     eval_priority: i64,
     /// Stop without the tasks' shutdown delay.
@@ -42,8 +42,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let mut exit = ExitCode::SUCCESS;
     for name in &args.jobs {
-        let job = named(&session.client, name).await?;
-        if !job.is_exact && !args.yes && !confirmed(&question(&job.id))? {
+        let job = resolve(&session.client, name).await?;
+        if !job.is_exact && !args.yes && !ask(&question(&job.id))? {
             session.output.line("Cancelling job stop");
             continue;
         }

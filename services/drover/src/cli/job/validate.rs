@@ -1,4 +1,4 @@
-//! `drover job validate`: says what is wrong with a job file, and leaves the cluster alone.
+//! `drover job validate`: checks a job file without changing the cluster.
 
 mod problems;
 
@@ -15,7 +15,7 @@ use crate::cli::{Session, flags};
 
 /// Checks a job file and the job in it.
 ///
-/// The server is asked what it thinks of the job; exits with 1 if anything is wrong. Warnings are no reason.
+/// The server validates the job, too. Exits with 1 if there are errors; warnings do not count.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -23,12 +23,12 @@ pub(crate) struct Args {
     pub(crate) api: flags::Api,
     #[command(flatten)]
     file: JobFile,
-    /// Say what is wrong with the file as JSON.
+    /// Print errors in the file as JSON.
     #[arg(long)]
     json_output: bool,
 }
 
-/// What the server answers.
+/// The server's response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Validated {
@@ -40,7 +40,7 @@ struct Validated {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     let loaded = match args.file.load(&args.api).await {
         Ok(loaded) => loaded,
-        Err(Failure::Wrong(error)) if args.json_output => {
+        Err(Failure::Invalid(error)) if args.json_output => {
             session.output.line(&indented(&as_json(&error)));
             return Ok(ExitCode::FAILURE);
         }

@@ -1,6 +1,6 @@
-//! `drover operator api`: a request of one's own, with the address, the token and the rest that other commands use.
+//! `drover operator api`: sends an arbitrary request, with the address, token and other settings that all commands use.
 //!
-//! The answer is printed whatever its status: the exit code says only whether there was one (`spec/cli.md` §3).
+//! Prints the response whatever its status. The exit code only shows whether there was a response (`spec/cli.md` §3).
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -11,98 +11,100 @@ use anyhow::{Context as _, ensure};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Response};
 
-use crate::cli::paging::quoted;
+use crate::cli::paging::quote;
 use crate::cli::{Session, flags};
 
-/// The largest body that is sent, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-/// Where standard input is found as a file.
+/// The path of standard input.
 const STDIN: &str = "/dev/stdin";
 
-/// Sends the API a request, and prints the answer.
+/// Sends a request to the API, and prints the response.
 ///
-/// What is piped into the command is the request's body, and the method is then POST unless another is named.
+/// Standard input is the request body if it is a pipe or a file. The method is then POST by default.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// The path, such as `/v1/jobs`, perhaps with a query.
+    /// The path, such as `/v1/jobs`, optionally with a query.
     path: String,
     /// The method, such as `PUT`.
     #[arg(short = 'X', value_name = "METHOD", value_parser = method)]
     method: Option<Method>,
-    /// A header, as `Name: value`; may be given again.
+    /// A header, as `Name: value`. May be given several times.
     #[arg(short = 'H', value_name = "HEADER", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The request's body, in the place of what is piped in.
+    /// The request body, instead of standard input.
     #[arg(short = 'd', value_name = "BODY")]
     data: Option<String>,
-    /// Only those that this expression holds for, where the answer is a list.
+    /// Show only the items that match this expression, if the response is a list.
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
-    /// Send nothing; print what curl would send it.
+    /// Do not send the request; print a curl command for it.
     #[arg(long)]
     dryrun: bool,
-    /// Tell on standard error what is sent, and with which headers the answer comes.
+    /// Print the heads of the request and of the response to standard error.
     #[arg(long)]
     verbose: bool,
 }
 
-/// Where a request's body is.
+/// The source of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body<'a> {
     None,
-    Said(&'a str),
-    Piped,
+    Inline(&'a str),
+    Stdin,
 }
 
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    let (method, body) = asked(args.method.clone(), args.data.as_deref(), is_piped());
+    let (method, body) = method_and_body(args.method.clone(), args.data.as_deref(), is_piped());
     let query: Vec<_> = args.filter.iter().map(|filter| ("filter", filter.as_str())).collect();
     let headers = HeaderMap::from_iter(args.headers.clone());
-    let mut request = session.client.prepared(method, &path(&args.path)?, &query, headers)?;
+    let mut request = session.client.build_request(method, &path(&args.path)?, &query, headers)?;
     if args.dryrun {
         session.output.line(&curl(&request, body));
         return Ok(ExitCode::SUCCESS);
     }
     *request.body_mut() = match body {
         Body::None => None,
-        Body::Said(text) => Some(text.to_owned().into()),
-        Body::Piped => Some(piped()?.into()),
+        Body::Inline(text) => Some(text.to_owned().into()),
+        Body::Stdin => Some(read_stdin()?.into()),
     };
     if args.verbose {
-        session.output.report(|_| sent(&request));
+        session.output.report(|_| request_head(&request));
     }
     let mut response = session.client.execute(request).await?;
     if args.verbose {
-        session.output.report(|_| received(&response));
+        session.output.report(|_| response_head(&response));
     }
-    while let Some(piece) = response.chunk().await.context("the answer breaks off")? {
+    while let Some(piece) =
+        response.chunk().await.context("the connection was lost before the end of the response")?
+    {
         session.output.raw(&piece);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The method and the body of a request. What takes none leaves standard input to others.
-fn asked(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
+/// The method and the body of a request. Standard input is not read for methods without a body.
+fn method_and_body(method: Option<Method>, data: Option<&str>, is_piped: bool) -> (Method, Body<'_>) {
     let takes_none = matches!(method, Some(Method::GET | Method::HEAD));
     let body = match data {
-        Some(text) => Body::Said(text),
-        None if is_piped && !takes_none => Body::Piped,
+        Some(text) => Body::Inline(text),
+        None if is_piped && !takes_none => Body::Stdin,
         None => Body::None,
     };
-    let usual = if body == Body::None { Method::GET } else { Method::POST };
-    (method.unwrap_or(usual), body)
+    let default = if body == Body::None { Method::GET } else { Method::POST };
+    (method.unwrap_or(default), body)
 }
 
-/// Whether standard input is a pipe or a file, and no terminal or null device.
+/// Whether standard input is a pipe or a file.
 fn is_piped() -> bool {
     let kind = std::fs::metadata(STDIN).map(|found| found.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
 }
 
-fn piped() -> anyhow::Result<Vec<u8>> {
+fn read_stdin() -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     let read = std::io::stdin().lock().take(BODY_BYTES_MAX + 1).read_to_end(&mut body);
     read.context("cannot read standard input")?;
@@ -110,33 +112,33 @@ fn piped() -> anyhow::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The path of a request; the slash in front may be left out.
+/// The path of a request. The leading slash is optional.
 fn path(text: &str) -> anyhow::Result<String> {
     ensure!(
         !text.contains("://"),
-        "cannot ask for {text:?}: want a path such as /v1/jobs; -address says of whom"
+        "cannot request {text:?}: expected a path such as /v1/jobs; use -address for the server"
     );
     Ok(if text.starts_with('/') { text.to_owned() } else { format!("/{text}") })
 }
 
 fn method(text: &str) -> Result<Method, String> {
-    Method::from_bytes(text.to_uppercase().as_bytes()).map_err(|_| "want a method such as PUT".to_owned())
+    Method::from_bytes(text.to_uppercase().as_bytes()).map_err(|_| "expected a method such as PUT".to_owned())
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let wrong = || "want a name and a value, as in `Accept: text/plain`".to_owned();
+    let wrong = || "expected a name and a value, as in `Accept: text/plain`".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
     let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
     Ok((name, value))
 }
 
-/// The request as a command for curl. Secrets are named by the variables that hold them.
+/// The request as a curl command. Secrets appear as the variables that contain them.
 fn curl(request: &Request, body: Body<'_>) -> String {
     let mut command = format!("curl \\\n  -X {}", request.method());
     for (name, value) in request.headers() {
         let argument = match (value.is_sensitive(), name.as_str()) {
-            (false, name) => format!("-H {}", quoted(&format!("{name}: {}", text(value)))),
+            (false, name) => format!("-H {}", quote(&format!("{name}: {}", text(value)))),
             (true, "authorization") => "--user \"${NOMAD_HTTP_AUTH}\"".to_owned(),
             (true, name) => format!("-H \"{name}: ${{NOMAD_TOKEN}}\""),
         };
@@ -144,25 +146,26 @@ fn curl(request: &Request, body: Body<'_>) -> String {
     }
     let argument = match body {
         Body::None => String::new(),
-        Body::Said(text) => format!(" \\\n  --data-binary {}", quoted(text)),
-        Body::Piped => " \\\n  --data-binary @-".to_owned(),
+        Body::Inline(text) => format!(" \\\n  --data-binary {}", quote(text)),
+        Body::Stdin => " \\\n  --data-binary @-".to_owned(),
     };
-    format!("{command}{argument} \\\n  {}", quoted(request.url().as_str()))
+    format!("{command}{argument} \\\n  {}", quote(request.url().as_str()))
 }
 
-fn sent(request: &Request) -> String {
+fn request_head(request: &Request) -> String {
     let url = request.url();
     let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("> {} {}{query}\n{}>", request.method(), url.path(), headers('>', request.headers()))
 }
 
-fn received(response: &Response) -> String {
+fn response_head(response: &Response) -> String {
     format!("< {:?} {}\n{}<", response.version(), response.status(), headers('<', response.headers()))
 }
 
 fn headers(mark: char, headers: &HeaderMap) -> String {
-    let shown = |value: &HeaderValue| if value.is_sensitive() { "<hidden>".to_owned() } else { text(value) };
-    headers.iter().map(|(name, value)| format!("{mark} {name}: {}\n", shown(value))).collect()
+    let display =
+        |value: &HeaderValue| if value.is_sensitive() { "<hidden>".to_owned() } else { text(value) };
+    headers.iter().map(|(name, value)| format!("{mark} {name}: {}\n", display(value))).collect()
 }
 
 fn text(value: &HeaderValue) -> String {
@@ -175,11 +178,11 @@ mod tests {
 
     #[test]
     fn what_is_piped_in_is_sent_by_methods_that_take_it() {
-        assert_eq!(asked(None, None, false), (Method::GET, Body::None));
-        assert_eq!(asked(None, None, true), (Method::POST, Body::Piped));
-        assert_eq!(asked(Some(Method::PUT), None, true), (Method::PUT, Body::Piped));
-        assert_eq!(asked(Some(Method::GET), None, true), (Method::GET, Body::None));
-        assert_eq!(asked(None, Some("{}"), true), (Method::POST, Body::Said("{}")));
+        assert_eq!(method_and_body(None, None, false), (Method::GET, Body::None));
+        assert_eq!(method_and_body(None, None, true), (Method::POST, Body::Stdin));
+        assert_eq!(method_and_body(Some(Method::PUT), None, true), (Method::PUT, Body::Stdin));
+        assert_eq!(method_and_body(Some(Method::GET), None, true), (Method::GET, Body::None));
+        assert_eq!(method_and_body(None, Some("{}"), true), (Method::POST, Body::Inline("{}")));
     }
 
     #[test]
@@ -191,7 +194,7 @@ mod tests {
         assert!(header("no colon").is_err());
         assert!(header("a name: x").is_err());
         assert_eq!(path("v1/jobs?prefix=a").unwrap(), "/v1/jobs?prefix=a");
-        assert!(path("http://elsewhere/v1/jobs").is_err(), "the token is not for everybody");
+        assert!(path("http://elsewhere/v1/jobs").is_err(), "the token must not be sent to other servers");
     }
 
     fn request() -> Request {
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn secrets_are_not_printed() {
-        insta::assert_snapshot!(curl(&request(), Body::Said("{\"a\": 1}")), @r#"
+        insta::assert_snapshot!(curl(&request(), Body::Inline("{\"a\": 1}")), @r#"
         curl \
           -X PUT \
           -H "x-nomad-token: ${NOMAD_TOKEN}" \
@@ -212,7 +215,7 @@ mod tests {
           --data-binary '{"a": 1}' \
           'http://127.0.0.1:4646/v1/jobs?filter=Status+%3D%3D+%22dead%22'
         "#);
-        insta::assert_snapshot!(sent(&request()), @r"
+        insta::assert_snapshot!(request_head(&request()), @r"
         > PUT /v1/jobs?filter=Status+%3D%3D+%22dead%22
         > x-nomad-token: <hidden>
         > accept: it's

@@ -1,4 +1,4 @@
-//! `drover operator root keyring …`.
+//! `drover operator root keyring …`: the cluster's signing keys.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::cli::{Session, flags, format};
 
 const KEYS: &str = "/v1/operator/keyring/keys";
 
-/// What belongs to the root of all trust.
+/// Commands for the root keyring.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Root {
     /// Shows the keys that the cluster signs with
@@ -20,7 +20,7 @@ pub(crate) enum Root {
     },
 }
 
-/// The keys that the cluster signs with.
+/// Shows the keys that the cluster signs with.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows all keys
@@ -49,7 +49,7 @@ struct Key {
 }
 
 pub(crate) async fn list(session: Session, args: Args) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let keys: Value = session.client.get(KEYS, &[]).await?;
         args.show.object.print(session.output, &keys)?;
         return Ok(ExitCode::SUCCESS);

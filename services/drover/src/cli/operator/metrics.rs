@@ -1,4 +1,4 @@
-//! `drover operator metrics`: what the server that answers has counted.
+//! `drover operator metrics`: prints the metrics of the cluster.
 
 use std::process::ExitCode;
 
@@ -10,16 +10,16 @@ use crate::cli::{Session, flags};
 
 const METRICS: &str = "/v1/metrics";
 
-/// Prints what the server that answers has counted.
+/// Prints the metrics of the cluster.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// In this format rather than as JSON.
+    /// Print this format instead of JSON.
     #[arg(long, value_name = "FORMAT", value_parser = ["prometheus"], conflicts_with_all = ["pretty", "json", "template"])]
     format: Option<String>,
-    /// JSON over several lines.
+    /// Indent the JSON.
     #[arg(long)]
     pretty: bool,
     #[command(flatten)]
@@ -29,13 +29,15 @@ pub(crate) struct Args {
 pub(crate) async fn run(session: Session, args: Args) -> anyhow::Result<ExitCode> {
     if let Some(format) = &args.format {
         let mut pieces = session.client.stream(METRICS, &[("format", format.as_str())]).await?;
-        while let Some(piece) = pieces.chunk().await.context("the metrics break off")? {
+        while let Some(piece) =
+            pieces.chunk().await.context("the connection was lost before the end of the metrics")?
+        {
             session.output.raw(&piece);
         }
         return Ok(ExitCode::SUCCESS);
     }
     let metrics: Value = session.client.get(METRICS, &[]).await?;
-    match args.pretty || args.object.is_wanted() {
+    match args.pretty || args.object.is_requested() {
         true => args.object.print(session.output, &metrics)?,
         false => session.output.line(&metrics.to_string()),
     }

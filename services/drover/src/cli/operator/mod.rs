@@ -1,4 +1,4 @@
-//! `drover operator …`, as far as it speaks to the API.
+//! The commands of `drover operator …` that use the API.
 
 pub(crate) mod api;
 pub(crate) mod keyring;
@@ -7,12 +7,12 @@ pub(crate) mod scheduler;
 
 use std::process::ExitCode;
 
-/// What operators look at and set.
+/// Commands for operators.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Sends the API a request of one's own
+    /// Sends an arbitrary request to the API
     Api(api::Args),
-    /// Prints what the server that answers has counted
+    /// Prints the metrics of the cluster
     Metrics(metrics::Args),
     /// Shows the keys that the cluster signs with
     Root {
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Does what was said.
+/// Runs the command.
 pub(crate) fn run(command: Command) -> ExitCode {
     match command {
         Command::Api(args) => super::run(args.api.clone(), |session| api::run(session, args)),

@@ -1,4 +1,4 @@
-//! `drover operator scheduler …`: the scheduler's settings.
+//! `drover operator scheduler …`: shows and changes the scheduler's settings.
 
 use std::process::ExitCode;
 
@@ -12,12 +12,12 @@ use crate::cli::{Session, flags, format};
 
 const CONFIGURATION: &str = "/v1/operator/scheduler/configuration";
 
-/// The scheduler's settings: look at them, change them.
+/// Shows and changes the scheduler's settings.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Shows the scheduler's settings
     GetConfig(Get),
-    /// Changes those of the scheduler's settings that are named
+    /// Changes settings of the scheduler; settings without a flag stay unchanged
     SetConfig(Set),
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Get {
     show: flags::Show,
 }
 
-/// Changes those of the scheduler's settings that are named; the others stay.
+/// Changes settings of the scheduler. Settings without a flag stay unchanged.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(crate) struct Set {
     #[command(flatten)]
     pub(crate) api: flags::Api,
-    /// Only if the settings' modify index is this; 0 is whatever it is now.
+    /// Change the settings only if their modify index is this; 0 stands for the current index.
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
     #[command(flatten)]
@@ -55,11 +55,11 @@ struct Settings {
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     memory_oversubscription: Option<bool>,
-    /// Whether only those who manage the cluster may register jobs.
+    /// Whether only users with management rights may register jobs.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     reject_job_registration: Option<bool>,
-    /// Whether no evaluations are handed out.
+    /// Whether the broker stops handing evaluations to schedulers.
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     pause_eval_broker: Option<bool>,
@@ -79,19 +79,19 @@ struct Settings {
     #[arg(long, value_name = "BOOL", value_parser = flags::boolean, num_args = 0..=1, require_equals = true,
         default_missing_value = "true")]
     preempt_system_scheduler: Option<bool>,
-    /// How many nodes a scheduler that samples looks at; 0 is its default.
+    /// Number of nodes that a sampling scheduler examines; 0 is its default.
     #[arg(long, value_name = "COUNT")]
     node_limit_for_feasibility_checks: Option<u64>,
 }
 
-/// What the server answers about the settings.
+/// The server's response with the settings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Answer {
     scheduler_config: SchedulerConfiguration,
 }
 
-/// What the server answers to new ones.
+/// The server's response to a change.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 struct Updated {
@@ -99,7 +99,7 @@ struct Updated {
 }
 
 pub(crate) async fn get(session: Session, args: Get) -> anyhow::Result<ExitCode> {
-    if args.show.object.is_wanted() {
+    if args.show.object.is_requested() {
         let answer: Value = session.client.get(CONFIGURATION, &[]).await?;
         args.show.object.print(session.output, &answer)?;
         return Ok(ExitCode::SUCCESS);
@@ -114,7 +114,7 @@ pub(crate) async fn get(session: Session, args: Get) -> anyhow::Result<ExitCode>
 pub(crate) async fn set(session: Session, args: Set) -> anyhow::Result<ExitCode> {
     let answer: Answer = session.client.get(CONFIGURATION, &[]).await?;
     let mut config = answer.scheduler_config;
-    // Settings are replaced whole: what somebody else set since they were read must not be undone.
+    // A change replaces all settings. The index protects changes that somebody else has made since they were read.
     let index = args.check_index.filter(|index| *index > 0).or(config.modify_index).unwrap_or_default();
     args.settings.apply(&mut config);
     let index = index.to_string();
@@ -130,13 +130,13 @@ pub(crate) async fn set(session: Session, args: Set) -> anyhow::Result<ExitCode>
 }
 
 impl Settings {
-    /// Puts what was named in the place of what was.
+    /// Overrides the settings that have a flag.
     fn apply(&self, config: &mut SchedulerConfiguration) {
         if let Some(algorithm) = &self.scheduler_algorithm {
             config.scheduler_algorithm = Some(algorithm.clone());
         }
         let preemption = config.preemption_config.get_or_insert_default();
-        for (setting, said) in [
+        for (setting, value) in [
             (&mut config.memory_oversubscription_enabled, self.memory_oversubscription),
             (&mut config.reject_job_registration, self.reject_job_registration),
             (&mut config.pause_eval_broker, self.pause_eval_broker),
@@ -145,7 +145,7 @@ impl Settings {
             (&mut preemption.sys_batch_scheduler_enabled, self.preempt_sysbatch_scheduler),
             (&mut preemption.system_scheduler_enabled, self.preempt_system_scheduler),
         ] {
-            *setting = said.or(*setting);
+            *setting = value.or(*setting);
         }
         let limit = &mut config.node_limit_for_feasibility_checks;
         *limit = self.node_limit_for_feasibility_checks.or(*limit);

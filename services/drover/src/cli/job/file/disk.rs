@@ -1,4 +1,4 @@
-//! The files that a job file's functions read: those beside it, and whatever else paths lead to.
+//! The files that functions in a job file can read.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use jobspec::Files;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// The most files that are looked at below a directory.
+/// Maximum number of files below a directory.
 const FILES_MAX: usize = 100_000;
-/// Levels of directories that are looked into.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 64;
 
-/// Files by their paths from a directory.
+/// Reads files by their paths relative to a directory.
 pub(super) struct Disk(PathBuf);
 
 impl Disk {
-    /// The files beside a job file; for one that is no file here, those where the command runs.
-    pub(super) fn beside(job_file: &str) -> Disk {
+    /// Resolves paths relative to the directory of a job file, or to the current directory if the job file is not a local file.
+    pub(super) fn relative_to(job_file: &str) -> Disk {
         let is_local = job_file != "-" && !job_file.contains("://");
         let directory = Path::new(job_file).parent().filter(|_| is_local);
         Disk(directory.unwrap_or(Path::new("")).to_owned())
@@ -34,7 +34,7 @@ impl Files for Disk {
         let mut content = Vec::new();
         fs::File::open(self.path(path)?)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
         if content.len() as u64 > FILE_BYTES_MAX {
-            return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!("the file has more than {FILE_BYTES_MAX} bytes")));
         }
         Ok(content)
     }
@@ -42,7 +42,7 @@ impl Files for Disk {
     fn exists(&self, path: &str) -> io::Result<bool> {
         match fs::metadata(self.path(path)?) {
             Ok(found) if found.is_file() => Ok(true),
-            Ok(_) => Err(io::Error::other("it is no regular file")),
+            Ok(_) => Err(io::Error::other("it is not a regular file")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -50,18 +50,18 @@ impl Files for Disk {
 
     fn below(&self, directory: &str) -> io::Result<Vec<String>> {
         let root = self.path(directory)?;
-        let (mut found, mut waiting) = (Vec::new(), vec![(root.clone(), 0)]);
-        while let Some((directory, depth)) = waiting.pop() {
+        let (mut found, mut pending) = (Vec::new(), vec![(root.clone(), 0)]);
+        while let Some((directory, depth)) = pending.pop() {
             for entry in fs::read_dir(&directory)? {
                 let path = entry?.path();
                 if path.is_dir() && depth < DEPTH_MAX {
-                    waiting.push((path, depth + 1));
+                    pending.push((path, depth + 1));
                 } else if path.is_file() {
                     let from_root = path.strip_prefix(&root).unwrap_or(&path);
                     found.push(from_root.to_string_lossy().into_owned());
                 }
-                if found.len() + waiting.len() > FILES_MAX {
-                    return Err(io::Error::other(format!("there are more than {FILES_MAX} files in it")));
+                if found.len() + pending.len() > FILES_MAX {
+                    return Err(io::Error::other(format!("the directory has more than {FILES_MAX} files")));
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Files for Disk {
     fn expanded(&self, path: &str) -> io::Result<String> {
         let Some(rest) = path.strip_prefix('~') else { return Ok(path.to_owned()) };
         if !rest.is_empty() && !rest.starts_with('/') {
-            return Err(io::Error::other("only one's own home directory is known: ~/"));
+            return Err(io::Error::other("only the home directory of the current user can be used: ~/"));
         }
         let home = std::env::var("HOME").map_err(|_| io::Error::other("HOME is not set"))?;
         Ok(format!("{home}{rest}"))

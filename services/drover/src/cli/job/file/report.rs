@@ -1,11 +1,11 @@
-//! What is wrong with a job file, as people read it, with the line and a mark under it; and as programs do.
+//! Errors in a job file: as text, with the source line and a marker below it, and as JSON.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use jobspec::{Diagnostic, Error};
 use serde_json::{Value, json};
 
-/// Each diagnostic with the line that it is about.
-pub(crate) fn rendered(error: &Error, colours: bool) -> String {
+/// The diagnostics as text, each with its source line.
+pub(crate) fn render(error: &Error, colours: bool) -> String {
     let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
     let all: Vec<String> = error.diagnostics.iter().map(|one| diagnostic(one, &renderer)).collect();
     all.join("\n\n")
@@ -23,7 +23,7 @@ fn diagnostic(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[title.element(snippet)])
 }
 
-/// All diagnostics as an object.
+/// All diagnostics as a JSON object.
 pub(crate) fn as_json(error: &Error) -> Value {
     let diagnostic = |one: &Diagnostic| {
         let range = one.place.as_ref().map(|place| {
@@ -51,14 +51,14 @@ mod tests {
     #[test]
     fn a_diagnostic_shows_the_line() {
         let source = "job \"web\" {\n  group \"front\" {\n    cuont = 2\n  }\n}\n";
-        insta::assert_snapshot!(rendered(&error(source), false), @r#"
+        insta::assert_snapshot!(render(&error(source), false), @r#"
     error: Unsupported argument
      --> web.nomad.hcl:3:5
       |
     3 |     cuont = 2
       |     ^^^^^ an argument named "cuont" is not expected here. Did you mean "count"?
     "#);
-        insta::assert_snapshot!(rendered(&error("locals {}\n"), false), @r#"
+        insta::assert_snapshot!(render(&error("locals {}\n"), false), @r#"
     error: Missing job block
      |
      = note: web.nomad.hcl: a file has one job block: job "name" {

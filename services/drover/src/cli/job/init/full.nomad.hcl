@@ -1,27 +1,27 @@
-# A job file to begin with. Check it with `drover job validate`, run it with `drover job run`.
+# An example job file. Check it with `drover job validate`, run it with `drover job run`.
 
-# What is likely to differ from one run to the next; give values with -var, -var-file or NOMAD_VAR_count.
+# Variables hold values that differ between runs. Set them with -var, -var-file or NOMAD_VAR_count.
 variable "count" {
   type        = number
   default     = 1
-  description = "How many servers run."
+  description = "Number of servers."
 
   validation {
     condition     = var.count > 0
-    error_message = "At least one server should run."
+    error_message = "At least one server must run."
   }
 }
 
-# The name of the job is what everything else refers to it by.
+# The name identifies the job in all commands.
 job "example" {
   # "service" runs until it is stopped; "batch" runs until it is done.
   type = "service"
 
-  # Where the job may run, and how much it matters: from 1 to 100.
+  # The datacenters that the job may run in, and its priority from 1 to 100.
   datacenters = ["*"]
   priority    = 50
 
-  # Only nodes that fit get allocations of the job.
+  # Only nodes that satisfy all constraints get allocations of the job.
   constraint {
     attribute = "${attr.kernel.name}"
     value     = "linux"
@@ -31,7 +31,7 @@ job "example" {
   group "web" {
     count = var.count
 
-    # What happens on a node when a task ends although it should run.
+    # What the node does when a task ends unexpectedly.
     restart {
       attempts = 2
       interval = "30m"
@@ -39,18 +39,18 @@ job "example" {
       mode     = "fail"
     }
 
-    # Disk space for what the tasks write, in MB.
+    # Disk space for files of the tasks, in MB.
     ephemeral_disk {
       size = 300
     }
 
-    # Each port gets a number on the node; tasks find it in NOMAD_PORT_http.
+    # Each port gets a number on the node, which tasks find in NOMAD_PORT_http.
     network {
       port "http" {}
     }
 
     task "server" {
-      # What runs the task. "raw_exec" is a process without walls around it.
+      # The driver runs the task. "raw_exec" starts a process without isolation.
       driver = "raw_exec"
 
       config {
@@ -62,16 +62,16 @@ job "example" {
         GREETING = "Hello from ${NOMAD_ALLOC_NAME}"
       }
 
-      # How long the task has to end after it was asked to.
+      # How long the task may take to end after the kill signal.
       kill_timeout = "10s"
 
-      # Logs are kept in so many files of so many MB.
+      # Number of log files, and their maximum size in MB.
       logs {
         max_files     = 5
         max_file_size = 10
       }
 
-      # Megahertz and megabytes.
+      # CPU in MHz, memory in MB.
       resources {
         cpu    = 100
         memory = 64

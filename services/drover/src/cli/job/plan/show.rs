@@ -1,4 +1,4 @@
-//! A dry run as people read it: what differs, what becomes of allocations, what could not be placed. Pure.
+//! The result of a dry run as text: differences, updates of allocations, and failed placements. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::cli::job::diff::Diff;
 use crate::cli::page::{Colour, Page};
 use crate::cli::reasons::reasons;
 
-/// What the server answers to a plan (http-api A.9).
+/// The server's response to a plan (http-api A.9).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(super) struct Planned {
@@ -24,7 +24,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// Whether the job differs and some allocation would be stopped, placed or moved.
+    /// Whether the job differs and any allocation would be stopped, placed or migrated.
     pub(super) fn changes_allocations(&self) -> bool {
         let differs = self.diff.as_ref().is_none_or(|diff| !diff.is_none());
         let updates = self.annotations.iter().flat_map(|annotations| annotations.desired_tg_updates.iter());
@@ -38,7 +38,7 @@ impl Planned {
         differs && changes.sum::<u64>() > 0
     }
 
-    /// All of it.
+    /// The whole result as text.
     pub(super) fn page(&self, with_diff: bool, verbose: bool) -> Page {
         let mut page = Page::default();
         if let Some(diff) = self.diff.as_ref().filter(|_| with_diff) {
@@ -58,7 +58,7 @@ impl Planned {
         page.line("");
         page.line(format!("drover job run -check-index {index} <job file>"));
         page.line("");
-        page.line("The job is registered only if nobody has changed it since this plan was made.");
+        page.line("The job is registered only if it has not changed since this plan was made.");
         page
     }
 
@@ -157,7 +157,7 @@ mod tests {
 
     drover job run -check-index 7 <job file>
 
-    The job is registered only if nobody has changed it since this plan was made.
+    The job is registered only if it has not changed since this plan was made.
     "#);
     }
 

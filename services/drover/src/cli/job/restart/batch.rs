@@ -1,19 +1,19 @@
-//! How many allocations are restarted at a time, and how long to wait in between.
+//! The size of batches, and the pause between them.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How many at a time.
+/// The size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
-    /// So many; at least one.
+    /// A number of allocations; at least one.
     Count(usize),
-    /// So many of a hundred.
+    /// A percentage of all allocations.
     Percent(usize),
 }
 
 impl Size {
-    /// How many of that many: at least one.
+    /// The size for `total` allocations; at least one.
     pub(super) fn of(self, total: usize) -> usize {
         match self {
             Size::Count(count) => count.max(1),
@@ -32,16 +32,16 @@ impl FromStr for Size {
             }
             None => text.parse().ok().filter(|count| *count > 0).map(Size::Count),
         };
-        size.ok_or_else(|| "want a number from 1 on, or a share from 1% to 100%".to_owned())
+        size.ok_or_else(|| "expected a number of at least 1, or a percentage from 1% to 100%".to_owned())
     }
 }
 
-/// How long to wait in between.
+/// The pause between batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Until somebody says yes.
+    /// Until the user confirms.
     Ask,
-    /// So long.
+    /// A fixed time.
     For(Duration),
 }
 
@@ -53,7 +53,8 @@ impl FromStr for Wait {
             return Ok(Wait::Ask);
         }
         let nanos = api_types::duration::parse(text).map_err(|error| format!("{error}, or ask"))?;
-        let nanos = u64::try_from(nanos).map_err(|_| "want a duration that is not negative".to_owned())?;
+        let nanos =
+            u64::try_from(nanos).map_err(|_| "expected a duration that is not negative".to_owned())?;
         Ok(Wait::For(Duration::from_nanos(nanos)))
     }
 }

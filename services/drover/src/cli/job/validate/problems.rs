@@ -1,14 +1,15 @@
-//! What a server finds wrong with a job, a line for each problem with the way to it. Servers nest their problems in one
-//! text (http-api §9.5): a head with their number, then each behind `* `, whatever its depth. Pure.
+//! Flattens the validation errors of a server into one line per error, prefixed with its location in the job. Servers nest
+//! their errors in one text (http-api §9.5): a heading with the number of errors, then each error after `* `, at any depth.
+//! Pure.
 
-/// Behind the number of problems that follow.
+/// The text after the number of errors.
 const HEADS: [&str; 2] = [" error occurred:", " errors occurred:"];
 const BULLET: &str = "\n\t* ";
 const END: &str = "\n\n";
-/// Deeper than any job goes; what is beyond is left as it is.
+/// Maximum nesting that is parsed. No job is nested so deeply; text beyond it is left unchanged.
 const DEPTH_MAX: usize = 16;
 
-/// Each problem of a text that may nest, as `group "web" > task "app": what is wrong`.
+/// The errors in a text that may be nested, as `group "web" > task "app": error`.
 pub(super) fn flat(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -39,18 +40,18 @@ fn problem(rest: &mut &str, path: &mut Vec<String>, found: &mut Vec<String>) {
     }
 }
 
-/// What stands before the number of problems, the number, and where the problems begin.
+/// Parses a heading: the text before the number of errors, the number, and the offset of the first error.
 fn head(text: &str) -> Option<(&str, usize, usize)> {
     let (head, at) = HEADS.iter().find_map(|head| Some((head, text.find(head)?)))?;
     let digits = text[..at].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |before| before + 1);
     Some((&text[..digits], text[digits..at].parse().ok()?, at + head.len()))
 }
 
-/// An introduction as a step of the way.
+/// The location in a heading.
 fn step(introduction: &str) -> Option<String> {
     let words = introduction.trim().trim_end_matches(':').trim_end_matches("validation failed").trim();
     let named = |prefix: &str, kind: &str| Some(format!("{kind} \"{}\"", words.strip_prefix(prefix)?));
-    // "Task group network" is no group of that name.
+    // For example, "Task group network" does not mean a group with the name "network".
     let is_group = words.strip_prefix("Task group ").is_some_and(|name| {
         !["network", "service", "scaling policy"].contains(&name) && !name.starts_with("volume")
     });

@@ -1,30 +1,30 @@
-//! Whether an allocation that was told to begin anew has done so. Pure: successive snapshots in, a verdict out.
+//! Decides whether an allocation has restarted. Pure: takes successive snapshots.
 
 use std::collections::BTreeMap;
 
 use anyhow::bail;
 use api_types::{Allocation, TaskEvent, TaskState};
 
-/// The tasks that are to begin anew, each with the moment of what happened to it last before that.
+/// The tasks that are expected to restart, each with the time of its last event before the restart.
 #[derive(Debug)]
-pub(super) struct Awaited(BTreeMap<String, i64>);
+pub(super) struct ExpectedRestart(BTreeMap<String, i64>);
 
-impl Awaited {
-    /// Those that ran before; with `wanted`, only these.
+impl ExpectedRestart {
+    /// Expects the running tasks; with `wanted`, only these.
     pub(super) fn new(before: &Allocation, wanted: &[String]) -> Self {
-        let is_awaited = |name: &String, state: &TaskState| {
+        let is_expected = |name: &String, state: &TaskState| {
             state.state.as_deref() == Some("running") && (wanted.is_empty() || wanted.contains(name))
         };
         let states = before.task_states.iter().flatten();
-        let awaited = states.filter(|(name, state)| is_awaited(name, state)).map(|(name, state)| {
+        let expected = states.filter(|(name, state)| is_expected(name, state)).map(|(name, state)| {
             let times = state.events.iter().flatten().filter_map(|event| event.time);
             (name.clone(), times.max().unwrap_or(i64::MIN))
         });
-        Self(awaited.collect())
+        Self(expected.collect())
     }
 
-    /// Whether all of them have started again, and run or are done. An allocation that ended before never will.
-    pub(super) fn is_back(&self, alloc: &Allocation) -> anyhow::Result<bool> {
+    /// Whether all of them have started again, and run or are complete. Fails if the allocation has ended otherwise.
+    pub(super) fn has_restarted(&self, alloc: &Allocation) -> anyhow::Result<bool> {
         let state = |name: &str| alloc.task_states.as_ref().and_then(|states| states.get(name));
         let has_started =
             self.0.iter().all(|(name, before)| state(name).is_some_and(|state| has_started(state, *before)));
@@ -51,7 +51,7 @@ fn has_started(state: &TaskState, since: i64) -> bool {
 mod tests {
     use super::*;
 
-    /// A task's name, its state, and what happened to it.
+    /// A task's name, its state, and its events.
     type Scene<'a> = (&'a str, &'a str, &'a [(&'a str, i64)]);
 
     fn alloc(status: &str, tasks: &[Scene<'_>]) -> Allocation {
@@ -83,20 +83,22 @@ mod tests {
             "running",
             &[("a", "running", &[("Started", 5)]), ("b", "running", &[("Started", 6)]), ("c", "dead", &[])],
         );
-        let is_back = |wanted: &[String], status, tasks: &[_]| {
-            Awaited::new(&before, wanted).is_back(&alloc(status, tasks)).map_err(|error| error.to_string())
+        let has_restarted = |wanted: &[String], status, tasks: &[_]| {
+            ExpectedRestart::new(&before, wanted)
+                .has_restarted(&alloc(status, tasks))
+                .map_err(|error| error.to_string())
         };
         let again: &[(&str, i64)] = &[("Started", 5), ("Restart Signaled", 8), ("Started", 9)];
         let signaled: &[(&str, i64)] = &[("Started", 6), ("Restart Signaled", 8)];
         let one = [("a", "running", again), ("b", "running", signaled)];
-        assert_eq!(is_back(&[], "running", &one), Ok(false), "one has not");
-        assert_eq!(is_back(&["a".to_owned()], "running", &one), Ok(true), "only one was asked for");
+        assert_eq!(has_restarted(&[], "running", &one), Ok(false), "one has not");
+        assert_eq!(has_restarted(&["a".to_owned()], "running", &one), Ok(true), "only one was asked for");
         let down = [("a", "running", again), ("b", "pending", again)];
-        assert_eq!(is_back(&[], "pending", &down), Ok(false), "one is down again");
+        assert_eq!(has_restarted(&[], "pending", &down), Ok(false), "one is down again");
         let both = [("a", "running", again), ("b", "running", again)];
-        assert_eq!(is_back(&[], "running", &both), Ok(true));
-        assert_eq!(is_back(&[], "complete", &both), Ok(true), "it did not take long");
-        assert_eq!(is_back(&[], "complete", &one), Err("it is complete".to_owned()));
-        assert_eq!(is_back(&[], "failed", &both), Err("it is failed".to_owned()));
+        assert_eq!(has_restarted(&[], "running", &both), Ok(true));
+        assert_eq!(has_restarted(&[], "complete", &both), Ok(true), "it did not take long");
+        assert_eq!(has_restarted(&[], "complete", &one), Err("it is complete".to_owned()));
+        assert_eq!(has_restarted(&[], "failed", &both), Err("it is failed".to_owned()));
     }
 }

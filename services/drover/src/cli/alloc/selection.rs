@@ -1,38 +1,38 @@
-//! Which allocation a command is about: one by its id, or any of a job's.
+//! Selects the allocation for a command: by id, or any allocation of a job.
 
 use anyhow::Context as _;
 use api_types::AllocListStub;
 use telemetry::clock;
 
-use super::whole;
+use super::resolve;
 use crate::cli::client::{Client, escaped};
 use crate::cli::{format, job};
 
-/// Which allocation a command is about.
+/// Flags that select an allocation.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-pub(super) struct Which {
-    /// The allocation: its id, or the beginning of it; with -job, a job.
+pub(super) struct Selection {
+    /// An allocation id or a prefix of one. With -job, a job id.
     alloc: String,
-    /// Take any allocation of the job that is named, rather one that runs.
+    /// Use any allocation of the job, preferably a running one.
     #[arg(long)]
     job: bool,
-    /// The task group that it is to be of.
+    /// Use an allocation of this task group.
     #[arg(long, value_name = "GROUP", requires = "job")]
     group: Option<String>,
 }
 
-impl Which {
-    /// The allocation's id.
+impl Selection {
+    /// Finds the id of the allocation.
     pub(super) async fn find(&self, client: &Client) -> anyhow::Result<String> {
         if !self.job {
-            return whole(client, &self.alloc).await;
+            return resolve(client, &self.alloc).await;
         }
-        let job = job::named(client, &self.alloc).await?;
+        let job = job::resolve(client, &self.alloc).await?;
         let path = format!("/v1/job/{}/allocations", escaped(&job.id));
         let allocs: Vec<AllocListStub> = client.get(&path, &[("namespace", job.namespace.as_str())]).await?;
-        let chance = u128::from_le_bytes(clock::random_bytes());
-        let alloc = any(&allocs, self.group.as_deref(), chance).with_context(|| match &self.group {
+        let random = u128::from_le_bytes(clock::random_bytes());
+        let alloc = pick(&allocs, self.group.as_deref(), random).with_context(|| match &self.group {
             Some(group) => format!("No allocations found for job \"{}\" in task group \"{group}\"", job.id),
             None => format!("No allocations found for job \"{}\"", job.id),
         })?;
@@ -40,16 +40,16 @@ impl Which {
     }
 }
 
-/// One of those that run, by chance; where none does, the newest.
-fn any<'a>(allocs: &'a [AllocListStub], group: Option<&str>, chance: u128) -> Option<&'a AllocListStub> {
-    let is_meant =
+/// A random running allocation; the newest allocation if none is running.
+fn pick<'a>(allocs: &'a [AllocListStub], group: Option<&str>, random: u128) -> Option<&'a AllocListStub> {
+    let is_selected =
         |alloc: &&AllocListStub| group.is_none_or(|group| alloc.task_group.as_deref() == Some(group));
-    let meant: Vec<_> = allocs.iter().filter(is_meant).collect();
+    let selected: Vec<_> = allocs.iter().filter(is_selected).collect();
     let runs = |alloc: &&AllocListStub| alloc.client_status.as_deref() == Some("running");
-    let running: Vec<_> = meant.iter().copied().filter(runs).collect();
+    let running: Vec<_> = selected.iter().copied().filter(runs).collect();
     match running.len() {
-        0 => meant.into_iter().max_by_key(|alloc| alloc.create_index),
-        count => Some(running[(chance % count as u128) as usize]),
+        0 => selected.into_iter().max_by_key(|alloc| alloc.create_index),
+        count => Some(running[(random % count as u128) as usize]),
     }
 }
 
@@ -73,10 +73,10 @@ mod tests {
             alloc("d", "db", "complete", 3),
             alloc("e", "db", "failed", 4),
         ];
-        let taken = |group, chance| any(&allocs, group, chance).and_then(|alloc| alloc.id.as_deref());
-        assert_eq!(taken(None, 0), Some("a"));
-        assert_eq!(taken(None, 7), Some("c"));
-        assert_eq!(taken(Some("db"), 7), Some("e"), "none runs");
-        assert_eq!(taken(Some("cache"), 0), None);
+        let picked = |group, random| pick(&allocs, group, random).and_then(|alloc| alloc.id.as_deref());
+        assert_eq!(picked(None, 0), Some("a"));
+        assert_eq!(picked(None, 7), Some("c"));
+        assert_eq!(picked(Some("db"), 7), Some("e"), "none runs");
+        assert_eq!(picked(Some("cache"), 0), None);
     }
 }

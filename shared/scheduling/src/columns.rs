@@ -1,17 +1,18 @@
-//! What is asked of all nodes of a page at once: without a branch for each, so that several are looked at together.
+//! Operations on all nodes of a page at once, written without branches so that the compiler vectorizes them.
 
 use state::{NodePage, PAGE, Usage};
 
 use crate::room::locate;
 
-/// A number for each node. Nearly all are zero: only pages with others are stored.
+/// One counter for each node. Only pages with a counter other than zero are stored, because nearly all counters are
+/// zero.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     pages: Vec<Option<Box<[u32; PAGE]>>>,
 }
 
 impl Numbers {
-    /// Zero for every node of so many pages.
+    /// Zero for every node of `pages` pages.
     pub(crate) fn new(pages: usize) -> Self {
         Self { pages: vec![None; pages] }
     }
@@ -28,18 +29,19 @@ impl Numbers {
         &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place]
     }
 
-    /// Whether a page has nothing but zeros.
+    /// Whether all counters of a page are zero.
     pub(crate) fn is_zero(&self, page: usize) -> bool {
         self.pages[page].as_ref().is_none_or(|page| page.iter().all(|number| *number == 0))
     }
 }
 
-/// What a table says of the kind of each of a page's nodes.
+/// The entry of `table` for the kind of each node of a page.
 pub(crate) fn by_kind(page: &NodePage, table: &[u8]) -> [u8; PAGE] {
     page.kind.map(|kind| table[kind as usize])
 }
 
-/// Whether all nodes of a page take the same and have as much of it in use. Nodes that are empty, or full, are many.
+/// Whether all nodes of a page have the same capacity and the same usage. This is common, because many nodes are empty
+/// or full.
 pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
     let is_even = |column: &[u32; PAGE]| column.iter().fold(0, |differs, it| differs | (it ^ column[0])) == 0;
     let used_alike =
@@ -47,7 +49,7 @@ pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
     page.is_even() && (used.is_empty() || used_alike())
 }
 
-/// The places of a page whose nodes have, and have in use, as much compute and memory as the one at a place.
+/// The set of nodes of a page whose CPU and memory capacity and usage equal those of the node at index `bit`.
 pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
     let mut same = [1; PAGE];
     let columns: &[&[u32; PAGE]] = match page.is_even() {
@@ -62,14 +64,14 @@ pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
     word_of(&same)
 }
 
-/// The places of a page that have a value in a column.
+/// The set of nodes of a page whose value in a column is `value`.
 pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
     word_of(&column.map(|other| u8::from(other == value)))
 }
 
-/// A bit for each byte, which is 0 or 1.
+/// Packs 64 bytes, each 0 or 1, into the bits of a word.
 pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
-    /// Multiplied by it, the lowest bits of eight bytes come to lie side by side in the highest byte.
+    /// Multiplication by this constant moves the lowest bits of eight bytes into the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;
     for (number, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -78,7 +80,7 @@ pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
     word
 }
 
-/// The places whose bits are set, ascending.
+/// Indexes of the set bits of a word, ascending.
 pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {

@@ -1,5 +1,5 @@
-//! Which older version runs on in place of what failed or moves while canaries are tried (`spec/scheduling.md`,
-//!
+//! Chooses the older job version that replaces failed, lost or migrating allocations while canaries are tried
+//! (`spec/scheduling.md` ).
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use state::State;
 
 use crate::reconcile::pacing;
 
-/// The last stable version of a group, but none before `at_least`, with the deployment that it came with. `None`: there is
-/// none, and the job's current version has to do.
+/// The last stable version of a group, not older than `at_least`, and the deployment of that version. `None` if there
+/// is no such version; then the job's current version is placed.
 pub(crate) fn last_stable<'a>(
     state: &'a State,
     job: &Job,

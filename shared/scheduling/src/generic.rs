@@ -1,5 +1,4 @@
-//! The scheduler of service and batch jobs: one attempt, from what should be to who goes where
-//! (`spec/scheduling.md` §7).
+//! The scheduler of service and batch jobs: one attempt, from reconciliation to placement (`spec/scheduling.md` §7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +20,7 @@ use crate::unbuilt::Unbuilt;
 use crate::undisturbed::undisturbed;
 use crate::{Attempt, NewId, Proposal};
 
-/// A group's allocations; of a group that the job has, its place among the job's groups.
+/// A group's allocations, with the group's index in the job; `None` if the job does not have the group.
 struct Allocs<'a> {
     group: &'a Text,
     place: Option<usize>,
@@ -69,14 +68,14 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     Ok(Proposal { plan, outcome })
 }
 
-/// The job's groups in their order, then those that only allocations still know, by name.
+/// Groups of the job in their order, then groups that only allocations refer to, by name.
 fn allocs_by_group<'a>(attempt: &Attempt<'a>, job: Option<&'a Job>) -> Vec<Allocs<'a>> {
     let of_job = job.into_iter().flat_map(|job| &job.spec.task_groups).enumerate();
     let mut groups: Vec<Allocs<'a>> = of_job
         .map(|(place, group)| Allocs { group: &group.name, place: Some(place), allocs: Vec::new() })
         .collect();
     let known = groups.len();
-    // Neighbours mostly share their common part, and with it the group.
+    // Consecutive allocations mostly have the same common share, and so the same group.
     let mut last: Option<(&'a Text, usize)> = None;
     for alloc in attempt.state.allocs_of_job(&attempt.eval.job) {
         let name = alloc.group_name();
@@ -94,7 +93,7 @@ fn allocs_by_group<'a>(attempt: &Attempt<'a>, job: Option<&'a Job>) -> Vec<Alloc
     groups
 }
 
-///
+/// Stops all allocations of a stopped job.
 fn stop_job<'a>(
     attempt: &Attempt<'_>,
     context: Context<'a>,
@@ -102,7 +101,7 @@ fn stop_job<'a>(
     stops: &mut StopDraft,
 ) -> Learned {
     let mut learned = Learned::default();
-    // A job that was not purged has its groups yet, and none of them waits for room.
+    // A job that was not purged still has its groups; none of them has queued allocations.
     for group in attempt.state.job(&attempt.eval.job).into_iter().flat_map(|job| &job.spec.task_groups) {
         learned.queued.insert(group.name.clone(), 0);
         learned.wanted.insert(group.name.clone(), 0);
@@ -115,7 +114,7 @@ fn stop_job<'a>(
     learned
 }
 
-/// An attempt on a job that should run: reconciles, places, and writes down both.
+/// Reconciles and places a job that is not stopped, and adds the result to the plan.
 #[allow(clippy::too_many_arguments, reason = "the attempt's parts, which its caller owns")]
 fn place_job<'a>(
     attempt: &'a Attempt<'a>,
@@ -139,7 +138,7 @@ fn place_job<'a>(
     Ok(finish(placing, drafts, rollout, plan, stops, new_id))
 }
 
-/// Reconciling, with the nodes at hand on which allocations may stay.
+/// Reconciles a job's groups, with the nodes on which allocations may be updated in place.
 struct Desk<'a> {
     attempt: &'a Attempt<'a>,
     context: Context<'a>,
@@ -193,7 +192,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Whether allocations can stay where they are when their group changes.
+/// Decides whether allocations can stay on their nodes when their group changes.
 struct InPlace<'d, 'a> {
     desk: &'d mut Desk<'a>,
     place: usize,
@@ -209,7 +208,7 @@ impl<'a> OwnNodes<'a> for InPlace<'_, 'a> {
     }
 }
 
-/// Writes down what was decided.
+/// Adds the decisions to the plan.
 fn finish<'a>(
     mut placing: Placing<'a>,
     drafts: Vec<GroupDraft<'a>>,
@@ -255,7 +254,7 @@ fn finish<'a>(
         let ids = placing.reschedules.without_room.iter().copied().collect();
         plan.updates.push(Updates { ids, change: Update::RescheduleFailed });
     }
-    // Only one that waits for room is told apart by class.
+    // Only blocked evaluations need to know which classes are eligible.
     if !learned.failed_groups.is_empty() || outcome::is_one_too_many(attempt, job.spec.kind) {
         learned.class_eligibility = placing.placer.class_eligibility();
     }
@@ -264,7 +263,7 @@ fn finish<'a>(
     (learned, created)
 }
 
-/// Evaluations for what is due later, and what their allocations are told of them.
+/// Creates the follow-up evaluations, and the updates that refer to them.
 fn wait<'a>(
     reschedules: &mut Reschedules,
     eval: &Evaluation,

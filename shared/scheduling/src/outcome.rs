@@ -1,5 +1,5 @@
-//! What becomes of an evaluation after an attempt, and what waits for room in its place (`spec/scheduling.md` §1.6,
-//!
+//! The outcome of an attempt: the evaluation's new status, and the blocked evaluations for what could not be placed
+//! (`spec/scheduling.md` §1.6, R-7.1 to ).
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,25 @@ use model::{AllocId, DeploymentId, EvalId, Map, Text};
 use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
 
-/// What an attempt learned.
+/// What an attempt found out.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     pub(crate) annotations: PlanAnnotations,
-    /// Allocations to be placed, by group.
+    /// Number of requested placements, by group.
     pub(crate) wanted: Map<Text, u32>,
-    /// Those of them for which there was no room.
+    /// Number of requested placements that failed, by group.
     pub(crate) queued: Map<Text, u32>,
     pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
     pub(crate) class_eligibility: BTreeMap<Text, bool>,
     pub(crate) escaped_class: bool,
-    /// Resources that no node brings.
+    /// Missing resources that do not belong to a node, such as CSI volumes.
     pub(crate) missing_resources: Vec<Text>,
-    /// The deployment that the attempt looked at, or began.
+    /// The deployment that the attempt continued or created.
     pub(crate) deployment_id: Option<DeploymentId>,
 }
 
 impl Learned {
-    /// Says that allocations of other jobs make room for a group.
+    /// Records that allocations of other jobs are preempted for a group.
     pub(crate) fn tell_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
         let annotations = &mut self.annotations;
         let known = annotations.preempted.len();
@@ -42,10 +42,10 @@ impl Learned {
     }
 }
 
-/// What waits for room says so.
+/// Description of evaluations that wait for capacity.
 pub(crate) const TO_PLACE: &str = "created to place remaining allocations";
 
-/// How many attempts may come to nothing.
+/// Maximum number of attempts without progress.
 const fn attempts_max(kind: JobType) -> u8 {
     match kind {
         JobType::Service | JobType::System => 5,
@@ -53,12 +53,13 @@ const fn attempts_max(kind: JobType) -> u8 {
     }
 }
 
-/// Whether an attempt at a job of a type is one too many.
+/// Whether an attempt exceeds the limit of attempts without progress.
 pub(crate) fn is_one_too_many(attempt: &Attempt<'_>, kind: JobType) -> bool {
     attempt.fruitless >= attempts_max(kind)
 }
 
-/// Of an attempt that did what it could; `follow_ups` are the delayed evaluations.
+/// The outcome of a complete attempt on a service or batch job. `follow_ups` are the delayed
+/// evaluations.
 pub(crate) fn finished(
     attempt: &Attempt<'_>,
     learned: Learned,
@@ -102,7 +103,8 @@ pub(crate) fn finished(
     Outcome { eval: Box::new(after), creates }
 }
 
-/// Of an attempt of a scheduler that never has its evaluation wait again; `creates` wait for room in its place.
+/// The outcome of a complete attempt on a system or sysbatch job, whose evaluation is never blocked again.
+/// `creates` are blocked evaluations for nodes without capacity.
 pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluation>) -> Outcome {
     let eval = attempt.eval;
     let after = Evaluation {
@@ -118,7 +120,8 @@ pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluat
     Outcome { eval: Box::new(after), creates }
 }
 
-/// Of one attempt too many of such a scheduler: nothing waits, a later event has to come.
+/// The outcome of a system or sysbatch job's attempt beyond the limit: no blocked evaluation is created, so only a
+/// later event reschedules the job.
 pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -> Outcome {
     let after = Evaluation {
         failed_groups: learned.failed_groups,
@@ -129,7 +132,8 @@ pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -
     Outcome { eval: Box::new(after), creates: Vec::new() }
 }
 
-/// Of one attempt too many: nothing is done, and another evaluation waits.
+/// The outcome of a service or batch job's attempt beyond the limit: the evaluation fails, and a blocked one
+/// is created.
 pub(crate) fn exhausted(
     attempt: &Attempt<'_>,
     kind: JobType,
@@ -155,18 +159,18 @@ fn too_many(kind: JobType) -> String {
     format!("maximum attempts reached ({})", attempts_max(kind))
 }
 
-/// Of an evaluation that no scheduler takes.
+/// The proposal for an evaluation whose trigger the scheduler does not accept.
 pub(crate) fn unknown_trigger(attempt: &Attempt<'_>) -> Proposal {
     let description = format!("scheduler cannot handle '{}' evaluation reason", attempt.eval.trigger);
     nothing(attempt, failed(attempt, description))
 }
 
-/// Of a job that needs what is not built.
+/// The proposal for a job that needs a feature which is not implemented.
 pub(crate) fn unbuilt(attempt: &Attempt<'_>, Unbuilt(what): Unbuilt) -> Proposal {
     nothing(attempt, failed(attempt, unbuilt_text(what)))
 }
 
-/// Names what is not built, for the people who asked for it.
+/// The status description that names a feature which is not implemented.
 fn unbuilt_text(what: &str) -> Text {
     format!("not built yet: {what}").into()
 }
@@ -175,7 +179,7 @@ fn nothing(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
     Proposal { plan: empty_plan(attempt), outcome: Outcome { eval: Box::new(after), creates: Vec::new() } }
 }
 
-/// A plan in which nothing happens yet.
+/// A plan without changes.
 pub(crate) fn empty_plan(attempt: &Attempt<'_>) -> Plan {
     let job = attempt.state.job(&attempt.eval.job);
     let all_at_once = job.is_some_and(|job| job.spec.all_at_once);
@@ -191,7 +195,7 @@ fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {
     }
 }
 
-/// An evaluation that waits for room for what was not placed.
+/// An evaluation that waits for capacity for what was not placed.
 pub(crate) fn blocked(
     attempt: &Attempt<'_>,
     trigger: EvalTrigger,

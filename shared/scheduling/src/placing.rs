@@ -1,5 +1,5 @@
-//! Placing what reconciling asks for: each allocation on the best node at its turn, and what becomes of those that it
-//! replaces (`spec/scheduling.md` §7.12).
+//! Places the groups of a service or batch job: chooses a node for each placement that reconciliation wants, and
+//! decides what happens to the predecessors (`spec/scheduling.md` §7.12).
 
 use model::alloc::{AllocMetric, AllocatedResources, RescheduleTracker};
 use model::job::{Job, TaskGroup};
@@ -16,16 +16,16 @@ use crate::{Attempt, NewId, metrics};
 pub(crate) struct GroupDraft<'a> {
     pub(crate) name: &'a Text,
     pub(crate) plan: GroupPlan<'a>,
-    /// `None`: the job does not have the group any more.
+    /// `None` if the job does not have the group any more.
     pub(crate) of_job: Option<OfJob<'a>>,
 }
 
 /// A group that the job has.
 pub(crate) struct OfJob<'a> {
     pub(crate) group: &'a TaskGroup,
-    /// Placements by what they share.
+    /// Placements, grouped by what they share.
     pub(crate) batches: Vec<Batch<'a>>,
-    /// How many are to be placed, and how many of them were not.
+    /// Number of requested placements; `queued` counts those that were not placed.
     pub(crate) wanted: u32,
     pub(crate) queued: u32,
     pub(crate) failed: Option<AllocMetric>,
@@ -37,7 +37,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) job: &'a Job,
     pub(crate) deployment: Option<DeploymentId>,
     pub(crate) is_canary: bool,
-    /// The group's place in that version, and the group.
+    /// The group's index in that version of the job.
     place: usize,
     pub(crate) group: &'a TaskGroup,
     pub(crate) share: AllocatedResources,
@@ -50,7 +50,7 @@ impl<'a> OfJob<'a> {
         Self { group, batches: Vec::new(), wanted, queued: wanted, failed: None }
     }
 
-    /// Says how nodes were chosen of all placements that do not say it themselves.
+    /// Sets the metrics of all placements that do not have their own.
     fn tell_others(&mut self, metrics: AllocMetric) {
         self.batches.iter_mut().for_each(|batch| batch.placements.tell(metrics.clone()));
     }
@@ -62,7 +62,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) job: &'a Job,
     pub(crate) placer: Placer<'a>,
     pub(crate) reschedules: Reschedules,
-    /// The deployment that new allocations count for.
+    /// The deployment of new allocations.
     pub(crate) deployment: Option<DeploymentId>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Placing<'a> {
         self.attempt.state
     }
 
-    /// Places what is wanted; what takes another's place goes first, so that what becomes free counts.
+    /// Places all groups. Destructive updates come first, so that the resources which they free count.
     pub(crate) fn place(&mut self, drafts: &mut [GroupDraft<'a>], stops: &mut StopDraft, new_id: NewId<'_>) {
         for stop in drafts.iter().flat_map(|draft| &draft.plan.stops) {
             self.placer.stop(stop.alloc);
@@ -143,7 +143,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// The batch that a placement goes into.
+    /// Index of the batch that a placement belongs to.
     fn batch(&mut self, group: &mut OfJob<'a>, place: &Place<'a>) -> usize {
         let current = self.job;
         let older = place.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
@@ -172,7 +172,7 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// Chooses a node; if there is none, says why.
+    /// Chooses a node; the error holds the metrics of the failure.
     fn place_one(
         &mut self,
         batch: &Batch<'a>,
@@ -191,7 +191,7 @@ impl<'a> Placing<'a> {
         })
     }
 
-    /// What becomes of the predecessor of one that was placed, and what that one carries of earlier runs.
+    /// Decides what happens to the predecessor of a placed allocation. Returns the new allocation's reschedule tracker.
     fn succeed(
         &mut self,
         group: &TaskGroup,
@@ -213,7 +213,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// A reschedule for which there is no room leaves its predecessor as it is.
+    /// Handles a failed placement: the predecessor of a reschedule is not stopped.
     fn give_up(&mut self, place: &Place<'a>) {
         if let (Cause::Reschedule, Some(alloc)) = (place.cause, place.previous) {
             self.reschedules.without_room.insert(alloc.id());

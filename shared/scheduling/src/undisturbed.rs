@@ -1,5 +1,5 @@
-//! Jobs of which everything is as it should be, by far the most that evaluations look at: found out in one pass over their
-//! allocations, without sorting any of them.
+//! Fast path for jobs that need no change, which is most of them: one pass over the job's allocations, without sorting
+//! them.
 
 use model::eval::DesiredUpdates;
 use model::job::Job;
@@ -9,8 +9,9 @@ use crate::Attempt;
 use crate::outcome::Learned;
 use crate::reconcile::Rollout;
 
-/// What there is to say of a job that needs nothing: as many allocations as the count in each group, all of this version,
-/// none ended, moving or out of sight, all on nodes that are ready, and no deployment under way. `None`: look closely.
+/// The findings for a job that needs no change: each group has as many allocations as its count, all are of the current
+/// version and on ready nodes, none has ended, migrates or is disconnected, and no deployment is active. `None` if the
+/// job needs the full reconciliation.
 pub(crate) fn undisturbed(
     attempt: &Attempt<'_>,
     job: &Job,

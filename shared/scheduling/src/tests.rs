@@ -256,7 +256,7 @@ fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
 
 #[test]
 fn what_was_back_for_a_moment_only_is_not_replaced_again() {
-    // Departs from, by which an allocation that is not unknown yet is rescheduled again.
+    // Departs from, by which the allocation would be rescheduled a second time.
     let rescheduling = replaced_while_away(ClientStatus::Running).rescheduling(Nanos::ZERO);
     let text = rescheduling.describe();
     assert!(!text.contains("place") && !text.contains("stop"), "{text}");

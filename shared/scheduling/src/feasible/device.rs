@@ -1,4 +1,5 @@
-//! Devices: which of a node's are what a task asks for, whoever has them (`spec/scheduling.md` ).
+//! Device requests: which device groups of a node match them, regardless of other allocations (`spec/scheduling.md`
+//!
 
 use std::cmp::Ordering;
 
@@ -12,13 +13,13 @@ use super::version::{Bounds, Rules};
 /// The reference to the ids of a device group's instances.
 const IDS: &str = "${device.ids}";
 
-/// A request for instances of a device, made ready to be asked of many nodes.
+/// A request for instances of a device, prepared for many nodes.
 #[derive(Debug)]
 pub(crate) struct DeviceRequest<'a> {
     vendor: Option<&'a str>,
     kind: &'a str,
     name: Option<&'a str>,
-    /// How many instances.
+    /// Number of instances.
     pub(crate) count: usize,
     constraints: Vec<DeviceCondition<'a>>,
     affinities: Vec<(DeviceCondition<'a>, f64)>,
@@ -46,7 +47,7 @@ impl<'a> DeviceRequest<'a> {
         }
     }
 
-    /// Whether a device group is what is asked for, by its id and the constraints.
+    /// Whether a device group matches the request's name and constraints.
     pub(crate) fn matches(&self, group: &NodeDeviceGroup) -> bool {
         let is = |asked: Option<&str>, is: &str| asked.is_none_or(|asked| asked == is);
         is(self.vendor, &group.vendor)
@@ -55,25 +56,25 @@ impl<'a> DeviceRequest<'a> {
             && self.constraints.iter().all(|condition| condition.holds_on(group))
     }
 
-    /// Whether one of its instances is, too.
+    /// Whether an instance of a matching group is healthy and satisfies the constraints on ids.
     pub(crate) fn admits(&self, instance: &NodeDevice) -> bool {
         instance.healthy && self.constraints.iter().all(|condition| condition.admits(&instance.id))
     }
 
-    /// The weights of the affinities that a device group fulfils.
+    /// Sum of the weights of the affinities that a device group satisfies.
     pub(crate) fn affinity(&self, group: &NodeDeviceGroup) -> f64 {
         let held = self.affinities.iter().filter(|(condition, _)| condition.holds_on(group));
         held.map(|(_, weight)| weight).sum()
     }
 
-    /// What the weights of all affinities add up to, whatever their signs.
+    /// Sum of the absolute weights of all affinities.
     pub(crate) fn weights(&self) -> f64 {
         self.affinities.iter().map(|(_, weight)| weight.abs()).sum()
     }
 }
 
-/// Whether a node's devices can cover all that a group's tasks ask for, as if nobody else had any. A request may
-/// be covered by several makes.
+/// Whether a node's devices cover all requests of a group's tasks, regardless of other allocations. Several
+/// device groups may cover one request.
 pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
     let healthy = |devices: &NodeDeviceGroup| devices.instances.iter().filter(|one| one.healthy).count();
     let mut left: Vec<usize> = devices.iter().map(healthy).collect();
@@ -91,7 +92,7 @@ pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
     })
 }
 
-/// Whether some request looks at what is one node's alone: ids of instances, or attributes that classes leave out.
+/// Whether some request refers to what is unique to a node: instance ids, or attributes that classes leave out.
 pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
     let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
     let mut constraints = asked.flat_map(|request| &request.constraints);
@@ -107,7 +108,7 @@ struct DeviceCondition<'a> {
     right: Side<'a>,
 }
 
-/// Where one side's value comes from.
+/// Where the value of one side comes from.
 #[derive(Debug)]
 enum Side<'a> {
     Literal(Value),
@@ -116,7 +117,7 @@ enum Side<'a> {
     Vendor,
     Kind,
     Attribute(&'a str),
-    /// A reference to nothing that devices have.
+    /// A reference that no device resolves.
     Unknown,
 }
 
@@ -159,7 +160,7 @@ impl<'a> DeviceCondition<'a> {
         holds(self.left.resolve(group), self.operand, self.right.resolve(group))
     }
 
-    /// Whether a single instance fulfils a condition on [`IDS`]: a list names those that will do.
+    /// Whether a single instance satisfies a condition on [`IDS`]. A list names the acceptable instances.
     fn admits(&self, id: &str) -> bool {
         let other = match (&self.left, &self.right) {
             (Side::Ids, Side::Literal(other)) | (Side::Literal(other), Side::Ids) => other,
@@ -181,7 +182,7 @@ impl<'a> DeviceCondition<'a> {
     }
 }
 
-///
+/// Evaluates a condition on typed values.
 fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
     use super::condition::items;
     let both = left.as_ref().zip(right.as_ref());
@@ -214,7 +215,7 @@ fn holds(left: Option<Value>, operand: Operand, right: Option<Value>) -> bool {
             .is_some_and(|(left, right)| items(right).all(|wanted| items(left).any(|item| item == wanted))),
         Operand::SetContainsAny => texts()
             .is_some_and(|(left, right)| items(right).any(|wanted| items(left).any(|item| item == wanted))),
-        // No device has hosts or properties.
+        // Device groups have no hosts or properties.
         Operand::DistinctHosts | Operand::DistinctProperty => false,
     }
 }

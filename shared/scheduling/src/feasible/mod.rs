@@ -1,8 +1,9 @@
-//! Feasibility: which nodes a group can run on, whatever they have left.
+//! Feasibility: the nodes that satisfy the constraints, drivers, devices and networks of a group, whatever their free
+//! resources.
 //!
-//! Worked out once for each kind of node and not for each node; only conditions on what is a node's alone look at single
-//! nodes. What depends on other allocations (volumes, distinct rules) is asked at each placement's turn. What is short on
-//! a feasible node is `place`'s business.
+//! Most checks run once for each kind of node; only conditions on attributes that are unique to a node run for single
+//! nodes. Checks that depend on other allocations (volumes, distinct rules) run for each placement. Whether a feasible
+//! node has enough free resources is decided in `place`.
 
 mod attribute;
 mod base;
@@ -32,10 +33,10 @@ use checks::Check;
 
 use crate::columns::{by_kind, places, word_of};
 
-/// The reason of a node whose class was ruled out by another one.
+/// The reason reported for a node whose class is known to be ineligible.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
 
-/// Stands for the verdict on a kind that was not asked for yet.
+/// Verdict of a kind that was not checked yet.
 const UNASKED: u8 = 2;
 
 /// The feasibility of one job's groups, in one attempt.
@@ -45,7 +46,7 @@ pub(crate) struct Feasibility<'a> {
     pages: &'a [&'a NodePage],
     job: Checks<'a>,
     groups: Vec<Checks<'a>>,
-    /// The computed classes' numbers, by kind; filled as kinds are seen.
+    /// The number of each kind's computed class; filled in as kinds are checked.
     class_of_kind: Vec<Option<u32>>,
     class_ineligible: Text,
 }
@@ -65,11 +66,11 @@ impl<'a> Feasibility<'a> {
         }
     }
 
-    /// The nodes of the base set on which the job's group at place `group` can run, a word for each page.
+    /// The nodes of the base set on which a group of the job can run, a word for each page.
     pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
         let mut feasible = base.words.clone();
         let is_of_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
-        // Of each kind: 1 if it allows the group, 0 if not.
+        // For each kind, 1 if its nodes are feasible, 0 if not.
         let mut verdicts = vec![UNASKED; self.class_of_kind.len()];
         for (number, word) in feasible.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
@@ -79,7 +80,7 @@ impl<'a> Feasibility<'a> {
                 *word &= !refusing.fold(0, |all, place| all | 1 << place);
                 continue;
             }
-            // All of a page at once: a table is looked into without a branch.
+            // All nodes of a page at once, by a table lookup without branches.
             let mut told = by_kind(page, &verdicts);
             let unasked = *word & word_of(&told.map(|verdict| u8::from(verdict == UNASKED)));
             if unasked != 0 {
@@ -100,7 +101,7 @@ impl<'a> Feasibility<'a> {
         self.state.node_at(slot).is_some_and(|node| self.allows(group, node))
     }
 
-    /// Whether the job's group at place `group` can run on a node, be that in the base set or not.
+    /// Whether a group of the job can run on a node, which need not be in the base set.
     pub(crate) fn allows(&mut self, group: usize, node: NodeRef<'_>) -> bool {
         let (kind, class) = self.kind(node);
         let is_class = |checks: &Checks<'_>| checks.rules_out(class);
@@ -110,7 +111,7 @@ impl<'a> Feasibility<'a> {
         self.job.failing(kind, node).is_none() && self.groups[group].failing(kind, node).is_none()
     }
 
-    /// Why the job's group at place `group` cannot run on a node. A class's own reason is told once an attempt, for one
+    /// Why a group of the job cannot run on a node. The own reason of a class is reported once in an attempt, for one
     /// of its nodes.
     pub(crate) fn reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
         let (kind, class) = self.kind(node);
@@ -132,18 +133,18 @@ impl<'a> Feasibility<'a> {
         }
     }
 
-    /// Whether there are conditions of the group that its nodes' classes cannot answer: then each is told its own reason.
+    /// Whether some conditions of the group are not decided by computed class; then each node reports its own reason.
     pub(crate) fn group_escapes_class(&self, group: usize) -> bool {
         let checks = [&self.job, &self.groups[group]];
         checks.iter().any(|checks| checks.escapes_class || !checks.is_same_within_kinds())
     }
 
-    /// The reason of all nodes of a class but the one that told its own.
+    /// The reason reported for all nodes of a class after the first.
     pub(crate) fn class_ineligible(&self) -> Text {
         Text::clone(&self.class_ineligible)
     }
 
-    /// Why the job's group at place `group` cannot run on a node, whatever was told before.
+    /// Why a group of the job cannot run on a node, regardless of what was reported before.
     pub(crate) fn own_reason(&mut self, group: usize, node: NodeRef<'_>) -> Option<Text> {
         let (kind, _) = self.kind(node);
         if let Some(check) = self.job.failing(kind, node) {
@@ -154,8 +155,9 @@ impl<'a> Feasibility<'a> {
         checks.checks[check].failure(node)
     }
 
-    /// Everything for which the job's group at place `group` cannot run on a node, and what it has none of: what is true
-    /// of its whole kind, or what is a matter of the node alone.
+    /// All reasons for which a group of the job cannot run on a node, each with the discrete resource that the node
+    /// lacks. With `unique`, only reasons that concern the single node, otherwise only reasons that concern its whole
+    /// kind.
     pub(crate) fn failures(
         &self,
         group: usize,
@@ -166,8 +168,8 @@ impl<'a> Feasibility<'a> {
         all.into_iter().flat_map(move |checks| checks.failures(node, alone))
     }
 
-    /// Rules out the classes that another version of the job was found not to fit, for the job or for the group: what is
-    /// remembered of classes is remembered of the job, whatever its version.
+    /// Rules out the classes that were found ineligible for another version of the job, for the job itself or for the
+    /// group. Class eligibility is cached by job, not by version.
     pub(crate) fn inherit(&mut self, group: usize, from: &Self, group_there: Option<usize>) {
         self.job.ruled_out.extend(from.told_ineligible(&from.job));
         if let Some(there) = group_there {
@@ -184,18 +186,19 @@ impl<'a> Feasibility<'a> {
         failing.filter_map(|(_, class)| *class).collect()
     }
 
-    /// A pass over the whole base set was made of which nobody told: it has met every class.
+    /// Records that a pass over the whole base set was made without reporting reasons; it has met every class.
     pub(crate) fn pass_in_silence(&mut self, group: usize) {
         self.job.told_all = true;
         self.groups[group].told_all = true;
     }
 
-    /// Whether some class of nodes cannot answer for all of its nodes.
+    /// Whether some class does not determine feasibility for all of its nodes.
     pub(crate) fn escapes_class(&self) -> bool {
         self.job.escapes_class || self.groups.iter().any(|group| group.escapes_class)
     }
 
-    /// Which of the classes that were looked at could serve; nothing where classes say nothing.
+    /// For each class that was checked, whether its nodes are feasible. Empty if classes do not determine
+    /// feasibility.
     pub(crate) fn class_eligibility(&self) -> BTreeMap<Text, bool> {
         let mut eligible: BTreeMap<Text, bool> = BTreeMap::new();
         if self.escapes_class() {
@@ -219,29 +222,29 @@ impl<'a> Feasibility<'a> {
     }
 }
 
-/// The checks of a job or a group, with what they said of each kind of node.
+/// The checks of a job or a group, with their results for each kind of node.
 #[derive(Debug)]
 struct Checks<'a> {
     checks: Vec<Check<'a>>,
-    /// Places of the checks that look at single nodes.
+    /// Indexes of the checks that are made for single nodes.
     unique: Vec<usize>,
     escapes_class: bool,
     verdicts: Vec<Verdict>,
-    /// Of which kinds some node passed.
+    /// Kinds of which some node passed.
     passed: Vec<bool>,
-    /// The computed classes whose reason was told.
+    /// Computed classes whose reason was reported.
     told: HashSet<u32>,
     told_all: bool,
-    /// Computed classes that another version of the job was found not to fit.
+    /// Computed classes that were found ineligible for another version of the job.
     ruled_out: HashSet<u32>,
 }
 
-/// What the checks that ask the same of a whole kind said of it.
+/// The result of the checks that hold for a whole kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Unknown,
     Passes,
-    /// The first check that failed.
+    /// Index of the first check that failed.
     Fails(usize),
 }
 
@@ -266,17 +269,17 @@ impl<'a> Checks<'a> {
         checks
     }
 
-    /// Whether all nodes of a kind are told the same.
+    /// Whether all checks have the same result for all nodes of a kind.
     fn is_same_within_kinds(&self) -> bool {
         self.unique.is_empty()
     }
 
-    /// Whether a class is out of the question, whatever the checks say.
+    /// Whether a class is known to be ineligible.
     fn rules_out(&self, class: u32) -> bool {
         !self.escapes_class && self.ruled_out.contains(&class)
     }
 
-    /// The first check that a node fails.
+    /// Index of the first check that a node fails.
     fn failing(&mut self, kind: usize, node: NodeRef<'_>) -> Option<usize> {
         if self.verdicts[kind] == Verdict::Unknown {
             let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
@@ -294,14 +297,14 @@ impl<'a> Checks<'a> {
         failing
     }
 
-    /// Why a node fails each check that it fails: of those that look at single nodes, or of the others.
+    /// The reasons of all checks that a node fails: of those made for single nodes, or of the others.
     fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<Pieces>)> {
         let asked = self.checks.iter().enumerate();
         let asked = asked.filter(move |(place, _)| self.unique.contains(place) == unique);
         asked.filter_map(move |(_, check)| Some((check.failure(node)?, check.pieces())))
     }
 
-    /// Whether the reason of a class may be told; from now on it was.
+    /// Whether the reason of a class may be reported. It counts as reported from then on.
     fn may_tell(&mut self, class: u32) -> bool {
         self.escapes_class || !self.told_all && self.told.insert(class)
     }

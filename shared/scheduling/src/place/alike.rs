@@ -1,5 +1,5 @@
-//! Nodes that have the same, and the same of it in use: where there is nothing else to say of them, they are ranked as one.
-//! Most nodes are so, for they are empty, or full, or filled by many allocations of one size.
+//! Sets of nodes with equal capacity and usage, which are ranked as one where nothing else distinguishes them. Most
+//! nodes are in such sets: they are empty, full, or filled with many allocations of one size.
 
 use std::cmp::Reverse;
 
@@ -8,31 +8,31 @@ use state::{NodePage, Usage};
 use crate::columns::like;
 use crate::rank::{Merits, Rank, Ranking};
 
-/// So few nodes of a page are rather looked at one by one.
+/// Fewer nodes of a page than this are ranked one by one.
 const ALIKE_MIN: u32 = if cfg!(test) { 2 } else { 8 };
-/// After so many nodes of a page that are like few others all that are left are looked at one by one.
+/// After this many too small sets in a page, the remaining nodes of the page are ranked one by one.
 const ODD_MAX: u32 = 2;
-/// How many kinds of nodes that were met before are looked through; those of pages side by side are the same few.
+/// How many of the latest sets are compared; neighbouring pages mostly contain the same few sets.
 const KNOWN_MAX: usize = 8;
 
-/// Nodes of one rank: pages by number, with the places of those that are meant.
+/// Nodes of one rank: page numbers, each with the nodes of that page.
 #[derive(Debug)]
 pub(super) struct Alike {
     pub(super) rank: Rank,
     pub(super) pages: Vec<(usize, u64)>,
-    /// What each has of compute and memory, and has in use.
+    /// CPU and memory capacity, and CPU and memory usage, of each node.
     amounts: [u32; 4],
 }
 
-/// Collects them, page after page.
+/// Collects sets of equal nodes, page by page.
 #[derive(Debug, Default)]
 pub(super) struct AlikeNodes {
     found: Vec<Alike>,
 }
 
 impl AlikeNodes {
-    /// Takes those of a page's nodes that are like others there, and returns the rest. All are taken where it is known that
-    /// the whole page is alike.
+    /// Takes those of `nodes` that have enough equals in the page, and returns the rest. With `is_alike`, which says
+    /// that the whole page is known to be equal, it takes all.
     pub(super) fn take(
         &mut self,
         ranking: &Ranking<'_>,
@@ -78,7 +78,7 @@ impl AlikeNodes {
         self.found.push(Alike { rank, pages: vec![(number, nodes)], amounts });
     }
 
-    /// All of them, the best first.
+    /// All sets, best rank first.
     pub(super) fn best_first(mut self) -> Vec<Alike> {
         self.found.sort_unstable_by_key(|alike| Reverse(alike.rank));
         self.found

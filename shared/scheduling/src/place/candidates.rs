@@ -1,4 +1,4 @@
-//! The nodes that a group can run on, and what there is to say of each.
+//! The candidates of one group: its feasible nodes with their scores and offers.
 
 use model::alloc::{AllocatedResources, Demand};
 use model::eval::Evaluation;
@@ -18,52 +18,52 @@ use crate::preempt;
 use crate::rank::{Merits, PageFits, Rank, Ranking, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
-/// See the module.
+/// The feasible nodes of one group.
 #[derive(Debug)]
 pub(crate) struct Candidates<'a> {
     pub(super) job: &'a Job,
     pub(super) group: &'a TaskGroup,
-    /// The group's number in the world.
+    /// The group's number in the [`World`].
     pub(super) number: u32,
     pub(super) share: AllocatedResources,
     pub(super) ask: Ask<'a>,
     pub(super) ranking: Ranking<'a>,
     /// A word for each page.
     pub(super) feasible: Vec<u64>,
-    /// Which of them have the amounts, as far as the journal was read; once somebody is lined up.
+    /// The feasible nodes with enough of each amount, as of the last journal entry read; set once the heaps are built.
     pub(super) roomy: Vec<u64>,
-    /// Empty where nothing is preferred.
+    /// Affinity score by slot; empty if there are no affinities.
     affinity: Vec<f64>,
     pub(super) spreads: Option<Spreads<'a>>,
     pub(super) distinct: Distinct<'a>,
     pub(super) volumes: Option<Volumes<'a>>,
-    /// What decides between nodes of one rank.
+    /// The order among nodes of equal rank.
     turns: Turns,
-    /// How much of the world's journal was read.
+    /// Number of journal entries that were read.
     seen: usize,
-    /// Who is best, once somebody asks who never wanted to know more.
+    /// The nodes by rank; built for the first placement that uses the fast path.
     standings: Option<Standings>,
-    /// Nodes that stand where they stood for one placement only.
+    /// Nodes whose entry holds for one placement only.
     unsettled: Vec<u32>,
 }
 
-/// How many nodes are lined up, at least, of each tuple of values; so few in tests that they run out there, too.
+/// Minimum number of nodes that are kept of each tuple of values. Low in tests, so that it is exceeded there, too.
 const LINED_UP_MIN: usize = if cfg!(test) { 2 } else { 8 };
-/// Stands for an allocation where it does not matter which.
+/// Allocation id for offers that do not depend on one.
 pub(super) const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
 
-/// What one placement asks for beyond what its group does.
+/// Parameters of one placement that are not the same for its whole group.
 #[derive(Debug)]
 pub(super) struct Turn<'t, 'a> {
     pub(super) id: AllocId,
     /// Slots of nodes on which predecessors failed.
     pub(super) penalised: &'t [u32],
     pub(super) volumes: Option<Asked<'t, 'a>>,
-    /// Whether others may have to make room.
+    /// Whether to preempt.
     pub(super) preempts: bool,
 }
 
-/// What a node would give.
+/// What a node would give, with its score factors.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'a> {
     pub(super) offer: Offer,
@@ -71,7 +71,7 @@ pub(super) struct Place<'a> {
     pub(super) merits: Merits,
 }
 
-/// Why a node will not do.
+/// Why a node cannot take an allocation.
 #[derive(Debug)]
 pub(super) enum Refusal {
     Filtered(Text),
@@ -124,7 +124,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Takes in what happened since.
+    /// Reads the new entries of the journal.
     pub(super) fn catch_up(&mut self, world: &World<'a>) {
         let from = std::mem::replace(&mut self.seen, world.journal.len());
         let mut moved = std::mem::take(&mut self.unsettled);
@@ -133,7 +133,7 @@ impl<'a> Candidates<'a> {
             let Some((group, change)) = event.counted else { continue };
             self.distinct.note(event.slot, world.group_name(group), change);
             if change != Counted::Proposed && self.distinct.counts_values() {
-                // Others with the value may have been turned away for it.
+                // Other nodes with the value may have been rejected because of it.
                 self.standings = None;
             }
             if group == self.number
@@ -152,17 +152,18 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Whether what a node offers differs from placement to placement, so that each has to look at all nodes.
+    /// Whether offers of a node depend on the placement, so that each placement has to scan all nodes.
     pub(super) fn differ_by_placement(&self) -> bool {
         self.volumes.as_ref().is_some_and(Volumes::differ_by_placement)
     }
 
-    /// Whether nodes are turned away for nothing but what they are and for amounts: then all is told without a look at each.
+    /// Whether nodes are rejected solely for infeasibility and amounts; then metrics are recorded without checking each
+    /// node.
     pub(super) fn is_told_shortly(&self) -> bool {
         self.ask.is_plain() && self.volumes.is_none() && self.distinct.is_empty()
     }
 
-    /// The best nodes, in order, as many as there are up to `count`.
+    /// The best nodes in order, at most `count`.
     pub(super) fn best_of(
         &mut self,
         world: &World<'a>,
@@ -182,7 +183,7 @@ impl<'a> Candidates<'a> {
         best
     }
 
-    /// Gets ready for a placement that looks for its node the short way.
+    /// Prepares for a placement that uses the fast path.
     pub(super) fn get_ready(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
         if self.standings.is_none() {
             let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
@@ -198,12 +199,12 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The best node for a placement that needs nobody to make room.
+    /// The best node for a placement without preemption.
     pub(super) fn best(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) -> Option<(u32, Place<'a>)> {
         self.best_without(world, turn, &[])
     }
 
-    /// The same of all but some that were found before.
+    /// The best node except for those in `found`.
     fn best_without(
         &mut self,
         world: &World<'a>,
@@ -222,13 +223,13 @@ impl<'a> Candidates<'a> {
             let slot = best?;
             match self.look_at(world, slot, turn) {
                 Ok(place) => return Some((slot, place)),
-                // It will not do before something happens there.
+                // The node is removed until something changes there.
                 Err(_) => self.standings.as_mut()?.leave(slot),
             }
         }
     }
 
-    /// Enters all nodes that seem to have room, or the best of them: so many of each tuple.
+    /// Builds the heaps from the nodes with enough of each amount, or from at least the best `most` of each tuple.
     fn line_up(&mut self, world: &World<'a>, most: usize) {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
         let mut standings = Standings::new(world.pages.len(), tuples, most);
@@ -257,7 +258,7 @@ impl<'a> Candidates<'a> {
                 self.ranking.fit_page(page, used, nodes, &mut fits);
             }
             if is_bare && self.spreads.is_none() {
-                // Most are turned away by their scores alone, all of a page at once.
+                // Most nodes are rejected by their score alone, all of a page at once.
                 nodes &= fits.at_least(standings.least_steps());
             }
             let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, nodes));
@@ -285,7 +286,7 @@ impl<'a> Candidates<'a> {
         self.unsettled.clear();
     }
 
-    /// Enters one node as it stands now.
+    /// Updates one node's entry.
     fn stand(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
         if !self.is_feasible(slot) {
             return;
@@ -313,7 +314,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// What there is to say of a node whatever it gives.
+    /// Score factors that do not depend on the node's offer.
     fn standing_merits(&self, world: &World<'a>, slot: u32) -> Merits {
         Merits {
             others: world.of_group(self.number).at(slot),
@@ -322,7 +323,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The same with what it would give, where that decides how well it suits.
+    /// All score factors, for groups whose score depends on the node's offer.
     fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<Merits> {
         let (page, place) = locate(slot);
         let used = world.room.used(page).at(place);
@@ -330,7 +331,7 @@ impl<'a> Candidates<'a> {
         Some(self.merits(world, slot, used, &offer))
     }
 
-    /// What a node would give at a placement's turn, and what there is to say of it; else why it will not do.
+    /// The node's offer at a placement, with its score factors; or why the node is rejected.
     pub(super) fn look_at(
         &mut self,
         world: &World<'a>,
@@ -353,12 +354,12 @@ impl<'a> Candidates<'a> {
         Ok(Place { offer, victims, merits })
     }
 
-    /// Why a node will not do, whatever it has left.
+    /// Why a node is rejected, apart from its free resources.
     fn check(&mut self, world: &World<'a>, slot: u32, turn: &Turn<'_, 'a>) -> Option<Text> {
         self.failures(world, slot, turn).next()
     }
 
-    /// The same, all that there is.
+    /// All reasons for which a node is rejected, apart from its free resources.
     pub(super) fn failures(
         &mut self,
         world: &World<'a>,
@@ -381,7 +382,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// How much a node evens out the group.
+    /// The spread's boost of a node.
     pub(super) fn boost(&mut self, slot: u32, lowest: f64) -> f64 {
         self.spreads.as_mut().map_or(0.0, |spreads| {
             let tuple = spreads.tuple(slot);
@@ -394,13 +395,13 @@ impl<'a> Candidates<'a> {
         self.spreads.as_ref().map_or(0.0, Spreads::lowest)
     }
 
-    /// A node's place among all.
+    /// The rank of a node, including the spread.
     pub(super) fn rank(&self, merits: &Merits, boost: f64) -> Rank {
         let rank = self.ranking.rank(merits);
         Rank { sum: rank.sum.with_spread(boost), ..rank }
     }
 
-    /// What decides between nodes of one rank.
+    /// The node's key among nodes of equal rank.
     pub(super) fn tie(&self, slot: u32) -> u64 {
         self.turns.tie(slot)
     }

@@ -5,13 +5,13 @@ use model::alloc::{AllocatedResources, PortMapping, TaskResources};
 use model::job::{JobSpec, TaskGroup};
 use state::State;
 
-/// Whether tasks may grow beyond the memory that they reserve: the pool's word, else the cluster's.
+/// Whether tasks may use more memory than they reserve. The pool's setting takes precedence over the cluster's.
 fn may_oversubscribe(state: &State, spec: &JobSpec) -> bool {
     let of_pool = state.node_pool(&spec.node_pool).and_then(|pool| pool.scheduler?.memory_oversubscription);
     of_pool.unwrap_or_else(|| state.scheduler_config().is_some_and(|config| config.memory_oversubscription))
 }
 
-/// The common share of a group's allocations, with addresses and ports left open.
+/// The common share of a group's allocations. Addresses and port numbers are not set.
 pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> AllocatedResources {
     let oversubscribe = may_oversubscribe(state, spec);
     let tasks = group.tasks.iter().map(|task| {

@@ -1,7 +1,7 @@
-//! Placing: a node for each allocation that a job misses, the best at its turn.
+//! Placement: chooses the best node for one placement request at a time.
 //!
-//! [`Placer`] is what an attempt asks. Whatever the plan does goes through it, so that every placement sees what those
-//! before it left: room, ports, distinct rules, spreads, victims.
+//! [`Placer`] is the entry point of an attempt. All changes of the plan go through it, so that every placement sees the
+//! effects of those before it: free resources, ports, distinct rules, spreads and preempted allocations.
 
 mod alike;
 mod candidates;
@@ -29,69 +29,72 @@ use scan::{Nodes, Scan, scan};
 
 use crate::feasible::{BaseNodes, Feasibility};
 
-/// How many placements of a group are told of one by one; of more, one speaks for all.
+/// Up to this many placements of a group have metrics of their own; in larger groups all placements share the metrics
+/// of one.
 pub(crate) const EXPLAINED_MAX: usize = 8;
 
-/// A version of the job that placements are made for.
+/// Index of a version of the job that placements are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version(usize);
 
-/// One placement.
+/// A request to place one allocation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish<'a> {
     pub(crate) version: Version,
-    /// The place of its group among the version's.
+    /// The group's index in the version.
     pub(crate) group: usize,
     /// The id that the allocation will have.
     pub(crate) id: AllocId,
-    /// The number in its name.
+    /// The index in the allocation's name.
     pub(crate) name_index: u32,
-    /// The allocation that it follows: where that one failed is worse, where its data is is better.
+    /// The predecessor: nodes where it failed get a penalty, and the node with its data is preferred
+    ///
     pub(crate) previous: Option<AllocRef<'a>>,
-    /// Whether it takes that one's place: then the stop is staged for the choice, and stays if there is one.
+    /// Whether the allocation replaces its predecessor. The stop of the predecessor is then staged during the choice,
+    /// and kept if a node is found.
     pub(crate) replaces: bool,
-    /// Whether all is to be told of this choice.
+    /// Whether to record metrics for this placement.
     pub(crate) explain: bool,
 }
 
-/// The node that an allocation gets.
+/// The node chosen for an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) slot: u32,
-    /// What it gets of the node beyond its common share.
+    /// What the node assigns to it beyond the group's common share.
     pub(crate) assigned: Assigned,
-    /// Allocations of other jobs that make room for it.
+    /// Allocations of other jobs that are preempted for it.
     pub(crate) victims: Vec<AllocId>,
-    /// How the choice went, where that was to be told.
+    /// Metrics of the choice, if they were requested.
     pub(crate) metric: Option<Box<AllocMetric>>,
 }
 
-/// What a predecessor says of where one should go.
+/// Preferences that follow from the predecessor.
 #[derive(Debug)]
 struct Preferences {
-    /// Slots of nodes on which it, or those before it, failed.
+    /// Slots of nodes on which the predecessor, or earlier ones, failed.
     penalised: Vec<u32>,
-    /// Where its data is.
+    /// Slot of the node with the predecessor's data.
     preferred: Option<u32>,
 }
 
-/// What the short way says of a first pass.
+/// Result of choosing a node without scanning all nodes.
 enum Shortly<'a> {
-    /// A node with what it gives, and what is told of the choice.
+    /// Slot of the best node, its offer, and the metrics if they were requested.
     Found(u32, Place<'a>, Option<Box<AllocMetric>>),
-    /// There is no room, and why.
+    /// No node has enough free resources; with the metrics.
     Nothing(Box<AllocMetric>),
-    /// Every node has to be looked at.
+    /// The fast path cannot answer: all nodes have to be scanned.
     Unknown,
 }
 
-/// See the module.
+/// Chooses nodes for the placement requests of one attempt.
 #[derive(Debug)]
 pub(crate) struct Placer<'a> {
     eval: &'a Evaluation,
     world: World<'a>,
     stacks: Vec<Stack<'a>>,
-    /// Keys of volumes that are not there and of which placements failed for it.
+    /// Keys of missing CSI volumes for which placements failed.
     missing: Vec<Text>,
 }
 
@@ -101,9 +104,9 @@ struct Stack<'a> {
     job: &'a Job,
     base: BaseNodes,
     feasibility: Feasibility<'a>,
-    /// By the groups' places, once they are asked for.
+    /// By group index; created on first use.
     groups: Vec<Option<Box<Candidates<'a>>>>,
-    /// Whether others may have to make room for it.
+    /// Whether the job may preempt others.
     may_preempt: bool,
 }
 
@@ -113,12 +116,12 @@ impl<'a> Placer<'a> {
         Self { eval, world, stacks: Vec::new(), missing: Vec::new() }
     }
 
-    /// The nodes.
+    /// The pages of nodes.
     pub(crate) fn pages(&self) -> &'a [&'a NodePage] {
         self.world.pages
     }
 
-    /// The number of a version of the job, by which placements name it.
+    /// The index of a version of the job, which placement requests refer to.
     pub(crate) fn version(&mut self, job: &'a Job) -> Version {
         let known = self.stacks.iter().position(|stack| std::ptr::eq(stack.job, job));
         Version(known.unwrap_or_else(|| {
@@ -127,34 +130,34 @@ impl<'a> Placer<'a> {
         }))
     }
 
-    /// The nodes that a version may run on at all.
+    /// The nodes that a version may run on.
     pub(crate) fn base(&self, version: Version) -> &BaseNodes {
         &self.stacks[version.0].base
     }
 
-    /// What all allocations of a group get alike.
+    /// The common share of a group's allocations.
     pub(crate) fn share(&mut self, version: Version, group: usize) -> &AllocatedResources {
         &self.candidates(version, group).share
     }
 
-    /// The plan stops one of the job's allocations.
+    /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
         self.world.stop(alloc);
     }
 
-    /// It does not after all.
+    /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
         self.world.unstop(alloc);
     }
 
-    /// Whether a group, as a version has it, fits in the place of an allocation; if so, the plan moves it to that version
-    /// where it is.
+    /// Whether a group of a version fits in place of an existing allocation. If it does, the plan updates the
+    /// allocation in place to that version.
     pub(crate) fn update_in_place(&mut self, version: Version, group: usize, alloc: AllocRef<'a>) -> bool {
         let Some(node) = alloc.node() else { return false };
         let slot = node.slot();
         self.candidates(version, group);
         let stack = &mut self.stacks[version.0];
-        // A pass like any other, over one node: what it finds of classes is remembered.
+        // This counts as a pass over one node: class reasons that it reports are not reported again.
         if stack.feasibility.reason(group, node).is_some() {
             return false;
         }
@@ -175,7 +178,7 @@ impl<'a> Placer<'a> {
         fits
     }
 
-    /// Chooses a node, and takes it; if there is none, says why.
+    /// Chooses a node and takes its resources; the error holds the metrics of the failure.
     pub(crate) fn place(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
         self.staging(wish, |placer, wish, prefers| {
             let mut chosen = placer.choose(wish, prefers);
@@ -190,7 +193,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Everything that keeps an allocation of a group from the nodes in `slots`.
+    /// Every reason for which an allocation of a group cannot be placed on the nodes in `slots`.
     pub(crate) fn reasons_of(
         &mut self,
         version: Version,
@@ -203,7 +206,7 @@ impl<'a> Placer<'a> {
         self.reasons(&wish, |slot| slots.contains(&slot))
     }
 
-    /// Everything that keeps one from those nodes of the base set that are asked about.
+    /// Every reason against those nodes of the base set for which `includes` holds.
     fn reasons(&mut self, wish: &Wish<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
         self.at_turn(wish, &[], false, |world, candidates, feasibility, base, turn| {
             let nodes = slots(&base.words).filter(|slot| asks(*slot));
@@ -211,7 +214,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    /// Looks at the candidates as they are at a placement's turn.
+    /// Calls `f` with the candidates brought up to date, and the parameters of one placement.
     fn at_turn<T>(
         &mut self,
         wish: &Wish<'a>,
@@ -231,7 +234,7 @@ impl<'a> Placer<'a> {
         seen
     }
 
-    /// Has the predecessor's stop staged while a node is chosen, and takes it back if there is none.
+    /// Stages the predecessor's stop while a node is chosen, and reverts it if none is found.
     fn staging(
         &mut self,
         wish: &Wish<'a>,
@@ -252,13 +255,13 @@ impl<'a> Placer<'a> {
         chosen
     }
 
-    /// [`place`](Self::place) without any short way.
+    /// [`place`](Self::place) without the fast path.
     #[cfg(test)]
     fn place_by_scan(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
         self.staging(wish, Self::choose_by_scan)
     }
 
-    /// Puts an allocation on the one node that it is for, if there is room; others may have to make it.
+    /// Places an allocation on a given node if it fits there, with preemption if that is enabled.
     pub(crate) fn place_on(&mut self, wish: &Wish<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
         self.candidates(wish.version, wish.group);
         let may_preempt = self.stacks[wish.version.0].may_preempt;
@@ -266,17 +269,17 @@ impl<'a> Placer<'a> {
         self.settle(wish, scan)
     }
 
-    /// Which classes of nodes could serve, of those that were looked at.
+    /// For each computed class that was checked, whether its nodes are feasible.
     pub(crate) fn class_eligibility(&self) -> BTreeMap<Text, bool> {
         self.stacks.first().map_or_else(BTreeMap::new, |stack| stack.feasibility.class_eligibility())
     }
 
-    /// Whether classes cannot answer for all of their nodes.
+    /// Whether a class does not determine feasibility for all of its nodes.
     pub(crate) fn escapes_class(&self) -> bool {
         self.stacks.first().is_some_and(|stack| stack.feasibility.escapes_class())
     }
 
-    /// Resources that no node brings and that placements failed for.
+    /// Missing CSI volumes for which placements failed.
     pub(crate) fn missing_resources(&self) -> &[Text] {
         &self.missing
     }
@@ -316,7 +319,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// The same by a look at every node, after which all is known.
+    /// Chooses by scanning all nodes, which also yields the metrics.
     fn choose_by_scan(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
         let scan = self.pass_preferring(wish, prefers, false);
         self.settle_or_preempt(wish, prefers, scan)
@@ -334,7 +337,7 @@ impl<'a> Placer<'a> {
         self.settle(wish, scan)
     }
 
-    /// What a first pass would find, without looking at every node.
+    /// The result of a pass without preemption, without scanning all nodes.
     fn best(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Shortly<'a> {
         let candidates = self.stacks[wish.version.0].groups[wish.group].as_ref();
         let candidates = candidates.expect("it is asked for before");
@@ -435,12 +438,12 @@ impl<'a> Stack<'a> {
     }
 }
 
-/// Whether the best node has more against it than for it.
+/// Whether the best node has a negative score.
 fn is_bad(metric: &AllocMetric) -> bool {
     metric.scores.first().is_some_and(|best| best.normalized < 0.0)
 }
 
-///
+/// Whether jobs of a type may preempt others. Without a scheduler configuration they may.
 fn may_preempt(state: &State, kind: JobType) -> bool {
     state.scheduler_config().is_none_or(|config| match kind {
         JobType::Service => config.preemption.service,
@@ -458,7 +461,7 @@ fn penalised(state: &State, alloc: AllocRef<'_>) -> Vec<u32> {
     own.into_iter().chain(earlier).collect()
 }
 
-/// Where an allocation's data is, if its successor should go there.
+/// Slot of the node with an allocation's data, if its successor should go there.
 fn preferred(job: &Job, group: &TaskGroup, alloc: AllocRef<'_>) -> Option<u32> {
     let (disk, old, new) = (&group.ephemeral_disk, &alloc.job().spec, &job.spec);
     let same_nodes = old.node_pool == new.node_pool && old.datacenters == new.datacenters;

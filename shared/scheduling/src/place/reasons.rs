@@ -1,5 +1,5 @@
-//! Why a group gets no node: everything that keeps it from each, and not, as metrics have it, what is met first. With
-//! it people can be told what to change: a reason that alone keeps many nodes away, or the little memory that is missing.
+//! Every reason for which a group cannot be placed, whereas metrics hold only the first reason of each node. The
+//! reasons tell users what to change: a reason that alone excludes many nodes, or a small amount of missing memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use super::world::World;
 use crate::feasible::{Feasibility, Pieces};
 use crate::room::Exhausted;
 
-/// How many reasons are kept, those that alone keep the most nodes away first.
+/// Maximum number of reasons; those that alone exclude the most nodes are kept.
 const REASONS_MAX: usize = 20;
 
-/// What keeps a group from all nodes of a kind: reasons by number, and what the nodes have none of.
+/// Reasons against all nodes of one kind, by number, and the discrete resources that those nodes lack.
 type OfKind = Vec<(usize, Option<Pieces>)>;
 
-/// What keeps a group from the nodes in `slots`, if nobody makes room. Every node's part in it is that of the room now.
+/// All reasons against the nodes in `slots`, without preemption. Amounts are compared with the current free resources.
 pub(super) fn reasons<'a>(
     world: &World<'a>,
     candidates: &mut Candidates<'a>,
@@ -55,8 +55,7 @@ pub(super) fn reasons<'a>(
     tally.into_reasons()
 }
 
-/// Counts what a node cannot give of what it hands out in pieces, and has some of. Returns the amounts that are asked of
-/// it with the rest.
+/// Counts shortages of discrete resources that the node has in principle. Returns the amounts to compare with the rest.
 fn pieces(
     world: &World<'_>,
     candidates: &Candidates<'_>,
@@ -90,19 +89,19 @@ fn pieces(
     draft.demand(ask.demand)
 }
 
-/// Counts what keeps nodes away, a node at a time.
+/// Counts reasons, one node at a time.
 #[derive(Debug, Default)]
 struct Tally {
     numbers: HashMap<Text, usize>,
     reasons: Vec<Counted>,
-    /// What keeps the node at hand away, and how much of it is missing there.
+    /// Reasons against the current node, and how much of each amount is missing there.
     of_node: Vec<(usize, u32)>,
 }
 
 #[derive(Debug)]
 struct Counted {
     reason: Reason,
-    /// Whether its shortfall is of nodes that nothing else keeps away.
+    /// Whether the shortfall is of nodes that this reason alone excludes.
     of_alone: bool,
 }
 
@@ -129,7 +128,7 @@ impl Tally {
         }
     }
 
-    /// Ends a node.
+    /// Finishes the current node.
     fn settle(&mut self) {
         let alone = self.of_node.len() == 1;
         for (number, missing) in self.of_node.drain(..) {
@@ -198,7 +197,7 @@ mod tests {
             &[("missing drivers", 0), ("missing drivers", 0)],
         ]);
         let expected = [
-            // The 300 would not help: that node has too little disk, too.
+            // The shortfall of 300 does not count, because that node has too little disk as well.
             reason("memory", 4, 3, Some((512, 2))),
             reason("missing drivers", 2, 2, None),
             reason("disk", 2, 1, Some((5, 1))),

@@ -1,5 +1,6 @@
-//! A pass over all nodes of which everything is told: what was ruled out and why, what was short, and the best five
-//! (`spec/scheduling.md` §6.8). What it finds best is what the shorter way of [`super`] finds.
+//! A pass over all nodes that records complete metrics: which nodes were filtered and why, which amounts were
+//! exhausted, and the five best nodes (`spec/scheduling.md` §6.8). It finds the same best node as the fast path of
+//! [`super`].
 
 use std::collections::BTreeMap;
 
@@ -15,28 +16,29 @@ use crate::feasible::{BaseNodes, Feasibility};
 use crate::rank::Rank;
 use crate::room::Exhausted;
 
-/// How many of the best nodes metrics name.
+/// Number of best nodes in metrics.
 const BEST_NAMED: usize = 5;
 
-/// Which nodes a pass looks at.
+/// The nodes of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Nodes {
     /// All of the base set.
     Base,
-    /// A node that is preferred to all others.
+    /// One node that is preferred to all others.
     Preferred(u32),
-    /// The one node that a system job's allocation is for; reasons are told as if no other had been looked at.
+    /// The one node that a system job's allocation is for. Its reasons are reported as if no other node had been
+    /// checked.
     Own(u32),
 }
 
-/// A pass and what it found.
+/// The result of a pass.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
     pub(super) best: Option<(u32, Place<'a>)>,
     pub(super) metric: AllocMetric,
 }
 
-/// A node that will do.
+/// A node with enough free resources, and its score.
 struct Fitting<'a> {
     key: (Rank, u64),
     slot: u32,
@@ -57,7 +59,7 @@ pub(super) fn scan<'a>(
     let lowest = candidates.lowest_boost();
     let mut look_at = |slot: u32| {
         let is_feasible = candidates.is_feasible(slot);
-        // Registrations are far away: only those of nodes that will not do are fetched.
+        // Node registrations are probably not in the cache, so they are read for infeasible nodes only.
         let ruled_out = match nodes {
             Nodes::Base | Nodes::Preferred(_) if is_feasible => None,
             Nodes::Base | Nodes::Preferred(_) => feasibility.reason(group, world.room.node(slot)),
@@ -102,8 +104,8 @@ pub(super) fn scan<'a>(
     Scan { best, metric }
 }
 
-/// What is told of a pass over the base set that found its best node the short way. Only where nodes are turned away for
-/// nothing but what they are and for amounts.
+/// The metrics of a pass over the base set whose best node was found by the fast path. Only for groups whose nodes are
+/// rejected solely for infeasibility and amounts ([`Candidates::has_simple_metrics`]).
 pub(super) fn tell<'a>(
     world: &World<'a>,
     candidates: &mut Candidates<'a>,
@@ -114,7 +116,7 @@ pub(super) fn tell<'a>(
     let state = world.state;
     let mut told = Told::default();
     let by_kind = !feasibility.group_escapes_class(group);
-    // By kind: how many nodes cannot run the group, and the first of them.
+    // By kind: number of infeasible nodes, and the slot of the first.
     let mut ruled_out: Vec<(u32, u32)> = vec![(0, 0); state.node_kinds()];
     let mut classes: Vec<Option<&'a Text>> = vec![None; state.node_kinds()];
     for number in 0..base.words.len() {
@@ -146,7 +148,7 @@ pub(super) fn tell<'a>(
             }
         }
     }
-    // In the order of the nodes: the first of a class tells for it.
+    // In the order of the nodes: the first node of a class reports the reason of the class.
     ruled_out.retain(|(count, _)| *count > 0);
     ruled_out.sort_unstable_by_key(|(_, first)| *first);
     for (count, first) in ruled_out {
@@ -172,7 +174,7 @@ fn class<'a>(world: &World<'a>, slot: u32) -> &'a Text {
     &world.room.node(slot).spec().node_class
 }
 
-/// Counts of a pass.
+/// Counters of a pass.
 #[derive(Debug, Default)]
 struct Told {
     filtered: u32,
@@ -184,7 +186,7 @@ struct Told {
 }
 
 impl Told {
-    ///
+    /// Counts nodes that were filtered.
     fn filter(&mut self, reason: Text, class: &Text, count: u32) {
         if count == 0 {
             return;
@@ -196,7 +198,7 @@ impl Told {
         }
     }
 
-    ///
+    /// Counts a node without enough of a resource.
     fn exhaust(&mut self, dimension: Text, class: &Text) {
         self.exhausted += 1;
         self.by_dimension.add(&dimension, 1);
@@ -221,7 +223,7 @@ impl Told {
     }
 }
 
-/// Counts names, of which the same mostly come one after the other.
+/// Counts names. Optimized for runs of the same name.
 #[derive(Debug, Default)]
 struct Tally {
     last: Option<(Text, u32)>,
@@ -251,7 +253,7 @@ impl Tally {
     }
 }
 
-/// What the tasks of a group asked for in vain.
+/// Adds the resources that each task of a group requested and did not get.
 pub(crate) fn add_exhausted_resources(metric: &mut AllocMetric, group: &TaskGroup) {
     let [cpu, memory] = ["cpu", "memory"].map(|dimension| metric.dimension_exhausted.contains_key(dimension));
     if !cpu && !memory {

@@ -1,9 +1,9 @@
-//! Who is best: nodes in heaps, so that a placement looks at the tops and not at every node.
+//! Nodes in heaps by rank, so that a placement looks only at the tops of heaps and not at all nodes.
 //!
-//! Without spreads one heap for each number of scores will do, for the mean of as many scores is ordered as their sum is.
-//! A spread's boost is the same for all nodes of a *tuple* of values, and for all tuples of a *level*: so there is a heap
-//! for each tuple, and for each level one of the tops of its tuples. What is out of date in a heap is found when it comes
-//! to the top.
+//! Without spreads there is one heap for each number of scores, because means of equally many scores are ordered as
+//! their sums are. With spreads, a boost is the same for all nodes of a *tuple* of values, and for all tuples of a
+//! *level*. So there is one heap for each tuple, and for each level a heap of the tops of its tuples. Stale entries are
+//! removed when they reach the top.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,33 +15,34 @@ use super::turns::{self, PageTurns, Turns};
 use crate::columns::Numbers;
 use crate::rank::{Level, Rank, Spreads, Sum};
 
-/// More scores than a node ever has, spread apart.
+/// More than the number of scores that a node can have, without the spread.
 const PARTS_MAX: usize = 8;
 
-/// Fewer entries than these are all kept: to sort some out takes longer. In tests there are few.
+/// Heaps with fewer entries than this are not pruned, because pruning would cost more than it saves. Low in tests,
+/// which have few nodes.
 const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 32 };
 
-/// See the module.
+/// Nodes by rank.
 #[derive(Debug)]
 pub(super) struct Standings {
     /// By tuple and number of scores.
     heaps: Vec<Heap>,
-    /// How many of each heap are kept, at least.
+    /// Minimum number of entries that each heap keeps.
     most: usize,
-    /// Whether the best may be one that was not kept.
+    /// Whether the best node may be one that was dropped.
     is_exhausted: bool,
-    /// How often each node was entered; an entry from before is out of date.
+    /// Number of insertions of each node; entries with an older stamp are stale.
     stamps: Numbers,
     levels: Option<Levels>,
 }
 
-/// Nodes of one tuple and number of scores. Of very many only the best are kept, for few are ever asked for.
+/// Nodes of one tuple and number of scores. Of many nodes only the best are kept, because few are ever requested.
 #[derive(Debug, Clone, Default)]
 struct Heap {
-    /// Before the standings are open.
+    /// Entries before the heap is built.
     lined_up: Vec<Entry>,
     heap: BinaryHeap<Entry>,
-    /// The best of those that were not kept.
+    /// The best of the dropped entries.
     sent_away: Option<Entry>,
 }
 
@@ -62,12 +63,12 @@ impl Heap {
         }
     }
 
-    /// Says that there may be more that are not kept, none of them better than that.
+    /// Notes that entries were dropped, none of them better than `best`.
     fn turn_away(&mut self, best: Entry) {
         self.sent_away = self.sent_away.max(Some(best));
     }
 
-    /// Whether nodes of a rank are not kept any more, whatever else there is to say of them.
+    /// Whether entries of a rank are dropped in any case.
     fn is_closed_to(&self, rank: Rank) -> bool {
         self.sent_away.is_some_and(|away| (away.steps, away.alignment) > (rank.sum.steps, rank.alignment))
     }
@@ -77,7 +78,7 @@ impl Heap {
     }
 }
 
-/// A node in its heap: by the sum of its scores, by alignment, and among equals by a hash.
+/// A node in its heap, ordered by the sum of its scores, then by alignment, then by a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     steps: i64,
@@ -88,7 +89,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What no node of a rank is below whose turn is in a round, or before it.
+    /// An entry that is not above any entry of `rank` whose round is `round` or earlier.
     fn least_of(rank: Rank, round: u32) -> Self {
         let Rank { sum, alignment } = rank;
         Self { steps: sum.steps, alignment, tie: turns::least_tie(round), slot: 0, stamp: 0 }
@@ -106,7 +107,7 @@ struct Levels {
     live: Vec<u32>,
 }
 
-/// A node as it stands against those of other heaps.
+/// A node in a form that can be compared across heaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Contender {
     rank: Rank,
@@ -134,28 +135,28 @@ impl Contender {
 }
 
 impl Standings {
-    /// Standings of nobody yet, which keep the best `most` of each heap.
+    /// No nodes yet; at least the best `most` of each heap will be kept.
     pub(super) fn new(pages: usize, tuples: usize, most: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
         Self { heaps, most: most.max(1), is_exhausted: false, stamps: Numbers::new(pages), levels: None }
     }
 
-    /// Enters a node before the standings are open: all of them together take less time than one after the other.
+    /// Adds a node before the heaps are built: building them at once takes less time than inserting nodes one by one.
     pub(super) fn line_up(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
         let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
         self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
     }
 
-    /// How many steps a node must have to be kept that has but one score, where there are no tuples.
+    /// The sum of scores, in steps, below which a node with a single score is dropped; only where there are no tuples.
     pub(super) fn least_steps(&self) -> i64 {
         self.heaps[place(0, 1)].sent_away.map_or(i64::MIN, |away| away.steps)
     }
 
-    /// Enters nodes of one rank, by turns, until of each tuple as many are there as are kept.
+    /// Adds nodes of one rank, round by round, until each tuple has as many as are kept.
     pub(super) fn line_up_alike(&mut self, alike: &Alike, turns: Turns, tuple: &mut impl FnMut(u32) -> u32) {
         let rank = alike.rank;
         let of = |tuple: usize| place(tuple as u32, rank.sum.parts.into());
-        // By tuple: how many there are, while there may be more.
+        // By tuple: number of nodes added; `None` if the tuple needs no more.
         let count = |tuple| (!self.heaps[of(tuple)].is_closed_to(rank)).then_some(0);
         let mut entered: Vec<Option<usize>> = (0..self.heaps.len() / PARTS_MAX).map(count).collect();
         let in_turn = alike.pages.iter().map(|(number, word)| {
@@ -185,7 +186,7 @@ impl Standings {
         }
     }
 
-    /// From now on somebody is best.
+    /// Builds the heaps; from now on [`Self::best`] can be called.
     pub(super) fn open(&mut self, spreads: Option<&Spreads<'_>>) {
         self.heaps.iter_mut().for_each(Heap::open);
         if let Some(spreads) = spreads {
@@ -194,7 +195,7 @@ impl Standings {
         }
     }
 
-    /// Enters a node anew; what was known of it is forgotten.
+    /// Inserts a node, or replaces its entry.
     pub(super) fn enter(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
         self.leave(slot);
         let parts = usize::from(rank.sum.parts);
@@ -218,17 +219,18 @@ impl Standings {
         }
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub(super) fn leave(&mut self, slot: u32) {
         *self.stamps.at_mut(slot) += 1;
     }
 
-    /// The counts of some tuples' values changed.
+    /// Recomputes the levels of some tuples after the counts of their values changed.
     pub(super) fn recount(&mut self, spreads: &Spreads<'_>, tuples: &[u32]) {
         tuples.iter().for_each(|tuple| self.set_level(spreads, *tuple));
     }
 
-    /// Whether what was last found best need not be so: more nodes have to be lined up.
+    /// Whether the last result of [`Self::best`] may be wrong because a better node was dropped; more nodes have to be
+    /// added.
     pub(super) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
@@ -277,7 +279,7 @@ impl Standings {
         best
     }
 
-    /// The best entry of a heap that is not out of date.
+    /// The best entry of a heap that is not stale.
     fn top(&mut self, place: usize) -> Option<Entry> {
         let Heap { heap, sent_away, .. } = self.heaps.get_mut(place)?;
         while let Some(entry) = heap.peek() {
@@ -308,11 +310,11 @@ fn place(tuple: u32, parts: usize) -> usize {
     tuple as usize * PARTS_MAX + parts
 }
 
-/// Stands for a tuple without a level.
+/// Level of a tuple that has none yet.
 const NO_LEVEL: u32 = u32::MAX;
 
 impl Levels {
-    /// Says which level a tuple is of; whether that is news.
+    /// Sets the level of a tuple. Returns whether it changed.
     fn settle(&mut self, tuple: u32, level: Level) -> bool {
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(level).or_insert(next);

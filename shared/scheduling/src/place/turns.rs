@@ -1,8 +1,9 @@
-//! Who comes first among nodes of one rank. A seed decides, so that schedulers at work on different evaluations do not all
-//! choose the same nodes.
+//! The order among nodes of equal rank. A seed determines it, so that schedulers that work on different evaluations do
+//! not all choose the same nodes.
 //!
-//! Each page begins at a place of its own and goes round; first come the nodes with which the pages begin, then those next to
-//! them, and so on. So those that come first are found without a look at all, and are as many of each page.
+//! Each page has its own first bit and continues cyclically from it. Round 0 consists of the first node of each page,
+//! round 1 of the nodes next to those, and so on. So the first nodes are found without computing ties, and are spread
+//! over all pages.
 
 use state::PAGE;
 
@@ -21,7 +22,7 @@ pub(super) struct PageTurns {
     hash: u64,
 }
 
-/// The bits that number the places of a page.
+/// Number of bits that the index of a node in its page takes.
 const PLACE_BITS: u32 = PAGE.trailing_zeros();
 const _: () = assert!(PAGE == u64::BITS as usize, "a page's places are the bits of a word");
 
@@ -34,7 +35,7 @@ impl Turns {
         PageTurns { hash: hash::of_number_with(self.seed, page as u32) }
     }
 
-    /// A node's place in the order: the higher the earlier.
+    /// The key of a node in the order; higher keys come first.
     #[inline(always)]
     pub(super) fn tie(self, slot: u32) -> u64 {
         let (page, place) = locate(slot);
@@ -43,19 +44,19 @@ impl Turns {
 }
 
 impl PageTurns {
-    /// See [`Turns::tie`].
+    /// See [`TieOrder::tie`].
     #[inline(always)]
     pub(super) fn tie(self, place: usize) -> u64 {
         let round = (place as u32).wrapping_sub(self.first()) % u64::BITS;
         least_tie(round) | self.hash >> PLACE_BITS
     }
 
-    /// A set of places by the rounds in which it is their turn.
+    /// A set of nodes, with bit `n` for the node of round `n`.
     pub(super) fn rounds(self, places: u64) -> u64 {
         places.rotate_right(self.first())
     }
 
-    /// Whose turn it is in a round.
+    /// Index of the node of a round.
     pub(super) fn place(self, round: u32) -> usize {
         ((round + self.first()) % u64::BITS) as usize
     }
@@ -65,7 +66,7 @@ impl PageTurns {
     }
 }
 
-/// The lowest tie of a round, which is above those of all later ones.
+/// The lowest tie of a round, which is above all ties of later rounds.
 #[inline(always)]
 pub(super) fn least_tie(round: u32) -> u64 {
     u64::from(u64::BITS - 1 - round) << (u64::BITS - PLACE_BITS)

@@ -1,4 +1,5 @@
-//! What all groups of an attempt see: the room that is left, where the job's allocations are, and what the plan did so far.
+//! State that all groups of an attempt share: free resources, the counts of the job's allocations by node, and the
+//! plan's changes so far.
 
 use std::collections::HashMap;
 
@@ -9,29 +10,29 @@ use crate::columns::Numbers;
 use crate::feasible::{Counted, Neighbours};
 use crate::room::Room;
 
-/// See the module.
+/// The cluster with the plan's changes so far.
 #[derive(Debug)]
 pub(crate) struct World<'a> {
     pub(crate) state: &'a State,
     pub(crate) pages: &'a [&'a NodePage],
     pub(crate) room: Room<'a>,
-    /// All allocations of the job, of every incarnation, the finished ones too.
+    /// All allocations of the job, of every incarnation, including terminal ones.
     pub(crate) allocs: Vec<AllocRef<'a>>,
     census: Census,
-    /// What happened, in order: whoever keeps something by node looks here for what is out of date.
+    /// Changes in order. A holder of data by node reads it to find out which of its data are stale.
     pub(crate) journal: Vec<Event>,
     victims: HashMap<(JobKey, Text), u32>,
 }
 
-/// Something that the plan does on a node.
+/// A change that the plan makes on a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) slot: u32,
-    /// Which of the job's groups it concerns, by number, and what counts of it; `None`: an allocation of another job.
+    /// Number of the group of the job, and how its count changes; `None` for an allocation of another job.
     pub(crate) counted: Option<(u32, Counted)>,
 }
 
-/// How many allocations of the job, and of each of its groups, are on each node.
+/// Number of allocations of the job, and of each of its groups, on each node.
 #[derive(Debug)]
 struct Census {
     pages: usize,
@@ -40,7 +41,7 @@ struct Census {
 }
 
 impl Census {
-    /// The number of a group, be it one that only allocations know.
+    /// The number of a group, including groups that only allocations refer to.
     fn group(&mut self, name: &Text) -> u32 {
         let known = self.groups.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {
@@ -69,7 +70,7 @@ impl<'a> World<'a> {
             journal: Vec::new(),
             victims: HashMap::new(),
         };
-        // Neighbours mostly share their common part, and with it the group.
+        // Consecutive allocations mostly have the same common share, and so the same group.
         let mut last: Option<(*const Text, u32)> = None;
         for alloc in world.allocs.iter().filter(|alloc| !alloc.client_status().is_terminal()) {
             let name = alloc.group_name();
@@ -93,17 +94,17 @@ impl<'a> World<'a> {
         &self.census.groups[group as usize].0
     }
 
-    /// Which of the job's allocations are on a node.
+    /// The job's allocations on a node.
     pub(crate) fn neighbours(&self, slot: u32, group: u32) -> Neighbours {
         Neighbours { job: self.census.job.at(slot), group: self.of_group(group).at(slot) }
     }
 
-    /// How many of a group are on each node.
+    /// Number of a group's allocations on each node.
     pub(crate) fn of_group(&self, group: u32) -> &Numbers {
         &self.census.groups[group as usize].1
     }
 
-    /// The plan stops one of the job's allocations.
+    /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
         if !self.room.is_gone(alloc.id()) {
             self.room.leave(alloc);
@@ -111,7 +112,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// It does not after all.
+    /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
         if self.room.is_gone(alloc.id()) {
             self.room.stay(alloc);
@@ -119,20 +120,20 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The plan moves one of the job's allocations to another version where it is: from then on it is one that the plan
-    /// places, too.
+    /// Notes that the plan updates an allocation of the job in place. It then counts as proposed by the plan, too
+    ///
     pub(crate) fn update(&mut self, alloc: AllocRef<'a>) {
         let group = self.census.group(alloc.group_name());
         self.note(alloc.node_slot(), Some((group, Counted::Proposed)));
     }
 
-    /// The plan has placed one of a group on a node.
+    /// Notes that the plan places an allocation of a group on a node.
     pub(crate) fn placed(&mut self, slot: u32, group: u32) {
         self.census.count(group, slot, true);
         self.note(slot, Some((group, Counted::Proposed)));
     }
 
-    /// An allocation of another job makes room.
+    /// Notes that the plan preempts an allocation of another job.
     pub(crate) fn preempt(&mut self, alloc: AllocRef<'a>) {
         self.room.leave(alloc);
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
@@ -140,7 +141,7 @@ impl<'a> World<'a> {
         self.note(alloc.node_slot(), None);
     }
 
-    /// How many of a group make room so far, on any node.
+    /// Number of allocations of the same group as `alloc` that the plan preempts so far, on any node.
     pub(crate) fn victims_of(&self, alloc: AllocRef<'a>) -> u32 {
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
         self.victims.get(&group).copied().unwrap_or(0)

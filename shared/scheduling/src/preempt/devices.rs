@@ -1,4 +1,4 @@
-//! Victims that give devices (`spec/scheduling.md` §9.4).
+//! Victims that free devices (`spec/scheduling.md` §9.4).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use super::Candidate;
 use crate::feasible::DeviceRequest;
 use crate::room::{Draft, held_devices};
 
-/// Who has to go for a request to be met, all of one make; nobody, if it cannot be.
+/// The victims that free enough instances of one device group; empty if there is no solution.
 pub(super) fn victims<'a>(
     draft: &Draft<'_>,
     request: &DeviceRequest<'_>,
@@ -22,7 +22,7 @@ pub(super) fn victims<'a>(
     cheapest.map_or_else(Vec::new, |(_, victims)| victims)
 }
 
-///
+/// The victims in one device group, with their net priority; `None` if they do not suffice.
 fn of_make<'a>(
     draft: &Draft<'_>,
     request: &DeviceRequest<'_>,
@@ -52,7 +52,8 @@ fn instances_held(group: &NodeDeviceGroup, alloc: AllocRef<'_>) -> usize {
     of_make.map(|device| device.ids.len()).sum()
 }
 
-/// those that hold most first, as few as will do; with what they cost.
+/// The shortest prefix of the holders, by descending number of instances, that has `count` instances; with its net
+/// priority.
 fn shortest_prefix<'a>(mut holders: Vec<(usize, Candidate<'a>)>, count: usize) -> (u32, Vec<AllocRef<'a>>) {
     holders.sort_by_key(|(held, _)| Reverse(*held));
     let mut given = 0;

@@ -1,7 +1,9 @@
-//! Spreads: how much a node evens out a group, or brings it nearer to its targets (`spec/scheduling.md` §6.6).
+//! Spreads: scores of nodes by how evenly a group is distributed over the values of an attribute, or by how close it is
+//! to given targets (`spec/scheduling.md` §6.6).
 //!
-//! A boost depends on a node's value and on the counts of the values in use. Values of equal counts share it, so nodes
-//! are kept by *tuple* (a value of each spread) and tuples by *level* (what of them a boost depends on).
+//! The boost of a node depends on the node's value and on the counts of the values in use. Values with equal counts
+//! have the same boost. Therefore nodes are grouped by *tuple* (one value of each spread), and tuples by *level* (the
+//! properties of the tuple on which the boost depends).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,14 +14,14 @@ use state::{AllocRef, NodePage, PAGE, State};
 use crate::columns::{by_kind, places, word_of};
 use crate::feasible::{Counted, Property, kind_of};
 
-/// The value that stands for all that no target names.
+/// The value that stands for all values without a target.
 const ANY_VALUE: &str = "*";
-/// What a node is worth that does not have the attribute, or whose value nobody wants.
+/// Boost of a node that does not have the attribute, or whose value has no target.
 const UNWANTED: f64 = -1.0;
-/// Stands for a node that was not asked yet.
+/// Marks a node, or a value, that was not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 
-/// What of a tuple its boost depends on, a number for each spread.
+/// The properties of a tuple on which its boost depends, one number for each spread.
 pub(crate) type Level = Vec<u32>;
 
 /// The spreads of one group.
@@ -27,14 +29,14 @@ pub(crate) type Level = Vec<u32>;
 pub(crate) struct Spreads<'a> {
     all: Vec<OneSpread<'a>>,
     pages: &'a [&'a NodePage],
-    /// Whether some attribute is a node's alone.
+    /// Whether some attribute is unique to each node.
     is_unique: bool,
-    /// The tuple of each kind; of each slot, where an attribute is a node's alone.
+    /// The tuple of each kind; of each slot if `is_unique`.
     known: Vec<u32>,
     numbers: HashMap<Vec<Option<u32>>, u32>,
-    /// Each tuple's cells; `None`: its nodes do not have the attribute.
+    /// The cells of each tuple; `None` if its nodes do not have the attribute.
     tuples: Vec<Vec<Option<u32>>>,
-    /// The tuples that have a cell, by spread and cell.
+    /// The tuples that contain a cell, by spread and cell.
     with_cell: Vec<Vec<Vec<u32>>>,
 }
 
@@ -42,22 +44,22 @@ pub(crate) struct Spreads<'a> {
 #[derive(Debug)]
 struct OneSpread<'a> {
     property: Property<'a>,
-    /// The values that the spread itself names: all others count as one. None: each value counts for itself.
+    /// The values that the spread names; all other values share a cell. If empty, each value has its own cell.
     named: Vec<Text>,
     cells: Vec<Cell>,
-    /// The cell of each of the property's values.
+    /// The cell of each value of the property.
     of_value: Vec<u32>,
     goal: Goal,
 }
 
-/// One value of a spread's attribute, or all those that it does not name.
+/// One value of a spread's attribute, or all values that the spread does not name.
 #[derive(Debug)]
 struct Cell {
     name: Text,
     used: u32,
     /// How many of its values are in use.
     present: u32,
-    /// How many allocations it should have; `None`: nobody wants it.
+    /// Desired number of allocations; `None` if the value has no target.
     desired: Option<f64>,
     /// Whether some candidate has it.
     has_candidates: bool,
@@ -65,14 +67,14 @@ struct Cell {
 
 #[derive(Debug)]
 enum Goal {
-    /// As many of each: how many cells in use have each count.
+    /// Equal counts: the number of cells in use, by count.
     Even(BTreeMap<u32, u32>),
-    /// Wanted numbers, by value, and the share of this spread's weight in all of them.
+    /// Desired number of allocations by value, and the share of this spread's weight in the weights of all spreads.
     Targets(BTreeMap<Text, f64>, f64),
 }
 
 impl<'a> Spreads<'a> {
-    /// `None` where there are none; `allocs` are all of the job's, of every incarnation.
+    /// `None` if there are no spreads. `allocs` are all allocations of the job, of every incarnation.
     pub(crate) fn of(
         state: &'a State,
         pages: &'a [&'a NodePage],
@@ -82,7 +84,7 @@ impl<'a> Spreads<'a> {
     ) -> Option<Self> {
         let of_job = &job.spec.spreads;
         let all: Vec<&'a Spread> = of_job.iter().chain(&group.spreads).collect();
-        // The job's word goes for the group's spread over the same attribute.
+        // For the same attribute, the job's targets and weight take precedence over the group's.
         let settled = |spread: &&'a Spread| {
             of_job.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
         };
@@ -116,7 +118,7 @@ impl<'a> Spreads<'a> {
         }
     }
 
-    /// The tuples of the nodes of a page that are asked for; of the others something.
+    /// The tuples of `nodes`, which are nodes of a page; the entries of other nodes are meaningless.
     pub(crate) fn tuples_of(&mut self, number: usize, nodes: u64) -> [u32; PAGE] {
         let page = self.pages[number];
         let first = number * PAGE;
@@ -156,14 +158,14 @@ impl<'a> Spreads<'a> {
         tuple
     }
 
-    /// How many tuples were seen so far.
+    /// Number of tuples found so far.
     pub(crate) fn tuples(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Says which nodes are candidates, a word for each page.
+    /// Sets which nodes are candidates, a word for each page.
     pub(crate) fn welcome(&mut self, nodes: &[u64]) {
-        // Of each kind: whether it was welcomed.
+        // For each kind, 1 if it was handled.
         let mut seen = vec![0; self.known.len()];
         for (number, word) in nodes.iter().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
@@ -187,7 +189,7 @@ impl<'a> Spreads<'a> {
         }
     }
 
-    /// Notes what the plan does to an allocation of the group on the node in a slot; the tuples whose level that changes.
+    /// Records a change of the group's allocations on the node in a slot. Returns the tuples whose level changed.
     pub(crate) fn note(&mut self, slot: u32, change: Counted) -> Vec<u32> {
         let mut changed = Vec::new();
         for (spread, with_cell) in self.all.iter_mut().zip(&self.with_cell) {
@@ -199,19 +201,19 @@ impl<'a> Spreads<'a> {
         changed
     }
 
-    /// What of a tuple its boost depends on.
+    /// The level of a tuple.
     pub(crate) fn level(&self, tuple: u32) -> Level {
         let cells = &self.tuples[tuple as usize];
         self.all.iter().zip(cells).map(|(spread, cell)| spread.level(*cell)).collect()
     }
 
-    /// The lowest boost that there is to have: it is what a value is worth of which none is wanted.
+    /// The lowest possible boost, which is the boost of a value whose desired number is zero.
     pub(crate) fn lowest(&self) -> f64 {
         let boosts = self.all.iter().flat_map(OneSpread::boosts_of_candidates);
         boosts.fold(UNWANTED, f64::min)
     }
 
-    /// How much a node of a tuple is to be preferred.
+    /// The boost of a tuple.
     pub(crate) fn boost(&self, tuple: u32, lowest: f64) -> f64 {
         let cells = &self.tuples[tuple as usize];
         self.all.iter().zip(cells).map(|(spread, cell)| spread.boost(*cell, lowest)).sum()
@@ -219,7 +221,8 @@ impl<'a> Spreads<'a> {
 }
 
 impl<'a> OneSpread<'a> {
-    /// A spread that `goes` by the word of another over the same attribute, or by its own.
+    /// A spread with the values of `own`, and the targets and the weight of `effective`, which is a spread over the
+    /// same attribute.
     fn new(property: Property<'a>, own: &Spread, goes: &Spread, of_all: (u32, u32)) -> Self {
         let (count, weights) = of_all;
         let goal = match goes.targets.is_empty() {
@@ -331,7 +334,7 @@ impl<'a> OneSpread<'a> {
     }
 }
 
-/// How many allocations each value should have.
+/// Desired number of allocations of each value.
 fn desired(spread: &Spread, count: u32) -> BTreeMap<Text, f64> {
     let count = f64::from(count);
     let share = |percent: u64| percent as f64 / 100.0 * count;
@@ -344,7 +347,7 @@ fn desired(spread: &Spread, count: u32) -> BTreeMap<Text, f64> {
     desired
 }
 
-///
+/// The boost of a value with targets.
 fn target_boost(cell: &Cell, weight: f64, lowest: f64) -> f64 {
     match cell.desired {
         None => UNWANTED,
@@ -353,7 +356,7 @@ fn target_boost(cell: &Cell, weight: f64, lowest: f64) -> f64 {
     }
 }
 
-///
+/// The boost of a value without targets. The minimum includes values whose count is zero.
 fn even_boost(used: u32, counts: &BTreeMap<u32, u32>) -> f64 {
     let (Some((min, _)), Some((max, _))) = (counts.first_key_value(), counts.last_key_value()) else {
         return 0.0;

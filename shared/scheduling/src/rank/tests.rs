@@ -1,4 +1,4 @@
-//! What a node scores, by the figures of the specification.
+//! Scores of nodes, compared with the figures of the specification.
 
 use model::job::Affinity;
 
@@ -21,7 +21,7 @@ fn fitness(cpu_mhz: u32, memory_mb: u32, ask: [u32; 2], algorithm: SchedulerAlgo
     ranking_with(&scene, ask, algorithm).0.fitness
 }
 
-///
+/// The worked examples of both fitness functions.
 #[test]
 fn fuller_nodes_pack_better_and_emptier_ones_spread_better() {
     let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-4, "{value} {expected}");
@@ -37,7 +37,7 @@ fn fuller_nodes_pack_better_and_emptier_ones_spread_better() {
     near(fitness(4_000, 8_192, [500, 256], SchedulerAlgorithm::Spread), 0.8225);
 }
 
-///
+/// Each allocation of the group on a node lowers the node's score.
 #[test]
 fn another_one_of_the_group_on_the_node_keeps_away() {
     let scene = Scene::default().node(1, 4_000, 8_192).count(4);
@@ -46,7 +46,7 @@ fn another_one_of_the_group_on_the_node_keeps_away() {
     assert!((with_another - (fit.fitness - 0.5) / 2.0).abs() < 1e-12);
 }
 
-///
+/// The affinity score is the sum of matching weights divided by the sum of their absolute values.
 #[test]
 fn affinities_count_by_their_weights() {
     let affinity = |value: &str, weight| Affinity {

@@ -1,20 +1,20 @@
-//! Cores that tasks have for themselves (`spec/scheduling.md` ).
+//! Cores that are reserved for tasks (`spec/scheduling.md` ).
 
 use model::node::NodeSpec;
 use state::AllocRef;
 
-/// The cores of one node.
+/// Reserved cores of one node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoreBook {
-    /// Those in use, ascending; one that several allocations have stands there as often.
+    /// Ids of the cores in use, ascending; a core that several allocations hold is listed as many times.
     taken: Vec<u16>,
 }
 
-/// What a task gets.
+/// Cores reserved for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OwnCores {
     pub(crate) ids: Vec<u16>,
-    /// What they make, in MHz.
+    /// Their total speed in MHz.
     pub(crate) mhz: u32,
 }
 
@@ -29,18 +29,19 @@ impl CoreBook {
         }
     }
 
-    /// Whether some core is held twice: then nothing fits on the node.
+    /// Whether a core is held twice; then nothing fits on the node.
     pub(super) fn has_collision(&self) -> bool {
         self.taken.windows(2).any(|pair| pair[0] == pair[1])
     }
 
-    /// Whether all that is held is for use; nodes without cores to hold are not asked.
+    /// Whether all cores in use are usable. True for nodes without usable cores.
     pub(super) fn is_within(&self, spec: &NodeSpec) -> bool {
         let usable = usable(spec);
         usable.is_empty() || self.taken.iter().all(|id| usable.contains(id))
     }
 
-    /// The lowest cores that are free, beside those that earlier tasks of the group got; `None` if there are too few.
+    /// The free cores with the lowest ids, without those in `earlier`, which earlier tasks of the group got; `None` if
+    /// there are too few.
     pub(crate) fn offer(&self, spec: &NodeSpec, count: u32, earlier: &[u16]) -> Option<OwnCores> {
         let is_free = |id: &u16| self.taken.binary_search(id).is_err() && !earlier.contains(id);
         let ids: Vec<u16> = usable(spec).into_iter().filter(is_free).take(count as usize).collect();
@@ -61,7 +62,7 @@ pub(super) fn held(alloc: AllocRef<'_>) -> Vec<u16> {
     assigned.tasks.into_iter().flat_map(|task| task.cores).collect()
 }
 
-/// The cores of a node that tasks may have, ascending.
+/// The cores of a node that can be reserved, ascending.
 fn usable(spec: &NodeSpec) -> Vec<u16> {
     let (topology, older) = (&spec.resources.processors.cores, &spec.resources.cpu.reservable_cores);
     let mut usable: Vec<u16> = match topology.is_empty() {
@@ -74,7 +75,7 @@ fn usable(spec: &NodeSpec) -> Vec<u16> {
     usable
 }
 
-/// What one core makes, in MHz; where the node does not tell them apart, its even share.
+/// The speed of a core in MHz; an equal share of the node's CPU if the node does not report speeds of cores.
 fn core_mhz(spec: &NodeSpec, id: u16) -> u32 {
     let told = spec.resources.processors.cores.iter().find(|core| core.id == id);
     let older = &spec.resources.cpu;

@@ -1,4 +1,4 @@
-//! Devices that tasks have for themselves: which instances are free (`spec/scheduling.md` ).
+//! Devices that are reserved for tasks: which instances are free (`spec/scheduling.md` ).
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use state::AllocRef;
 
 use crate::feasible::DeviceRequest;
 
-/// Vendor, kind and name of a make.
+/// Vendor, type and name of a device group.
 type Make = [Text; 3];
 
-/// The devices of one node that are in use.
+/// Devices of one node that are in use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeviceBook {
-    /// How many allocations hold each instance of a make.
+    /// Number of allocations that hold each instance, by device group.
     held: BTreeMap<Make, BTreeMap<Text, u32>>,
 }
 
-/// What a request gets, and what the affinities say of it.
+/// Devices for a request, with their affinity.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OwnDevices {
     pub(crate) devices: AllocatedDevice,
-    /// The weights of the affinities that the make fulfils.
+    /// Sum of the weights of the affinities that the device group satisfies.
     pub(crate) affinity: f64,
 }
 
@@ -44,13 +44,13 @@ impl DeviceBook {
         }
     }
 
-    /// How many of a make's instances a request could have.
+    /// Number of instances of a device group that are free and suit a request.
     pub(crate) fn free(&self, request: &DeviceRequest<'_>, group: &NodeDeviceGroup) -> usize {
         self.free_ids(request, group).count()
     }
 
-    /// Instances for a request, all of one make: the one that the affinities like best. Else why there are none, as
-    /// metrics say it after `devices: `.
+    /// Instances for a request, all of the device group with the highest affinity. The error is what metrics show after
+    /// `devices: `.
     pub(crate) fn offer(
         &self,
         spec: &NodeSpec,
@@ -66,7 +66,7 @@ impl DeviceBook {
             |group: &&NodeDeviceGroup| request.matches(group) && self.free(request, group) >= request.count;
         let makes = spec.resources.devices.iter().filter(has_enough);
         let best = makes.map(|group| (request.affinity(group), group)).reduce(|best, next| {
-            // The later of equals.
+            // Of equals, the later one.
             if next.0 >= best.0 { next } else { best }
         });
         let (affinity, group) = best.ok_or("no devices match request")?;

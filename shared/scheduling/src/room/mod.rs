@@ -1,7 +1,9 @@
-//! The cluster as the plan so far leaves it: what is used on each node, which ports, cores and devices, and who is there.
+//! Resources in use on each node after the plan's changes so far: amounts, ports, cores and devices, and the
+//! allocations that hold them.
 //!
-//! It begins as the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers have
-//! stopped count until their node says that they ended. What this plan stops or preempts does not.
+//! The initial state is the snapshot's *held* usage (`spec/scheduling.md` ): allocations that the servers
+//! have stopped count until their node reports that they ended. Allocations that this plan stops or preempts do not
+//! count.
 
 mod cores;
 mod devices;
@@ -24,22 +26,22 @@ pub(crate) use devices::held as held_devices;
 pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Short};
 use ports::PortBook;
 
-/// See the module.
+/// Resources in use on all nodes after the plan's changes so far.
 #[derive(Debug)]
 pub(crate) struct Room<'a> {
     state: &'a State,
     pub(crate) pages: &'a [&'a NodePage],
-    /// By page, once the plan changes what is used there.
+    /// Usage by page; `None` until the plan changes it.
     changed: Vec<Option<Box<Usage>>>,
-    /// Only of nodes on which somebody asked for more than amounts, or gave it back.
+    /// Only of nodes on which the plan takes or frees discrete resources.
     books: HashMap<u32, Book>,
     /// Allocations of the snapshot that the plan stops or preempts.
     gone: HashSet<AllocId>,
-    /// What the plan places, where somebody may ask who is there.
+    /// Allocations that the plan places, of groups with volumes; other groups do not need them.
     newcomers: HashMap<u32, Vec<Newcomer<'a>>>,
 }
 
-/// What of a node is handed out in pieces.
+/// Ports, cores and devices in use on one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Book {
     pub(crate) ports: PortBook,
@@ -54,19 +56,19 @@ struct Newcomer<'a> {
     name_index: u32,
 }
 
-/// An allocation on a node: one of the snapshot, or one that the plan places there.
+/// An allocation on a node: one of the snapshot, or one that the plan places.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tenant<'t> {
     pub(crate) job: &'t Job,
-    /// `None`: its job does not have the group.
+    /// `None` if its job does not have the group.
     pub(crate) group: Option<&'t TaskGroup>,
     pub(crate) name_index: u32,
-    /// `None`: it is the plan's.
+    /// `None` if the plan places it.
     pub(crate) alloc: Option<AllocRef<'t>>,
 }
 
 impl Tenant<'_> {
-    /// Whether it is of a job's group.
+    /// Whether it belongs to a job's group.
     pub(crate) fn is_of(&self, job: &JobKey, group: &Text) -> bool {
         let spec = &self.job.spec;
         spec.id == job.id
@@ -76,7 +78,7 @@ impl Tenant<'_> {
 }
 
 impl Book {
-    /// A node's book as the snapshot has it.
+    /// The usage of a node in the snapshot.
     fn of(node: NodeRef<'_>) -> Self {
         let mut book =
             Self { ports: PortBook::of(node), cores: CoreBook::default(), devices: DeviceBook::default() };
@@ -104,18 +106,18 @@ impl<'a> Room<'a> {
         Self { state, pages, changed, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
     }
 
-    /// What is used on the nodes of a page.
+    /// Amounts in use on the nodes of a page.
     pub(crate) fn used(&self, page: usize) -> &Usage {
         self.changed[page].as_deref().unwrap_or_else(|| self.pages[page].usage(View::Held))
     }
 
-    /// The amounts in use on a node.
+    /// Amounts in use on a node.
     pub(crate) fn used_on(&self, slot: u32) -> Demand {
         let (page, place) = locate(slot);
         self.used(page).at(place)
     }
 
-    /// Whether the amounts would fit on a node if nothing else were there.
+    /// Whether the amounts would fit on a node if nothing else used it.
     pub(crate) fn is_big_enough(&self, slot: u32, ask: Demand) -> bool {
         let (page, place) = locate(slot);
         let page = self.pages[page];
@@ -124,14 +126,14 @@ impl<'a> Room<'a> {
             && ask.disk_mb <= page.disk_mb[place]
     }
 
-    /// What keeps the amounts from fitting on a node; `None` if they fit.
+    /// The first amount of which a node has too little; `None` if all amounts fit.
     #[inline]
     pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Short> {
         let (page, place) = locate(slot);
         short_on(self.pages[page], self.used(page), place, ask)
     }
 
-    /// Every amount of which a node has too little, and how much is missing.
+    /// All amounts of which a node has too little, each with how much is missing.
     pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Short, u32)> {
         let (page, place) = locate(slot);
         let (page, used) = (self.pages[page], self.used(page));
@@ -148,13 +150,14 @@ impl<'a> Room<'a> {
         })
     }
 
-    /// The places of a page on which the amounts fit; one is looked at where all are alike.
+    /// The set of nodes of a page on which the amounts fit. With `is_alike`, which says that all nodes of the page are
+    /// equal, only one is checked.
     pub(crate) fn fitting(&self, page: usize, ask: Demand, is_alike: bool) -> u64 {
         let (page, used) = (self.pages[page], self.used(page));
         if is_alike {
             return if short_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
         }
-        // A byte a place first, so that several are compared at once.
+        // One byte for each node at first, so that the comparisons are vectorized.
         let mut fits = [0u8; PAGE];
         for (place, fits) in fits.iter_mut().enumerate() {
             let most = page.max_allocs[place];
@@ -168,31 +171,31 @@ impl<'a> Room<'a> {
         word_of(&fits)
     }
 
-    /// Gives back what an allocation holds; nothing if its node is already done with it.
+    /// Frees what an allocation holds; nothing if the allocation is client-terminal.
     pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
         if self.gone.insert(alloc.id()) {
             self.recount(alloc, false);
         }
     }
 
-    /// Takes that back.
+    /// Reverts [`Self::release`].
     pub(crate) fn stay(&mut self, alloc: AllocRef<'_>) {
         if self.gone.remove(&alloc.id()) {
             self.recount(alloc, true);
         }
     }
 
-    /// Whether the plan stops or preempts it.
+    /// Whether the plan stops or preempts an allocation.
     pub(crate) fn is_gone(&self, alloc: AllocId) -> bool {
         self.gone.contains(&alloc)
     }
 
-    /// Puts one allocation more on a node.
+    /// Adds an allocation's amounts to a node.
     pub(crate) fn take(&mut self, slot: u32, demand: Demand) {
         self.change(slot, demand, true);
     }
 
-    /// Notes what one got that was put on a node: of a group with the common `share`.
+    /// Adds an allocation's assigned ports, cores and devices to a node. `share` is the common share of its group.
     pub(crate) fn take_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
         if got.is_empty() {
             return;
@@ -206,17 +209,17 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Notes who was put on a node.
+    /// Records an allocation that the plan places on a node.
     pub(crate) fn welcome(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
         self.newcomers.entry(slot).or_default().push(Newcomer { job, group, name_index });
     }
 
-    /// What a node can give; else what it is short of.
+    /// What a node can give an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
         let (page, place) = locate(slot);
         let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> place & 1 == 0;
         if ask.is_plain() && !self.books.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
-            // Nearly every node: nothing is looked up in its registration, which is far away.
+            // The common case. It does not read the node's registration, which is probably not in the cache.
             return match self.short(slot, ask.demand) {
                 Some(short) => Err(Exhausted(short.as_str().into())),
                 None => Ok(Offer { assigned: Assigned::default(), demand: ask.demand, devices: None }),
@@ -225,7 +228,8 @@ impl<'a> Room<'a> {
         self.draft(slot, id).make(ask)
     }
 
-    /// Whether a node that hands out more than amounts needs no closer look: nothing is held twice there.
+    /// Whether a node with special resources or port lists can be checked by amounts alone, because nothing there is
+    /// held twice.
     fn is_in_order(&self, slot: u32) -> bool {
         let node = self.node(slot);
         let collides = node.ports().is_some_and(|ports| ports.collisions(View::Held).next().is_some());
@@ -234,7 +238,7 @@ impl<'a> Room<'a> {
             && node.allocs().all(|alloc| !alloc.assigned().has_tasks())
     }
 
-    /// An offer in the making on a node.
+    /// An offer of a node that is being built.
     pub(crate) fn draft(&self, slot: u32, id: AllocId) -> Draft<'_> {
         let node = self.node(slot);
         let (page, place) = locate(slot);
@@ -243,7 +247,7 @@ impl<'a> Room<'a> {
         Draft::new(node, book, used, id)
     }
 
-    /// The allocations on a node: those that count there.
+    /// The allocations that count on a node.
     pub(crate) fn tenants(&self, slot: u32) -> impl Iterator<Item = Tenant<'_>> {
         let stored = self.stored(slot).map(|alloc| Tenant {
             job: alloc.job(),
@@ -260,7 +264,7 @@ impl<'a> Room<'a> {
         stored.chain(new)
     }
 
-    /// Those of them that are the snapshot's.
+    /// The snapshot's allocations that count on a node.
     pub(crate) fn stored(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
         let allocs = self.state.node_at(slot).into_iter().flat_map(NodeRef::allocs);
         allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_gone(alloc.id()))
@@ -278,7 +282,7 @@ impl<'a> Room<'a> {
         let slot = alloc.node_slot();
         self.change(slot, alloc.demand(), stays);
         let is_special = alloc.common().resources.has_networks() || alloc.assigned().has_tasks();
-        // Of a node that is gone what is handed out does not matter.
+        // Discrete resources of a deleted node do not matter.
         if is_special && alloc.node().is_some() {
             self.book(slot).count(alloc, stays);
         }
@@ -297,7 +301,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// A slot's page, and its place there.
+/// The page of a slot, and the index in that page.
 pub(crate) fn locate(slot: u32) -> (usize, usize) {
     (slot as usize / PAGE, slot as usize % PAGE)
 }

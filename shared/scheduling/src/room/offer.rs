@@ -1,4 +1,4 @@
-//! What a node can give an allocation of a group beyond amounts, step by step, and whether it fits (`spec/scheduling.md`
+//! Offers: what a node can give an allocation of a group, built step by step, and whether it fits (`spec/scheduling.md`
 //!
 
 use std::borrow::Cow;
@@ -16,11 +16,11 @@ use crate::hash;
 /// What an allocation of a group asks of its node.
 #[derive(Debug)]
 pub(crate) struct Ask<'a> {
-    /// Its amounts; what cores of its own make comes on top.
+    /// Its amounts, without the CPU of reserved cores.
     pub(crate) demand: Demand,
     /// The group's network.
     pub(crate) network: Option<&'a NetworkResource>,
-    /// Those tasks that ask for more than amounts.
+    /// Tasks that ask for more than amounts.
     pub(crate) tasks: Vec<TaskAsk<'a>>,
 }
 
@@ -45,33 +45,33 @@ impl<'a> Ask<'a> {
         Self { demand: share.demand(), network: group.networks.first(), tasks: tasks.filter(asks).collect() }
     }
 
-    /// Whether amounts are all that it asks for.
+    /// Whether it asks for amounts only.
     pub(crate) fn is_plain(&self) -> bool {
         self.network.is_none() && self.tasks.is_empty()
     }
 
-    /// Whether what it gets of a node decides how well that node suits: cores make more or less of its compute, and
-    /// devices may be more or less wanted.
+    /// Whether a node's score depends on its offer: reserved cores change the CPU that is used, and devices may have
+    /// affinities.
     pub(crate) fn decides_score(&self) -> bool {
         self.tasks.iter().any(|task| task.cores > 0 || task.devices.iter().any(|ask| ask.weights() > 0.0))
     }
 }
 
-/// What an allocation gets.
+/// What a node would assign to an allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Offer {
     pub(crate) assigned: Assigned,
-    /// All of its amounts.
+    /// All amounts, including the CPU of reserved cores.
     pub(crate) demand: Demand,
-    /// How much its devices are wanted, if anything is said of that.
+    /// Affinity score of the devices; `None` if no affinities are given.
     pub(crate) devices: Option<f64>,
 }
 
-/// What keeps an allocation off a node, as metrics name it.
+/// Why a node cannot give what is asked, as metrics name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exhausted(pub(crate) Text);
 
-/// What is short of a node's amounts.
+/// An amount, or the cores, of which a node has too little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Short {
     Allocs,
@@ -93,12 +93,12 @@ impl Short {
     }
 }
 
-/// An offer in the making.
+/// An offer that is being built.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft<'r> {
     pub(crate) node: NodeRef<'r>,
     pub(crate) book: Cow<'r, Book>,
-    /// What is in use of the node, and by how many allocations.
+    /// Amounts in use on the node, and by how many allocations.
     pub(crate) used: Demand,
     pub(crate) allocs: u32,
     ports: PortOffer,
@@ -130,7 +130,7 @@ impl<'r> Draft<'r> {
         }
     }
 
-    /// All of it, the first shortage ending it.
+    /// Runs all steps; the first shortage ends it.
     pub(crate) fn make(mut self, ask: &Ask<'_>) -> Result<Offer, Exhausted> {
         self.check_node()?;
         if let Some(network) = ask.network {
@@ -149,7 +149,7 @@ impl<'r> Draft<'r> {
         }
     }
 
-    ///
+    /// Checks that the node's port lists are readable, and that its allocations do not collide.
     pub(crate) fn check_node(&self) -> Result<(), Exhausted> {
         if !super::ports::has_readable_lists(self.node) {
             return Err(Exhausted("network: invalid node".into()));
@@ -170,7 +170,7 @@ impl<'r> Draft<'r> {
         got.map_err(|why| Exhausted(format!("network: {}", why.0).into()))
     }
 
-    /// The devices of one task: all that it asks for, or none.
+    /// Takes devices for one task: all that it asks for, or none.
     pub(crate) fn task_devices(&mut self, task: &TaskAsk<'_>) -> Result<(), Exhausted> {
         let before = self.clone_devices();
         for request in &task.devices {
@@ -182,7 +182,7 @@ impl<'r> Draft<'r> {
         Ok(())
     }
 
-    /// The devices of one request.
+    /// Takes devices for one request.
     pub(crate) fn device(&mut self, task: &Text, request: &DeviceRequest<'_>) -> Result<(), Exhausted> {
         let got = self.book.devices.offer(self.node.spec(), request);
         let got = got.map_err(|why| Exhausted(format!("devices: {why}").into()))?;
@@ -193,7 +193,7 @@ impl<'r> Draft<'r> {
         Ok(())
     }
 
-    ///
+    /// Takes reserved cores for one task.
     pub(crate) fn task_cores(&mut self, task: &TaskAsk<'_>) -> Result<(), Exhausted> {
         if task.cores == 0 {
             return Ok(());
@@ -207,7 +207,7 @@ impl<'r> Draft<'r> {
         Ok(())
     }
 
-    /// What keeps the amounts from fitting, in the order of.
+    /// The first amount of which the node has too little, in the order of.
     pub(crate) fn short(&self, ask: Demand) -> Option<Short> {
         let (page, place) = self.node.page();
         let most = page.max_allocs[place];
@@ -230,7 +230,7 @@ impl<'r> Draft<'r> {
         }
     }
 
-    /// The amounts with what the cores make that were found so far.
+    /// The amounts including the CPU of the reserved cores taken so far.
     pub(crate) fn demand(&self, ask: Demand) -> Demand {
         Demand { cpu_mhz: ask.cpu_mhz.saturating_add(self.cores_mhz), ..ask }
     }
@@ -242,7 +242,7 @@ impl<'r> Draft<'r> {
         Offer { assigned, demand, devices }
     }
 
-    /// Lets an allocation that is there leave.
+    /// Frees what an allocation on the node holds.
     pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
         let demand = alloc.demand();
         self.used = Demand {

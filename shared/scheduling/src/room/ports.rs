@@ -1,4 +1,4 @@
-//! Ports of one node: which are taken, and which an allocation can have (`spec/scheduling.md` §6.2).
+//! Ports of one node: those in use, and those that an allocation gets (`spec/scheduling.md` §6.2).
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,15 +12,15 @@ use state::{NodePorts, NodeRef, View};
 use crate::feasible::{DEFAULT_HOST_NETWORK, host_network};
 use crate::hash;
 
-/// The dynamic range of nodes that name none.
+/// The dynamic port range of nodes that do not set one.
 const DYNAMIC_MIN: u16 = 20_000;
 const DYNAMIC_MAX: u16 = 32_000;
-/// Stands for the same port inside a network as on the node.
+/// Value of `to` for the same port inside a network as on the node.
 const SAME_AS_ON_NODE: i32 = -1;
-/// How many addresses of a network's range are looked at.
+/// Maximum number of addresses of a network's range that are tried.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
-/// The ports of one node as the plan so far leaves them.
+/// Ports in use on one node after the plan's changes so far.
 #[derive(Debug, Clone)]
 pub(crate) struct PortBook {
     taken: NodePorts,
@@ -29,18 +29,18 @@ pub(crate) struct PortBook {
     mbits: BTreeMap<Text, u32>,
 }
 
-/// Why a node's ports will not do, as metrics say it after `network: `.
+/// Why a node cannot give the ports, as metrics name it after `network: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoPorts(pub(crate) String);
 
-/// Whether a node's own lists of reserved ports can be read; nothing can be placed on it otherwise.
+/// Whether a node's lists of reserved ports can be parsed. If not, nothing is placed on the node.
 pub(super) fn has_readable_lists(node: NodeRef<'_>) -> bool {
     let (page, place) = node.page();
     page.garbled_ports >> place & 1 == 0
 }
 
 impl PortBook {
-    /// The ports of a node as the snapshot has them.
+    /// The ports in use in the snapshot.
     pub(crate) fn of(node: NodeRef<'_>) -> Self {
         Self {
             taken: node.ports().cloned().unwrap_or_default(),
@@ -54,7 +54,7 @@ impl PortBook {
         self.taken.collisions(View::Held).next().is_some()
     }
 
-    /// Counts what an allocation holds, one time more or less.
+    /// Adds or removes the ports and the bandwidth of an allocation.
     pub(crate) fn count(&mut self, resources: &AllocatedResources, assigned: &PackedAssigned, more: bool) {
         let times = if more { 1 } else { -1 };
         for (address, port) in resources.host_ports(assigned) {
@@ -63,7 +63,7 @@ impl PortBook {
         self.count_mbits(resources, assigned, more);
     }
 
-    /// Counts an allocation's bandwidth alone.
+    /// Adds or removes the bandwidth of an allocation.
     pub(super) fn count_mbits(
         &mut self,
         resources: &AllocatedResources,
@@ -80,14 +80,14 @@ impl PortBook {
         }
     }
 
-    /// Bandwidth of a device that is in use, in MBit/s.
+    /// Bandwidth of a device in use, in MBit/s.
     pub(crate) fn used_mbits(&self, device: &str) -> u32 {
         self.mbits.get(device).copied().unwrap_or(0)
     }
 }
 
-/// The networks of an allocation that count, its group's and the first of each task; none where the group has ports, for
-/// those count on their own.
+/// The networks of an allocation whose bandwidth counts: the group's and the first of each task. None if the group has
+/// ports, which are counted separately.
 fn flat_networks(resources: &AllocatedResources) -> impl Iterator<Item = &NetworkResource> {
     let of_group =
         resources.networks.iter().chain(resources.tasks.iter().flat_map(|task| task.networks.first()));
@@ -98,15 +98,15 @@ fn asks_for_bandwidth(resources: &AllocatedResources) -> bool {
     flat_networks(resources).any(|network| network.mbits > 0)
 }
 
-/// Ports for one allocation in the making: its group's, then its tasks'.
+/// Ports for one allocation, being built: first its group's, then its tasks'.
 #[derive(Debug, Clone)]
 pub(crate) struct PortOffer {
-    /// Dynamic ports go by a hash of the allocation's id: plans that were made at the same time for one node then rarely
+    /// Selects dynamic ports. It is a hash of the allocation's id, so plans made at the same time for one node rarely
     /// collide.
     seed: u64,
-    /// Of the group's networks, then of each task's.
+    /// Networks of the group, then of each task.
     pub(crate) networks: Vec<AssignedNetwork>,
-    /// Of the group's ports.
+    /// Ports of the group.
     pub(crate) ports: Vec<AssignedPort>,
     given: Vec<(Text, u16)>,
 }
@@ -116,7 +116,7 @@ impl PortOffer {
         Self { seed, networks: Vec::new(), ports: Vec::new(), given: Vec::new() }
     }
 
-    /// Addresses and ports for a group.
+    /// Assigns addresses and ports to a group.
     pub(crate) fn add_group(
         &mut self,
         book: &PortBook,
@@ -141,7 +141,7 @@ impl PortOffer {
         Ok(())
     }
 
-    ///
+    /// Assigns addresses and ports to a task, by its network block in the older form.
     pub(crate) fn add_task(
         &mut self,
         book: &PortBook,
@@ -200,7 +200,7 @@ impl PortOffer {
         }
     }
 
-    ///
+    /// The first address of the port's host network where a static port is free.
     fn static_port(&self, book: &PortBook, node: NodeRef<'_>, port: &Port) -> Result<AssignedPort, NoPorts> {
         let found = addresses(node, port)?.into_iter().find(|address| {
             let own = PortRanges::of(&address.reserved_ports);
@@ -209,7 +209,7 @@ impl PortOffer {
         found.map(|address| assigned(port, port.value, address)).ok_or_else(|| collision(port))
     }
 
-    /// with a hash in place of chance.
+    /// A dynamic port. A hash replaces the random choice.
     fn dynamic_port(
         &mut self,
         book: &PortBook,
@@ -229,7 +229,8 @@ impl PortOffer {
         Err(no_dynamic_port())
     }
 
-    /// The first port of a node's dynamic range that will do, from somewhere in it on.
+    /// The first port of a node's dynamic range that `is_usable` accepts, searched cyclically from a start that depends
+    /// on the seed.
     fn search(&mut self, node: NodeRef<'_>, will_do: impl Fn(&Self, u16) -> bool) -> Option<u16> {
         let resources = &node.spec().resources;
         let or = |value: u16, default| if value == 0 { default } else { value };
@@ -269,7 +270,7 @@ fn addresses<'n>(node: NodeRef<'n>, port: &Port) -> Result<Vec<&'n NodeAddress>,
     Ok(of_alias)
 }
 
-/// The addresses of a node's network in the older form: all of its range, else its own.
+/// The addresses of a node's network in the older form: its whole range if it has one, otherwise its own address.
 fn addresses_of(network: &NetworkResource) -> Vec<Text> {
     let range = network.cidr.split_once('/').and_then(|(ip, bits)| {
         let (ip, bits) = (ip.parse::<Ipv4Addr>().ok()?, bits.parse::<u32>().ok().filter(|bits| *bits <= 32)?);
@@ -284,7 +285,7 @@ fn addresses_of(network: &NetworkResource) -> Vec<Text> {
     }
 }
 
-/// The address that a group's network is told to have: the first of the node's first host network.
+/// The address reported for a group's network: the first one of the node's first host network.
 fn group_address(node: NodeRef<'_>) -> Text {
     let mut networks = node.spec().resources.node_networks.iter();
     let host = networks.find(|network| matches!(&*network.mode, "" | "host"));
@@ -292,7 +293,7 @@ fn group_address(node: NodeRef<'_>) -> Text {
         .map_or_else(Text::default, |first| Text::clone(&first.address))
 }
 
-/// Whether the same group asks for that very port in the same host network.
+/// Whether the group asks for `value` as a static port in the same host network.
 fn asks_for(ask: &NetworkResource, port: &Port, value: u16) -> bool {
     let in_network = |other: &&Port| other.host_network == port.host_network;
     ask.reserved_ports.iter().filter(in_network).any(|other| other.value == value)

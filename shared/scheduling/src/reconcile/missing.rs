@@ -1,5 +1,5 @@
-//! What has to be placed: successors of what failed, was lost or has to move, and what there are too few of
-//! (`spec/scheduling.md` ).
+//! Determines what has to be placed: successors of failed, lost and migrating allocations, and new allocations up to
+//! the count (`spec/scheduling.md` ).
 
 use model::alloc::ClientStatus;
 use state::AllocRef;
@@ -10,7 +10,7 @@ use super::sets::{Sets, is_migrating};
 use super::{Cause, GroupPlan, Place, Stop, number, reason};
 
 impl<'a> Sets<'a> {
-    ///
+    /// The placements that the group needs, without those for migrating allocations.
     pub(super) fn missing(&self, count: usize, part: &Part, plan: &mut GroupPlan<'a>) -> Vec<Place<'a>> {
         let mut missing = Vec::new();
         let mut existing = self.untainted.len() + self.migrating.len();
@@ -33,7 +33,7 @@ impl<'a> Sets<'a> {
         missing
     }
 
-    /// Of what is missing, what may be placed now.
+    /// Adds those of the missing placements that are allowed now to the plan.
     pub(super) fn emit(
         &self,
         mut missing: Vec<Place<'a>>,
@@ -62,13 +62,13 @@ impl<'a> Sets<'a> {
         plan.places.append(&mut missing);
     }
 
-    ///
+    /// Whether a rescheduled allocation really failed, so that it has to be stopped.
     fn has_failed(&self, alloc: AllocRef<'a>) -> bool {
         let is_out_of_sight = || self.disconnecting.iter().any(|other| other.id() == alloc.id());
         alloc.client_status() != ClientStatus::Unknown && !is_migrating(alloc) && !is_out_of_sight()
     }
 
-    ///
+    /// Stops all migrating allocations, and places their successors.
     pub(super) fn migrate(&self, is_batch: bool, part: &Part, plan: &mut GroupPlan<'a>) {
         for alloc in &self.migrating {
             plan.stop(Stop::of(*alloc, reason::MIGRATING));
@@ -84,7 +84,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// One with the same name. While canaries are tried, all others run on as they were.
+/// A placement with the same name. While canaries are tried, other allocations keep their version.
 fn successor<'a>(alloc: AllocRef<'a>, cause: Cause, part: &Part) -> Place<'a> {
     let is_canary = is_canary(alloc);
     let downgrade = (part.is_canarying() && !is_canary).then(|| alloc.common().job.version);

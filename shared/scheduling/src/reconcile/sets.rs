@@ -1,4 +1,4 @@
-//! A group's allocations by what is to become of them (`spec/scheduling.md` ).
+//! Sorts a group's allocations into sets by what has to be done with them (`spec/scheduling.md` ).
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,20 @@ use super::rollout::Rollout;
 use super::stopping::is_in_base;
 use super::{GroupPlan, Wanted, ids};
 
-/// See the module. Each allocation is in one of them, but that some of the migrating ones are rescheduled as well.
+/// Sets of allocations. They are disjoint, except that migrating allocations may also be rescheduled.
 #[derive(Debug, Default)]
 pub(super) struct Sets<'a> {
     pub(super) untainted: Vec<AllocRef<'a>>,
     pub(super) migrating: Vec<AllocRef<'a>>,
     pub(super) lost: Vec<AllocRef<'a>>,
-    /// To be rescheduled now; some of them may be among the migrating or the disconnecting, too.
+    /// To be rescheduled now; may include migrating or disconnecting allocations.
     pub(super) now: Vec<AllocRef<'a>>,
     pub(super) later: Vec<(Timestamp, AllocRef<'a>)>,
     pub(super) disconnecting: Vec<AllocRef<'a>>,
     pub(super) reconnecting: Vec<AllocRef<'a>>,
     replacements: BTreeSet<AllocId>,
-    /// Those of the disconnecting that have theirs: they were back, but not long enough for one of the two to be chosen.
+    /// Disconnecting allocations that already have a replacement, because the node was connected again too briefly for
+    /// reconciliation to choose between the two.
     away_again: BTreeSet<AllocId>,
 }
 
@@ -47,14 +48,14 @@ pub(super) fn base<'a>(
     base
 }
 
-/// Whether it runs a version before the job's, or one of an earlier incarnation.
+/// Whether an allocation runs an older version of the job, or a version of an earlier incarnation.
 pub(super) fn is_of_older_version(alloc: AllocRef<'_>, job: &Job) -> bool {
     let version = &alloc.common().job;
     version.version < job.version || version.create_index < job.create_index
 }
 
 impl<'a> Sets<'a> {
-    ///
+    /// Sorts the allocations in `base`.
     pub(super) fn of(
         wanted: Wanted<'a>,
         base: &[AllocRef<'a>],
@@ -100,13 +101,13 @@ impl<'a> Sets<'a> {
         sets
     }
 
-    /// Whether another has taken its place that is still to run.
+    /// Whether an allocation has a replacement that should run.
     pub(super) fn has_replacement(&self, alloc: AllocRef<'_>) -> bool {
         alloc.extra().next.is_some_and(|next| self.replacements.contains(&next))
     }
 
-    /// Whether it is out of sight, and need not be replaced for that any more. An evaluation may be tried again, or come a
-    /// little before its time.
+    /// Whether an allocation is unknown and already replaced, so that it is not replaced again. This happens if an
+    /// evaluation is tried again, or comes slightly before its time.
     pub(super) fn is_replaced_while_away(&self, alloc: AllocRef<'_>) -> bool {
         let is_away = alloc.client_status() == ClientStatus::Unknown || self.away_again.contains(&alloc.id());
         is_away && self.has_replacement(alloc)
@@ -124,8 +125,9 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Those whose names are in use, each once. What was replaced while it was away shares its name with its
-    /// successor, which is not given another for that (departs from ).
+    /// The allocations whose names are in use, each once. An allocation that was replaced while unknown is
+    /// left out, because it shares its name with its replacement, which would otherwise get another name (departs from
+    ///
     pub(super) fn named(&self) -> impl Iterator<Item = AllocRef<'a>> {
         let untainted = self.untainted.iter().filter(|alloc| !self.is_replaced_while_away(**alloc));
         let now = self.now.iter().filter(|alloc| !is_migrating(**alloc));
@@ -133,7 +135,7 @@ impl<'a> Sets<'a> {
         untainted.chain(&self.migrating).chain(now).chain(lost).copied()
     }
 
-    /// What stops is neither rescheduled nor marked as unknown.
+    /// Removes stopped allocations, which are neither rescheduled nor marked as unknown.
     pub(super) fn forget_stopped(&mut self, plan: &mut GroupPlan<'a>) {
         if self.later.is_empty() && self.now.is_empty() && plan.disconnecting.is_empty() {
             return;
@@ -144,7 +146,7 @@ impl<'a> Sets<'a> {
         plan.disconnecting.retain(|(_, alloc)| !stopped.contains(&alloc.id()));
     }
 
-    /// What is replaced by another version is not rescheduled later.
+    /// Removes allocations that are replaced by another version, which are not rescheduled later.
     pub(super) fn forget_replaced(&mut self, plan: &GroupPlan<'a>) {
         if !self.later.is_empty() && !plan.destructive.is_empty() {
             let replaced = ids(plan.destructive.iter().copied());
@@ -152,12 +154,12 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Whether none of them moves, now or later.
+    /// Whether no allocation migrates or is rescheduled, now or later.
     pub(super) fn is_settled(&self) -> bool {
         self.migrating.is_empty() && self.now.is_empty() && self.later.is_empty()
     }
 
-    /// Writes down what is left to say.
+    /// Adds the remaining results to the plan.
     pub(super) fn conclude(self, mut plan: GroupPlan<'a>) -> GroupPlan<'a> {
         plan.updates.reschedule_now = self.now.len() as u64;
         plan.updates.reschedule_later = self.later.len() as u64;
@@ -166,7 +168,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// What may have taken the place of one that may be there again: all that is to run, if any such was replaced.
+/// Ids of possible replacements: all allocations that should run, or none if no non-terminal allocation was replaced.
 fn replacements(base: &[AllocRef<'_>]) -> BTreeSet<AllocId> {
     if !base.iter().any(|alloc| !alloc.is_terminal() && alloc.extra().next.is_some()) {
         return BTreeSet::new();
@@ -174,7 +176,7 @@ fn replacements(base: &[AllocRef<'_>]) -> BTreeSet<AllocId> {
     ids(base.iter().copied().filter(|alloc| !alloc.desired_status().is_terminal()))
 }
 
-/// Whether one that is to be rescheduled now is among those that have to move.
+/// Whether an allocation that is rescheduled now is also one that migrates.
 pub(super) fn is_migrating(alloc: AllocRef<'_>) -> bool {
     !alloc.is_terminal() && alloc.transition().migrate == Some(true)
 }

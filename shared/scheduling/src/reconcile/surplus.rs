@@ -1,4 +1,4 @@
-//! Which allocations are too many (`spec/scheduling.md` ).
+//! Selects allocations above the count, and stops them (`spec/scheduling.md` ).
 
 use model::alloc::{ClientStatus, DesiredStatus};
 use model::job::Job;
@@ -9,7 +9,7 @@ use super::sets::{Sets, is_migrating, is_of_older_version};
 use super::{GroupPlan, Stop, ids, number, reason};
 
 impl<'a> Sets<'a> {
-    /// Stops what was lost, and what is more than the count.
+    /// Stops lost allocations, and allocations above the count.
     pub(super) fn stop_surplus(
         &mut self,
         count: usize,
@@ -29,12 +29,12 @@ impl<'a> Sets<'a> {
             return;
         }
         if !is_canarying {
-            // Promoted a moment ago: each canary takes the place of the one that has its name.
+            // The canaries were just promoted: each replaces the allocation with the same name.
             self.stop_untainted(&mut surplus, plan, false, |alloc| {
                 !canaries.has(alloc) && canaries.has_name(alloc)
             });
         }
-        // Those that have to move anyway go first, the highest numbers before the others.
+        // Migrating allocations stop first, those with the highest indexes before the others.
         self.migrating.sort_unstable_by_key(|alloc| (number(*alloc), alloc.id()));
         while surplus > 0
             && let Some(alloc) = self.migrating.pop()
@@ -50,8 +50,8 @@ impl<'a> Sets<'a> {
         self.stop_untainted(&mut surplus, plan, true, |alloc| !is_exempt(alloc));
     }
 
-    /// Those that are out of sight, run an older version, and have their replacement: when they are back they would be
-    /// stopped anyway, and to update them would be to replace them twice (departs from ).
+    /// Stops allocations that are unknown, run an older version, and have a replacement. They would be stopped anyway
+    /// when they reconnect, and an update would replace them a second time (departs from ).
     pub(super) fn stop_superseded(&mut self, job: &Job, plan: &mut GroupPlan<'a>) {
         let goes =
             |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc) && is_of_older_version(*alloc, job);
@@ -59,8 +59,8 @@ impl<'a> Sets<'a> {
         self.stop_now(gone, plan);
     }
 
-    /// Those that are out of sight and that an update would place anew, although there are enough without them: one more
-    /// than the count would run (departs from ).
+    /// Stops unknown allocations that an update would replace although there are enough allocations without them.
+    /// Otherwise one more than the count would run (departs from ).
     pub(super) fn stop_needless_updates(&mut self, count: usize, plan: &mut GroupPlan<'a>) {
         let mut away: Vec<AllocRef<'a>> =
             plan.destructive.iter().copied().filter(|alloc| self.is_away(*alloc)).collect();
@@ -77,7 +77,7 @@ impl<'a> Sets<'a> {
         self.forget_stopped(plan);
     }
 
-    /// Stops untainted ones, whatever else was to become of them.
+    /// Stops untainted allocations, and removes them from the other sets.
     fn stop_now(&mut self, gone: Vec<AllocRef<'a>>, plan: &mut GroupPlan<'a>) {
         if gone.is_empty() {
             return;
@@ -90,7 +90,8 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Failed ones whose places others have taken are not run elsewhere: no more than the count is meant to run.
+    /// Stops failed allocations that were already replaced, instead of rescheduling them, so that not more than the
+    /// count runs.
     fn stop_needless_reschedules(
         &mut self,
         missing: usize,
@@ -115,13 +116,13 @@ impl<'a> Sets<'a> {
         });
     }
 
-    /// Whether nobody counts it among those that are there.
+    /// Whether an allocation is not counted among the existing ones.
     fn is_away(&self, alloc: AllocRef<'a>) -> bool {
         alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_away(alloc)
     }
 
-    /// Stops the untainted ones that `which` names, those with the highest numbers first, until there is no surplus. Those
-    /// that did not count for it stop in vain (departs from ).
+    /// Stops the untainted allocations that `selects` accepts, highest indexes first, until there is no surplus.
+    /// Allocations that do not count as existing do not reduce the surplus (departs from ).
     fn stop_untainted(
         &mut self,
         surplus: &mut usize,

@@ -1,5 +1,5 @@
-//! Which allocations run another version than they should, and how many of them may be replaced at once
-//! (`spec/scheduling.md` §7.10, R-7.71, R-7.75).
+//! Finds allocations that have to be updated, and limits how many are replaced at once (`spec/scheduling.md` §7.10,
+//!
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::rollout::{Part, Rollout};
 use super::sets::Sets;
 use super::{GroupPlan, OwnNodes, Wanted, changed, number, pacing};
 
-/// How two versions of a group differ, for those that run the older one.
+/// How the version of an allocation differs from the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// Not at all.
     None,
-    /// Only in how long they may run: nothing needs to be looked at.
+    /// Only in `max_run_duration`; the fit is not checked.
     Runtime,
-    /// In what running tasks can take over.
+    /// In properties that running tasks can adopt.
     Light,
-    /// In what needs a restart.
+    /// In properties that need a restart.
     Restart,
 }
 
@@ -43,7 +43,8 @@ impl Change {
 }
 
 impl<'a> Sets<'a> {
-    /// Those of one common share run the same version, so they are compared once.
+    /// Sorts untainted allocations by the update that they need. Allocations with the same common
+    /// share run the same version, so they are compared once.
     pub(super) fn update(
         &mut self,
         wanted: Wanted<'a>,
@@ -76,7 +77,7 @@ impl<'a> Sets<'a> {
         plan.updates.in_place_update = plan.in_place.len() as u64;
     }
 
-    /// How many may be replaced now.
+    /// How many allocations may be replaced now.
     pub(super) fn limit(
         &self,
         wanted: Wanted<'a>,
@@ -105,14 +106,14 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// Whether its node cannot be told now, and it is not yet written down that it is out of sight. The applier takes no such
-/// update; what becomes of the node is looked at anyway (N-3.8).
+/// Whether the node is not ready, and the allocation is not recorded as unknown yet. The applier refuses to update such
+/// an allocation in place. The node's next change creates an evaluation anyway (N-3.8).
 fn is_out_of_reach(alloc: AllocRef<'_>) -> bool {
     alloc.client_status() != ClientStatus::Unknown
         && alloc.node().is_some_and(|node| node.server().status != NodeStatus::Ready)
 }
 
-/// Keeps as many of those that are replaced as may be now, those with the lowest numbers; the others wait.
+/// Keeps the allowed number of allocations to replace, lowest indexes first; the others wait.
 pub(super) fn cut_destructive(limit: usize, plan: &mut GroupPlan<'_>) {
     plan.destructive.sort_unstable_by_key(|alloc| (number(*alloc), alloc.id()));
     plan.updates.ignore += plan.destructive.len().saturating_sub(limit) as u64;

@@ -1,4 +1,4 @@
-//! Canaries of a system job: a part of the nodes gets the new version first (`spec/scheduling.md` ).
+//! Canaries of a system job: a share of the nodes gets the new version first (`spec/scheduling.md` ).
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::placing::Placed;
 use super::rollout::{Count, Counts};
 use crate::reconcile::Rollout;
 
-/// How many canaries a group should have now; 0 unless they are being tried.
+/// Desired number of canaries of a group; 0 unless canaries are being tried.
 pub(super) fn desired(wanted: Wanted<'_>, group: usize, count: Count, rollout: &Rollout<'_>) -> u32 {
     let Some(update) = wanted.update(group).filter(|update| update.canary > 0) else { return 0 };
     let name = &wanted.job.spec.task_groups[group].name;
@@ -23,7 +23,7 @@ pub(super) fn desired(wanted: Wanted<'_>, group: usize, count: Count, rollout: &
     u32::try_from(share).unwrap_or(u32::MAX).min(update.max_parallel)
 }
 
-/// The allocations that are not replaced yet, although they could be: all but those that canaries replace.
+/// Allocations whose replacement is withheld for now: all replaceable ones except those that canaries replace.
 pub(super) fn withheld(intents: &[Intent<'_>], placed: &Placed<'_>, counts: &Counts) -> BTreeSet<AllocId> {
     let mut withheld = BTreeSet::new();
     for (group, count) in counts.groups.iter().enumerate().filter(|(_, count)| count.desired_canaries > 0) {

@@ -1,5 +1,4 @@
-//! Which allocations of another version, or that are heard of again, can stay where they are (`spec/scheduling.md`
-//! to ).
+//! Decides which outdated or reconnecting allocations can be updated in place (`spec/scheduling.md` ).
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::draft::in_place_updates;
 use crate::place::common_share;
 use crate::reconcile::{Rollout, needs_restart};
 
-/// See the module.
+/// Outdated and reconnecting allocations by how they are updated.
 #[derive(Debug, Default)]
 pub(super) struct Split<'a> {
     pub(super) in_place: Vec<OfGroup<'a>>,
@@ -23,16 +22,16 @@ pub(super) struct Split<'a> {
 }
 
 impl Split<'_> {
-    /// The groups of which something is updated.
+    /// The group of each update.
     pub(super) fn groups(&self) -> impl Iterator<Item = usize> {
         self.in_place.iter().chain(&self.destructive).map(|update| update.group)
     }
 }
 
-///
+/// Splits outdated and reconnecting allocations into in-place and destructive updates.
 pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk<'a>) -> Split<'a> {
     let mut split = Split::default();
-    // Those of one common share run the same version, so they are compared once.
+    // Allocations with the same common share run the same version, so they are compared once.
     let mut last: Option<(*const AllocCommon, bool)> = None;
     for update in sorted.outdated.iter().chain(&sorted.reconnecting).copied() {
         let share = Arc::as_ptr(update.alloc.common());
@@ -44,7 +43,7 @@ pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk
         if restarts {
             split.destructive.push(update);
         } else if update.alloc.is_terminal() {
-            // Done, and nothing is to be said of it.
+            // A terminal allocation needs no update.
         } else if update.alloc.node().is_some_and(|node| wanted.base.covers(node)) && desk.fits(update) {
             split.in_place.push(update);
         } else {
@@ -64,7 +63,7 @@ fn restarts(wanted: Wanted<'_>, update: OfGroup<'_>) -> bool {
             .is_none_or(|before| needs_restart((&old.spec, before), (&wanted.job.spec, group)))
 }
 
-/// Writes down what stays, and what is out of sight or heard of again.
+/// Adds in-place updates, disconnects and reconnects to the plan.
 pub(super) fn write<'a>(
     wanted: Wanted<'a>,
     sorted: &Sorted<'a>,

@@ -1,5 +1,5 @@
-//! What is to be placed now: what is missing, and as many updates as may run at once (`spec/scheduling.md` to
-//!
+//! Selects what is placed now: what is missing, and as many updates as are allowed at once (`spec/scheduling.md`
+//! to ).
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use super::in_place::Split;
 use super::nodes::Sorted;
 use crate::reconcile::{Rollout, number};
 
-/// One allocation that should be placed on a node.
+/// An allocation to place on a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Intent<'a> {
     pub(super) group: usize,
     pub(super) slot: u32,
     pub(super) index: u32,
     pub(super) previous: Option<AllocRef<'a>>,
-    /// Whether it takes the place of its predecessor, which stops for it.
+    /// Whether it replaces its predecessor, which stops.
     pub(super) is_update: bool,
     /// Whether it may be a canary.
     pub(super) is_canary: bool,
@@ -31,7 +31,7 @@ impl Intent<'_> {
     }
 }
 
-/// Updates first, so that what becomes free counts.
+/// The intents. Updates come first, so that the resources which they free count.
 pub(super) fn of<'a>(
     wanted: Wanted<'a>,
     sorted: &Sorted<'a>,
@@ -71,7 +71,7 @@ pub(super) fn of<'a>(
     intents
 }
 
-/// How many allocations of a group may be replaced now.
+/// Number of allocations of a group that may be replaced now.
 fn limit<'a>(
     wanted: Wanted<'a>,
     group: usize,
@@ -93,7 +93,7 @@ fn limit<'a>(
     max_parallel.saturating_sub(open.count())
 }
 
-/// branch 9.
+/// Whether updates of a group are canaries (R-8.9, branch 9).
 fn may_be_canary(wanted: Wanted<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
     let name = &wanted.job.spec.task_groups[group].name;
     let is_open = match &rollout.current {

@@ -1,9 +1,9 @@
-//! The scheduler of jobs that run on every node that fits, for ever (system) or to their end (sysbatch): one attempt
-//! (`spec/scheduling.md` §8).
+//! The scheduler of jobs that run on every feasible node, permanently (system) or until they complete (sysbatch): one
+//! attempt (`spec/scheduling.md` §8).
 //!
-//! `nodes` says node by node what should be there, `in_place` which allocations can stay where they are, `intents` which
-//! of the others are replaced now, `placing` puts them on their nodes, `canaries` holds most of them back at first, and
-//! `rollout` keeps the deployment.
+//! `nodes` compares required and existing allocations node by node, `in_place` decides which allocations can be updated
+//! in place, `intents` selects what is placed now, `placing` places it, `canaries` withholds most updates while
+//! canaries are tried, and `rollout` maintains the deployment.
 
 mod canaries;
 mod in_place;
@@ -27,7 +27,7 @@ use in_place::Split;
 use nodes::Sorted;
 use placing::{Desk, Placed};
 
-/// The job that an attempt is about, while it should run.
+/// The job that an attempt reconciles; it is not stopped.
 #[derive(Debug, Clone, Copy)]
 struct Wanted<'a> {
     attempt: &'a Attempt<'a>,
@@ -41,7 +41,7 @@ impl<'a> Wanted<'a> {
         self.job.spec.kind == JobType::SysBatch
     }
 
-    /// How versions of a group take over from each other; `None` where nothing paces them.
+    /// The update block that paces updates of a group; `None` if nothing paces them.
     fn update(&self, group: usize) -> Option<&'a UpdateStrategy> {
         let update = self.job.spec.task_groups[group].update.as_ref();
         pacing(update).filter(|_| self.attempt.rollouts && !self.is_sysbatch())
@@ -93,7 +93,7 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
     Proposal { plan, outcome }
 }
 
-/// Nothing of a stopped job is required anywhere.
+/// Stops all allocations of a stopped job, which requires none.
 fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Learned {
     let mut learned = Learned::default();
     for alloc in allocs.iter().filter(|alloc| !alloc.is_terminal()) {
@@ -104,7 +104,7 @@ fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Learned {
     learned
 }
 
-/// An attempt on a job that should run.
+/// Runs an attempt on a job that is not stopped.
 fn run<'a>(
     wanted: Wanted<'a>,
     allocs: &[AllocRef<'a>],
@@ -122,7 +122,7 @@ fn run<'a>(
     let counts = rollout::Counts::of(wanted, &sorted, &split, &placed, rollout);
     let withheld = canaries::withheld(&intents, &placed, &counts);
     if !withheld.is_empty() {
-        // The others are placed as if these had never been tried.
+        // The remaining intents are placed as if the withheld ones had never been tried.
         let mut desk = Desk::of(wanted, &sorted);
         split.in_place.iter().for_each(|update| desk.stays(*update));
         let kept: Vec<_> = intents.iter().filter(|intent| !intent.is_among(&withheld)).copied().collect();
@@ -135,7 +135,7 @@ fn run<'a>(
     placed.write(wanted, updates, rollout, plan, stops, new_id)
 }
 
-/// What is told of each group.
+/// Counts the changes of each group for the annotations.
 fn annotate(
     wanted: Wanted<'_>,
     sorted: &Sorted<'_>,

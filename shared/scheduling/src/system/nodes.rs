@@ -1,5 +1,5 @@
-//! Node by node: what is there, what should be there, and what is to become of it (`spec/scheduling.md`,
-//!
+//! Compares, node by node, the allocations that a job requires with those that exist (`spec/scheduling.md` to
+//!
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,27 @@ use crate::reconcile::{
     Rollout, Stop, Taint, is_expired, needs_reconnect, number, ran_successfully, reason, taint,
 };
 
-/// An allocation with its group's place in the job.
+/// An allocation with its group's index in the job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfGroup<'a> {
     pub(super) group: usize,
     pub(super) alloc: AllocRef<'a>,
 }
 
-/// A name that no live allocation has on a node that should have it.
+/// A required name without a live allocation on a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap<'a> {
     pub(super) group: usize,
     pub(super) slot: u32,
     pub(super) index: u32,
-    /// The newest one of that name that has ended there.
+    /// The newest terminal allocation of that name on the node.
     pub(super) previous: Option<AllocRef<'a>>,
 }
 
-/// What is to become of a job's allocations.
+/// A job's allocations by what has to be done with them.
 #[derive(Debug, Default)]
 pub(super) struct Sorted<'a> {
-    /// Not needed, to be moved, or lost.
+    /// Not needed, to be migrated, or lost.
     pub(super) stops: Vec<Stop<'a>>,
     /// Of another version than the current one.
     pub(super) outdated: Vec<OfGroup<'a>>,
@@ -41,13 +41,13 @@ pub(super) struct Sorted<'a> {
     pub(super) disconnecting: Vec<OfGroup<'a>>,
     pub(super) reconnecting: Vec<OfGroup<'a>>,
     pub(super) places: Vec<Gap<'a>>,
-    /// Groups that the deployment should have, if it may have any more.
+    /// Groups to add to the deployment, if a deployment is allowed.
     pub(super) to_attach: BTreeSet<usize>,
-    /// Whether the current version runs somewhere already.
+    /// Whether the current version already runs on some node.
     pub(super) runs_already: bool,
 }
 
-/// A job's required names: of each group, the stem of its names.
+/// The required names of a job: for each group, the stem of its names and its count.
 struct Required {
     stems: Vec<(Text, u32)>,
 }
@@ -60,7 +60,7 @@ impl Required {
         Self { stems: spec.task_groups.iter().map(stem).collect() }
     }
 
-    /// The group that requires an allocation's name, if one does.
+    /// The group that requires an allocation's name, if any.
     fn group(&self, alloc: AllocRef<'_>) -> Option<usize> {
         let index = alloc.name_index()?;
         let stem = &alloc.common().name_stem;
@@ -70,7 +70,7 @@ impl Required {
 
 type Name = (u32, usize, u32);
 
-/// Sorts a job's allocations.
+/// Compares a job's allocations with the required ones.
 pub(super) fn sort<'a>(wanted: Wanted<'a>, allocs: &[AllocRef<'a>], rollout: &Rollout<'_>) -> Sorted<'a> {
     let required = Required::of(wanted);
     let mut live: Vec<AllocRef<'a>> = Vec::with_capacity(allocs.len());
@@ -128,7 +128,7 @@ pub(super) fn sort<'a>(wanted: Wanted<'a>, allocs: &[AllocRef<'a>], rollout: &Ro
 }
 
 impl<'a> Sorted<'a> {
-    /// the numbers are those of its branches.
+    /// Decides about a live allocation. The numbers are those of the branches of.
     fn decide(&mut self, wanted: Wanted<'a>, alloc: AllocRef<'a>, group: Option<usize>) {
         let Some(group) = group else {
             self.stops.push(Stop::of(alloc, reason::NOT_NEEDED)); // 1
@@ -174,7 +174,7 @@ impl<'a> Sorted<'a> {
         }
     }
 
-    ///
+    /// Decides about a required name without a live allocation.
     fn fill(&mut self, wanted: Wanted<'a>, gap: Gap<'a>, ended: &BTreeMap<Name, AllocRef<'a>>) {
         let previous = ended.get(&(gap.slot, gap.group, gap.index)).copied();
         match previous {
@@ -193,7 +193,7 @@ pub(super) fn in_base(wanted: Wanted<'_>, slot: u32) -> bool {
     wanted.base.words[slot as usize / PAGE] >> (slot as usize % PAGE) & 1 != 0
 }
 
-/// Whether a node is of the job's pool, whatever its datacenter and status.
+/// Whether a node is in the job's pool, whatever its datacenter and status.
 fn in_pool(wanted: Wanted<'_>, node: Option<NodeRef<'_>>) -> bool {
     let pool = &*wanted.job.spec.node_pool;
     matches!(pool, "" | "all") || node.is_some_and(|node| *node.spec().node_pool == *pool)

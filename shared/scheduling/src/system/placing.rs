@@ -1,4 +1,4 @@
-//! Placing: each allocation on the node that should have it, if that can take it (`spec/scheduling.md` §8.4).
+//! Places each allocation of a system job on its node if the node can take it (`spec/scheduling.md` §8.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::outcome::{self, Learned};
 use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish, common_share};
 use crate::reconcile::{Rollout, Stop, reason};
 
-/// The nodes at hand, less what stops.
+/// Places allocations of one job version. The plan's stops are already taken into account.
 pub(super) struct Desk<'a> {
     placer: Placer<'a>,
     version: Version,
@@ -32,18 +32,18 @@ impl<'a> Desk<'a> {
         Self { placer, version }
     }
 
-    /// Whether an allocation can stay where it is as its group is now; if so, it does.
+    /// Whether a group fits in place of an existing allocation; if it does, the allocation is updated in place.
     pub(super) fn fits(&mut self, update: OfGroup<'a>) -> bool {
         self.placer.update_in_place(self.version, update.group, update.alloc)
     }
 
-    /// Lets an allocation stay that was found to fit before.
+    /// Repeats the in-place update of an allocation that fitted before.
     pub(super) fn stays(&mut self, update: OfGroup<'a>) {
         let fits = self.fits(update);
         debug_assert!(fits, "it fitted before");
     }
 
-    /// One node alone: what it gives, or why it cannot be there.
+    /// Places an allocation on its node; the error holds the metrics of the failure.
     fn place(&mut self, intent: &Intent<'a>, id: AllocId, explain: bool) -> Result<Chosen, Box<AllocMetric>> {
         let wish = Wish {
             version: self.version,
@@ -56,47 +56,47 @@ impl<'a> Desk<'a> {
         };
         let mut chosen = self.placer.place_on(&wish, intent.slot)?;
         if let Some(metric) = &mut chosen.metric {
-            // Told of failures only.
+            // The pool's name is reported for failures only.
             metric.node_pool = Text::default();
         }
         Ok(chosen)
     }
 }
 
-/// An intent for which there was no place.
+/// An intent that could not be placed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) group: usize,
     pub(super) is_update: bool,
     node: NodeId,
     metric: AllocMetric,
-    /// What was known of classes when it failed; only of the first of a group for which there was no room.
+    /// Class eligibility at the time of the failure; set only for the first node without capacity of each group.
     classes: BTreeMap<Text, bool>,
 }
 
 impl Failure {
-    /// Whether the node could never take it.
+    /// Whether the node is infeasible, so that it can never take the group.
     fn is_infeasible(&self) -> bool {
         self.metric.nodes_filtered > 0
     }
 }
 
-/// What came of the intents.
+/// Results of placing the intents.
 pub(super) struct Placed<'a> {
-    /// New allocations by group and whether they are canaries.
+    /// New allocations, by group and by whether they are canaries.
     rows: BTreeMap<(usize, bool), PlacementDraft>,
     canaries: Vec<u64>,
     replaced: BTreeSet<AllocId>,
-    /// All that were to be replaced, whether there was a place for others or not.
+    /// All allocations to be replaced, whether or not their replacements were placed.
     stops: Vec<Stop<'a>>,
     pub(super) failures: Vec<Failure>,
     wanted: Vec<u32>,
     escapes_class: bool,
-    /// What keeps groups from the nodes that could not take them.
+    /// Reasons against the nodes that could not take a group, by group.
     reasons: BTreeMap<usize, Vec<Reason>>,
 }
 
-///
+/// Places all intents whose nodes are in the base set.
 pub(super) fn place<'a>(
     wanted: Wanted<'a>,
     mut desk: Desk<'a>,
@@ -140,7 +140,7 @@ pub(super) fn place<'a>(
                     group: intent.group,
                     is_update: intent.is_update,
                     node: node.id(),
-                    // The node itself would do.
+                    // The class is feasible, because the node lacks only capacity.
                     classes: if is_full { [(class, true)].into() } else { BTreeMap::new() },
                     metric: *metric,
                 });
@@ -170,7 +170,7 @@ pub(super) fn place<'a>(
 }
 
 impl<'a> Placed<'a> {
-    /// Whether no node was found full for a group yet.
+    /// Whether no node was without capacity for a group so far.
     fn is_first_full(&self, group: usize) -> bool {
         !self.failures.iter().any(|failure| failure.group == group && !failure.is_infeasible())
     }
@@ -180,19 +180,19 @@ impl<'a> Placed<'a> {
         self.replaced.contains(&alloc)
     }
 
-    /// How many nodes can never take a group.
+    /// Number of nodes that can never take a group.
     pub(super) fn infeasible(&self, group: usize) -> u64 {
         let of_group = |failure: &&Failure| failure.group == group && failure.is_infeasible();
         self.failures.iter().filter(of_group).count() as u64
     }
 
-    /// How many canaries a group has now.
+    /// Number of canaries of a group, including new ones.
     pub(super) fn canaries(&self, group: usize, counts: &Counts) -> u64 {
         let count = &counts.groups[group];
         if count.desired_canaries > 0 { count.canaries + self.canaries[group] } else { 0 }
     }
 
-    /// Writes it down, with what could not be placed.
+    /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.
     pub(super) fn write(
         self,
         wanted: Wanted<'a>,
@@ -275,7 +275,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// Adds up what was filtered.
+/// Adds the filter metrics of one node to those of the group.
 fn merge(into: &mut AllocMetric, other: &AllocMetric) {
     let add = |into: &mut BTreeMap<Text, u32>, other: &BTreeMap<Text, u32>| {
         for (what, more) in other {

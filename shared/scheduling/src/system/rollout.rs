@@ -12,10 +12,10 @@ use crate::columns::places;
 use crate::reconcile::{Rollout, fresh};
 use state::PAGE;
 
-/// The oldest version of a node's program whose reports a deployment can do with.
+/// The lowest agent version that supports deployments of system jobs.
 const VERSION_MIN: [u64; 3] = [1, 11, 0];
 
-/// Begins the deployment, or lets more groups take part.
+/// Creates the deployment, or adds groups to it.
 pub(super) fn begin<'a>(
     wanted: Wanted<'a>,
     sorted: &Sorted<'a>,
@@ -39,7 +39,7 @@ pub(super) fn begin<'a>(
     }
 }
 
-/// Whether some node is too old for a deployment. One that does not say what it is, is not.
+/// Whether some node's agent is too old for a deployment. An agent that does not report its version is not.
 fn has_old_node(wanted: Wanted<'_>) -> bool {
     let words = wanted.base.words.iter().enumerate();
     let mut slots =
@@ -51,7 +51,7 @@ fn has_old_node(wanted: Wanted<'_>) -> bool {
     })
 }
 
-/// The numbers of a version such as `1.11.0-beta.1`.
+/// The numeric part of a version such as `1.11.0-beta.1`.
 fn release(version: &str) -> Option<[u64; 3]> {
     let numbers = version.split(['-', '+']).next()?.trim_start_matches('v');
     let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
@@ -60,20 +60,20 @@ fn release(version: &str) -> Option<[u64; 3]> {
     Some([major, next(), next()])
 }
 
-/// What a group comes to.
+/// Counts of one group.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
-    /// Nodes on which it runs or can run.
+    /// Nodes on which the group runs or can run.
     pub(super) candidates: u64,
-    /// Allocations that have to be replaced, less those whose node cannot take another.
+    /// Allocations that have to be replaced, without those whose node cannot take the replacement.
     pub(super) destructive: u64,
-    /// Canaries that run.
+    /// Running canaries.
     pub(super) canaries: u64,
-    /// How many canaries there should be; 0 unless they are being tried.
+    /// Desired number of canaries; 0 unless canaries are being tried.
     pub(super) desired_canaries: u32,
 }
 
-/// By the group's place in the job.
+/// By group index.
 #[derive(Debug)]
 pub(super) struct Counts {
     pub(super) groups: Vec<Count>,
@@ -108,7 +108,7 @@ impl Counts {
     }
 }
 
-/// How far the deployment has come.
+/// Updates the deployment's totals and status.
 pub(super) fn settle(wanted: Wanted<'_>, counts: &Counts, rollout: &mut Rollout<'_>) {
     let Some(current) = rollout.reopen(wanted.job) else { return };
     let (mut is_complete, mut is_empty) = (true, true);

@@ -1,4 +1,4 @@
-//! Random clusters for tests, in plain words: few nodes with little room, so that all that can be short is.
+//! Random clusters for tests: few nodes with few resources, so that every resource can be exhausted.
 
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ use state::{PAGE, State};
 use crate::hash;
 use crate::place::common_share;
 
-/// Numbers that look like chance and are the same for a seed.
+/// Pseudo-random numbers that depend only on the seed.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    /// One of `0..sides`.
+    /// A number in `0..sides`.
     pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = hash::mix(self.0);
         self.0 % sides
     }
 
-    /// Whether something happens that happens one time in `times`.
+    /// True once in `times` calls on average.
     pub(super) fn once_in(&mut self, times: u64) -> bool {
         self.roll(times) == 0
     }
@@ -48,11 +48,11 @@ pub(super) struct NodeIs {
     pub(super) rack: Option<u64>,
     pub(super) class: u64,
     pub(super) has_driver: bool,
-    /// Instances, of which the last is broken.
+    /// Number of instances; the last one is unhealthy.
     pub(super) gpus: u64,
     /// The speed of each core.
     pub(super) cores: Vec<u32>,
-    /// How many dynamic ports it has.
+    /// Number of dynamic ports.
     pub(super) ports: u16,
     pub(super) has_volume: bool,
     pub(super) max_allocs: u32,
@@ -77,16 +77,16 @@ pub(super) struct GroupIs {
     pub(super) wants_volume: bool,
 }
 
-/// What it is spread over.
+/// What a group is spread over.
 #[derive(Debug, Clone)]
 pub(super) enum SpreadIs {
     Racks,
     Nodes,
-    /// Shares of some racks.
+    /// Racks, each with its target in percent.
     SomeRacks(Vec<(u64, u64)>),
 }
 
-/// An allocation that is there.
+/// An existing allocation.
 #[derive(Debug, Clone)]
 pub(super) struct AllocIs {
     pub(super) node: usize,
@@ -104,7 +104,7 @@ pub(super) enum Of {
     Other { priority: u16, cpu_mhz: u32, memory_mb: u32 },
 }
 
-/// All of it.
+/// A cluster with one job.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     pub(super) nodes: Vec<NodeIs>,
@@ -154,8 +154,8 @@ impl Cluster {
         cluster
     }
 
-    /// One with whole pages of nodes and few allocations. Pages of the same amounts are ranked as one; of the others those that
-    /// come too late are turned away together.
+    /// A cluster with whole pages of nodes and few allocations. Pages of equal nodes are ranked as one; of other nodes,
+    /// those with too low scores are dropped together.
     pub(super) fn of_whole_pages(dice: &mut Dice) -> Self {
         let mut cluster = Self::random(dice);
         let (few_will_do, differ) = (dice.once_in(2), dice.once_in(2));
@@ -400,7 +400,7 @@ impl NodeIs {
             dynamic_port_max: 999 + self.ports,
             ..spec.resources
         };
-        // What constraints may ask, and nothing that differs from node to node without them.
+        // The computed class contains what constraints may refer to, and nothing else that differs between nodes.
         let drivers = self.has_driver;
         spec.computed_class = format!("v1:{}{:?}{}{drivers}", self.class, self.rack, self.gpus > 0).into();
         let server = NodeServerSide { status: NodeStatus::Ready, ..NodeServerSide::default() };
@@ -436,7 +436,7 @@ impl Cluster {
         };
         let spec = JobSpec {
             namespace: "default".into(),
-            // Some allocations are of the same job.
+            // Some allocations belong to the same job.
             id: format!("other-{priority}-{cpu_mhz}-{memory_mb}").into(),
             priority,
             task_groups: vec![group].into(),
@@ -455,7 +455,7 @@ impl Cluster {
         let mut resources = common_share(&State::default(), &job.spec, task_group);
         resources.disk_mb = 10;
         let mut assigned = Assigned::default();
-        // Ports, devices and cores that it has, whatever its group asks for.
+        // Ports, devices and cores of the allocation do not depend on what its group asks for.
         resources.networks.clear();
         resources.ports.clear();
         if let Some(value) = is.static_port {
@@ -532,7 +532,7 @@ impl Cluster {
         }
         let allocs = (0..self.allocs.len()).map(|number| self.alloc(number));
         changes.extend(allocs.map(Box::new).map(Change::Alloc));
-        // Packing is also what is done where nothing is said.
+        // Bin-packing is the default, so it is not configured.
         let algorithm = Some(self.algorithm).filter(|algorithm| *algorithm != SchedulerAlgorithm::Binpack);
         let preempts = self.preempts;
         let preemption =

@@ -1,4 +1,4 @@
-//! The short way against a look at all nodes, and both against what must hold of every plan.
+//! Compares the fast path with a scan of all nodes, and both with a naive solver and with invariants of every plan.
 
 mod cluster;
 mod naive;
@@ -11,10 +11,10 @@ use super::*;
 use cluster::{Cluster, Dice, Of, alloc_id, evaluation, node_id};
 use naive::{Counts, Naive, New, Verdict};
 
-/// Scores agree to this.
+/// Maximum difference between scores that count as equal.
 const TOLERANCE: f64 = 1e-9;
 
-/// What a plan asks, in its order.
+/// A call to the placer.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Stop(usize),
@@ -49,7 +49,7 @@ fn steps(dice: &mut Dice, cluster: &Cluster) -> Vec<Step> {
     steps
 }
 
-/// A placer in the middle of its work, and what it is asked.
+/// A placer and what its calls refer to.
 struct Run<'a> {
     state: &'a State,
     cluster: &'a Cluster,
@@ -93,16 +93,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How a test has its nodes chosen.
+/// How a test chooses nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// The short way, told of or not.
+    /// By the fast path, with or without metrics.
     Short { explain: bool },
-    /// By a look at every node.
+    /// By scanning all nodes.
     Scan,
 }
 
-/// What came of each placement.
+/// The result of each placement.
 fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<AllocMetric>>> {
     let (state, eval) = (cluster.state(), evaluation());
     let pages: Vec<&NodePage> = state.node_pages().collect();
@@ -124,7 +124,7 @@ fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<Al
     placed
 }
 
-/// The same without what only the short way tells.
+/// Removes what only the fast path reports.
 fn without_reasons(
     mut placed: Vec<Result<Chosen, Box<AllocMetric>>>,
 ) -> Vec<Result<Chosen, Box<AllocMetric>>> {
@@ -141,7 +141,7 @@ fn without_metric(placed: Vec<Result<Chosen, Box<AllocMetric>>>) -> Vec<Result<C
     placed.into_iter().map(|chosen| chosen.map(|chosen| Chosen { metric: None, ..chosen })).collect()
 }
 
-/// What is told of a pass agrees with what every node was told to be.
+/// Checks the metrics of a pass against the verdicts of the naive solver.
 fn check_told(metric: &AllocMetric, verdicts: &[Verdict], is_second: bool) -> Result<(), TestCaseError> {
     let told = |counts: &BTreeMap<Text, u32>| -> BTreeMap<String, u32> {
         counts.iter().map(|(what, count)| (what.to_string(), *count)).collect()
@@ -172,7 +172,7 @@ fn scores(verdicts: &[Verdict]) -> Vec<f64> {
     verdicts.iter().filter_map(score).collect()
 }
 
-/// A choice as the naive solver takes note of it.
+/// Converts a choice for the naive solver.
 fn new(chosen: &Chosen, node: usize, group: usize) -> New {
     let tasks = &chosen.assigned.tasks;
     let ids = tasks.iter().flat_map(|task| &task.devices).flat_map(|device| &device.ids);
@@ -185,7 +185,7 @@ fn new(chosen: &Chosen, node: usize, group: usize) -> New {
     }
 }
 
-/// Every placement against a naive solver that scores all nodes for each.
+/// Checks every placement against a naive solver that scores all nodes each time.
 fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
     let (state, eval) = (cluster.state(), evaluation());
     let pages: Vec<&NodePage> = state.node_pages().collect();

@@ -1,5 +1,5 @@
-//! The obvious way: for each placement every node is looked at and scored from nothing but the cluster's description and
-//! what the plan did so far. Shares no code with the scheduler. What preemption would find it does not say.
+//! The naive solver: for each placement it scores every node from the cluster's description and the plan so far. It
+//! shares no code with the scheduler. It does not compute preemptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use model::cluster::SchedulerAlgorithm;
 
 use super::cluster::{Cluster, GroupIs, NodeIs, Of, SpreadIs};
 
-/// What a node is told to be.
+/// The result of checking a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verdict {
     Filtered(String),
@@ -16,7 +16,7 @@ pub(super) enum Verdict {
     Scores(f64),
 }
 
-/// An allocation that the plan placed.
+/// An allocation that the plan places.
 #[derive(Debug, Clone)]
 pub(super) struct New {
     pub(super) node: usize,
@@ -29,19 +29,19 @@ pub(super) struct New {
 /// The plan so far.
 #[derive(Debug, Default)]
 pub(super) struct Naive {
-    /// Allocations that are stopped, or make room.
+    /// Allocations that are stopped or preempted.
     pub(super) gone: BTreeSet<usize>,
     pub(super) stopped: BTreeSet<usize>,
     pub(super) updated: Vec<usize>,
     pub(super) placed: Vec<New>,
-    /// Groups and classes whose reason was told.
+    /// Groups and classes whose reason was reported.
     told: BTreeSet<(usize, String)>,
 }
 
-/// What would be in use of a node.
+/// What would be in use on a node.
 struct Totals {
     lacks_cores: bool,
-    /// What the new one brings.
+    /// CPU and memory of the new allocation.
     own: [u32; 2],
     cpu: u32,
     memory: u32,
@@ -65,7 +65,7 @@ fn class(cluster: &Cluster, node: usize) -> String {
     format!("{}{:?}{}{}", is.class, is.rack, is.gpus > 0, is.has_driver)
 }
 
-/// What keeps a group off a node whatever else is there.
+/// Reasons against a node that do not depend on other allocations.
 fn static_failures(cluster: &Cluster, group: &GroupIs, node: usize) -> Vec<String> {
     let is = &cluster.nodes[node];
     let mut failures = Vec::new();
@@ -83,16 +83,16 @@ fn static_failures(cluster: &Cluster, group: &GroupIs, node: usize) -> Vec<Strin
     failures
 }
 
-/// What keeps a group off a node, and how much is missing of an amount.
+/// A reason against a node, and how much of an amount is missing.
 type Obstacle = (Verdict, u32);
 
 impl Naive {
-    /// What each node is told to be for a placement, in the nodes' order.
+    /// The verdict on each node for a placement, in the order of the nodes.
     pub(super) fn look(&mut self, cluster: &Cluster, group: usize, penalised: Option<usize>) -> Vec<Verdict> {
         (0..cluster.nodes.len()).map(|node| self.look_at(cluster, group, node, penalised)).collect()
     }
 
-    /// A failure of a class is told once for one of its nodes.
+    /// The reason against a node; a class reports its own reason only once.
     pub(super) fn tell(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
         let reason = static_failures(cluster, &cluster.groups[group], node).into_iter().next()?;
         let is_news = self.told.insert((group, class(cluster, node)));
@@ -133,7 +133,7 @@ impl Naive {
         Verdict::Scores(scores.iter().sum::<f64>() / scores.len() as f64)
     }
 
-    /// Everything that keeps a group off a node, what is met first before the rest.
+    /// All reasons against a node, in the order in which they are checked.
     fn obstacles(&self, cluster: &Cluster, group: usize, node: usize) -> Vec<Obstacle> {
         let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
         let filtered = |what: String| (Verdict::Filtered(what), 0);
@@ -197,7 +197,7 @@ impl Naive {
         obstacles
     }
 
-    /// What would be in use of a node with one more of a group.
+    /// What would be in use on a node with one more allocation of a group.
     fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
         let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
         let here = |new: &&New| new.node == node;
@@ -235,7 +235,7 @@ impl Naive {
         totals
     }
 
-    /// What reasons there are for a group to get no node, as they are told.
+    /// All reasons against placing a group, in the form that metrics have.
     pub(super) fn reasons(&self, cluster: &Cluster, group: usize) -> Vec<Reason> {
         let mut obstacles: BTreeMap<String, Vec<(u32, bool)>> = BTreeMap::new();
         for node in 0..cluster.nodes.len() {
@@ -327,7 +327,7 @@ impl Naive {
         asked.spreads.iter().map(one).sum()
     }
 
-    /// `None`: none of the value is wanted, so that it is worth the lowest of all.
+    /// `None` if the desired number is zero, so that the boost is the lowest of all.
     fn target_boost(
         &self,
         cluster: &Cluster,
@@ -374,7 +374,7 @@ impl Naive {
     }
 }
 
-/// How well the shape of what a node has left suits, and how little of it stays.
+/// How well a node suits by the shape of its free resources, and by how little is left.
 fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f64 {
     let feasible = |node: &usize| static_failures(cluster, asked, *node).is_empty();
     let feasible: Vec<&NodeIs> =
@@ -392,7 +392,7 @@ fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f6
     (cosine + 0.2 * tightness) / 1.2
 }
 
-/// Of a value that is in use so often, where all values have these uses and counts.
+/// The boost of a value that is used `used` times; `values` are the uses and counts of all values.
 fn even(used: Option<u32>, values: impl Iterator<Item = ([u32; 3], u32)>) -> f64 {
     let Some(used) = used else { return -1.0 };
     let present = values.filter(|([existing, proposed, _], _)| existing + proposed > 0);
@@ -412,7 +412,7 @@ fn even(used: Option<u32>, values: impl Iterator<Item = ([u32; 3], u32)>) -> f64
     }
 }
 
-/// Counts of a pass.
+/// Counters of a pass.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) filtered: BTreeMap<String, u32>,

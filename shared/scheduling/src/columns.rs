@@ -7,11 +7,11 @@ use crate::room::locate;
 /// One counter for each node. Only pages with a counter other than zero are stored, because nearly all counters are
 /// zero.
 #[derive(Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct NodeCounters {
     pages: Vec<Option<Box<[u32; PAGE]>>>,
 }
 
-impl Numbers {
+impl NodeCounters {
     /// Zero for every node of `pages` pages.
     pub(crate) fn new(pages: usize) -> Self {
         Self { pages: vec![None; pages] }
@@ -61,16 +61,16 @@ pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
             *same &= u8::from(*value == column[place]);
         }
     }
-    word_of(&same)
+    pack_bits(&same)
 }
 
 /// The set of nodes of a page whose value in a column is `value`.
 pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
-    word_of(&column.map(|other| u8::from(other == value)))
+    pack_bits(&column.map(|other| u8::from(other == value)))
 }
 
 /// Packs 64 bytes, each 0 or 1, into the bits of a word.
-pub(crate) fn word_of(bytes: &[u8; PAGE]) -> u64 {
+pub(crate) fn pack_bits(bytes: &[u8; PAGE]) -> u64 {
     /// Multiplication by this constant moves the lowest bits of eight bytes into the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn numbers_are_zero_until_they_are_set() {
-        let mut numbers = Numbers::new(2);
+        let mut numbers = NodeCounters::new(2);
         assert_eq!((numbers.at(100), numbers.is_zero(1)), (0, true));
         *numbers.at_mut(100) += 3;
         assert_eq!((numbers.at(100), numbers.at(99), numbers.at(1)), (3, 0, 0));
@@ -111,8 +111,8 @@ mod tests {
     fn a_word_of_bytes() {
         let word = 1 | 1 << 9 | 1 << 30 | 1 << 63;
         let bytes: [u8; PAGE] = std::array::from_fn(|place| (word >> place & 1) as u8);
-        assert_eq!(word_of(&bytes), word);
-        assert_eq!(word_of(&[1; PAGE]), u64::MAX);
+        assert_eq!(pack_bits(&bytes), word);
+        assert_eq!(pack_bits(&[1; PAGE]), u64::MAX);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use model::{AllocId, DeploymentId, EvalId, Nanos, Text, Timestamp};
 use state::{AllocRef, NodePage};
 
 use crate::NewId;
-use crate::columns::Numbers;
+use crate::columns::NodeCounters;
 use crate::reconcile::Stop;
 use crate::room::locate;
 
@@ -149,12 +149,12 @@ impl PlacementDraft {
 struct Columns {
     placements: Placements,
     /// For each slot, 1 plus the position of its node in the list of nodes; 0 if the node is not in the list.
-    place_of_slot: Numbers,
+    place_of_slot: NodeCounters,
 }
 
 impl Columns {
     fn new(placements: Placements, pages: usize) -> Self {
-        Self { placements, place_of_slot: Numbers::new(pages) }
+        Self { placements, place_of_slot: NodeCounters::new(pages) }
     }
 
     fn push(&mut self, placed: Placed, pages: &[&NodePage]) {

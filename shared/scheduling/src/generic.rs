@@ -10,14 +10,14 @@ use model::{AllocId, EvalId, Text};
 use state::{AllocRef, NodePage};
 
 use crate::draft::{FollowUp, Reschedules, StopDraft, common_of_new, follow_ups, in_place_updates};
-use crate::outcome::{self, Learned};
+use crate::outcome::{self, Findings};
 use crate::place::{Placer, Version, common_share};
-use crate::placing::{GroupDraft, OfJob, Placing};
+use crate::placing::{GroupDraft, JobGroup, Placing};
 use crate::reconcile::{
-    Context, GroupPlan, OwnNodes, Rollout, Wanted, reconcile, stop_all, stop_unwanted, stopping_on_gone_nodes,
+    Context, GroupPlan, InPlaceCheck, Rollout, Target, reconcile, stop_all, stop_unwanted, stopping_on_gone_nodes,
 };
 use crate::unbuilt::Unbuilt;
-use crate::undisturbed::undisturbed;
+use crate::steady_state::steady_state;
 use crate::{Attempt, NewId, Proposal};
 
 /// A group's allocations, with the group's index in the job; `None` if the job does not have the group.
@@ -40,9 +40,9 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
         JobType::Batch | JobType::System | JobType::SysBatch => Rollout::default(),
     };
     let mut plan = outcome::empty_plan(attempt);
-    if let Some(learned) = wanted.and_then(|job| undisturbed(attempt, job, &pages, &rollout)) {
-        let learned = Learned { deployment_id: rollout.id(), ..learned };
-        return Ok(Proposal { plan, outcome: outcome::finished(attempt, learned, Vec::new(), new_id) });
+    if let Some(findings) = wanted.and_then(|job| steady_state(attempt, job, &pages, &rollout)) {
+        let findings = Findings { deployment_id: rollout.id(), ..findings };
+        return Ok(Proposal { plan, outcome: outcome::finished(attempt, findings, Vec::new(), new_id) });
     }
     let groups = allocs_by_group(attempt, wanted);
     let mut stops = StopDraft::default();
@@ -50,7 +50,7 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
         stops.add(&stop, None, None);
     }
     let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
-    let (learned, created) = match wanted {
+    let (findings, created) = match wanted {
         None => (stop_job(attempt, context, &groups, &mut stops), Vec::new()),
         Some(job) => place_job(attempt, context, job, groups, &mut rollout, &mut plan, &mut stops, new_id)?,
     };
@@ -58,20 +58,20 @@ fn attempt_once(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) -> Resu
     let deployment_id = rollout.id();
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
-    let learned = Learned { deployment_id, ..learned };
-    let outcome = if outcome::is_one_too_many(attempt, kind) {
+    let findings = Findings { deployment_id, ..findings };
+    let outcome = if outcome::exceeds_limit(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::exhausted(attempt, kind, learned, new_id)
+        outcome::exhausted(attempt, kind, findings, new_id)
     } else {
-        outcome::finished(attempt, learned, created, new_id)
+        outcome::finished(attempt, findings, created, new_id)
     };
     Ok(Proposal { plan, outcome })
 }
 
 /// Groups of the job in their order, then groups that only allocations refer to, by name.
 fn allocs_by_group<'a>(attempt: &Attempt<'a>, job: Option<&'a Job>) -> Vec<Allocs<'a>> {
-    let of_job = job.into_iter().flat_map(|job| &job.spec.task_groups).enumerate();
-    let mut groups: Vec<Allocs<'a>> = of_job
+    let job_group = job.into_iter().flat_map(|job| &job.spec.task_groups).enumerate();
+    let mut groups: Vec<Allocs<'a>> = job_group
         .map(|(place, group)| Allocs { group: &group.name, place: Some(place), allocs: Vec::new() })
         .collect();
     let known = groups.len();
@@ -99,19 +99,19 @@ fn stop_job<'a>(
     context: Context<'a>,
     groups: &[Allocs<'a>],
     stops: &mut StopDraft,
-) -> Learned {
-    let mut learned = Learned::default();
+) -> Findings {
+    let mut findings = Findings::default();
     // A job that was not purged still has its groups; none of them has queued allocations.
     for group in attempt.state.job(&attempt.eval.job).into_iter().flat_map(|job| &job.spec.task_groups) {
-        learned.queued.insert(group.name.clone(), 0);
-        learned.wanted.insert(group.name.clone(), 0);
+        findings.queued.insert(group.name.clone(), 0);
+        findings.wanted.insert(group.name.clone(), 0);
     }
     for group in groups {
         let plan = stop_all(context, &group.allocs);
         plan.stops.iter().for_each(|stop| stops.add(stop, None, None));
-        learned.annotations.desired_updates.insert(Text::clone(group.group), plan.updates);
+        findings.annotations.desired_updates.insert(Text::clone(group.group), plan.updates);
     }
-    learned
+    findings
 }
 
 /// Reconciles and places a job that is not stopped, and adds the result to the plan.
@@ -125,7 +125,7 @@ fn place_job<'a>(
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> Result<(Learned, Vec<Evaluation>), Unbuilt> {
+) -> Result<(Findings, Vec<Evaluation>), Unbuilt> {
     let mut placer = Placer::of(attempt.state, context.pages, attempt.eval);
     let version = placer.version(job);
     let mut desk = Desk { attempt, context, job, placer, version };
@@ -163,13 +163,13 @@ impl<'a> Desk<'a> {
         for Allocs { group: name, place, allocs } in groups {
             let Some(place) = place else {
                 let plan = stop_unwanted(self.context, is_batch, &allocs);
-                drafts.push(GroupDraft { name, plan, of_job: None });
+                drafts.push(GroupDraft { name, plan, job_group: None });
                 continue;
             };
             let group = &self.job.spec.task_groups[place];
             let plan = self.reconcile_group(place, group, &allocs, rollout, new_id)?;
-            let of_job = Some(OfJob::new(group, &plan));
-            drafts.push(GroupDraft { name, plan, of_job });
+            let job_group = Some(JobGroup::new(group, &plan));
+            drafts.push(GroupDraft { name, plan, job_group });
         }
         Ok(drafts)
     }
@@ -182,7 +182,7 @@ impl<'a> Desk<'a> {
         rollout: &mut Rollout<'a>,
         new_id: NewId<'_>,
     ) -> Result<GroupPlan<'a>, Unbuilt> {
-        let wanted = Wanted { attempt: self.attempt, context: self.context, job: self.job, group };
+        let wanted = Target { attempt: self.attempt, context: self.context, job: self.job, group };
         let plan = reconcile(wanted, allocs, rollout, &mut InPlace { desk: self, place }, new_id);
         let has_canaries = group.update.as_ref().is_some_and(|update| update.canary > 0);
         if has_canaries && !plan.destructive.is_empty() && !self.attempt.rollouts {
@@ -198,8 +198,8 @@ struct InPlace<'d, 'a> {
     place: usize,
 }
 
-impl<'a> OwnNodes<'a> for InPlace<'_, 'a> {
-    fn may_be_there(&self, alloc: AllocRef<'_>) -> bool {
+impl<'a> InPlaceCheck<'a> for InPlace<'_, 'a> {
+    fn is_allowed_on_node(&self, alloc: AllocRef<'_>) -> bool {
         alloc.node().is_some_and(|node| self.desk.placer.base(self.desk.version).covers(node))
     }
 
@@ -216,13 +216,13 @@ fn finish<'a>(
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> (Learned, Vec<Evaluation>) {
+) -> (Findings, Vec<Evaluation>) {
     let (attempt, job) = (placing.attempt, placing.job);
     let eval = attempt.eval;
-    let mut learned = Learned::default();
+    let mut findings = Findings::default();
     let mut created = Vec::new();
-    for GroupDraft { name, plan: wanted, of_job } in drafts {
-        learned.annotations.desired_updates.insert(Text::clone(name), wanted.updates);
+    for GroupDraft { name, plan: wanted, job_group } in drafts {
+        findings.annotations.desired_updates.insert(Text::clone(name), wanted.updates);
         wait(&mut placing.reschedules, eval, job, &wanted, plan, &mut created, new_id);
         for stop in &wanted.stops {
             let id = stop.alloc.id();
@@ -232,18 +232,18 @@ fn finish<'a>(
             let rescheduled = placing.reschedules.done.contains(&id).then_some(RescheduleOutcome::Ok);
             stops.add(stop, placing.reschedules.later.get(&id).copied(), rescheduled);
         }
-        let Some(group) = of_job else { continue };
-        learned.queued.insert(Text::clone(name), group.queued);
-        learned.wanted.insert(Text::clone(name), group.wanted);
+        let Some(group) = job_group else { continue };
+        findings.queued.insert(Text::clone(name), group.queued);
+        findings.wanted.insert(Text::clone(name), group.wanted);
         if !wanted.in_place.is_empty() {
             let share: AllocatedResources = common_share(attempt.state, &job.spec, group.group);
             in_place_updates(plan, eval, job, &share, rollout.id(), &wanted.in_place);
         }
         if let Some(failed) = group.failed {
-            learned.failed_groups.insert(Text::clone(name), failed);
+            findings.failed_groups.insert(Text::clone(name), failed);
         }
         for batch in group.batches.into_iter().filter(|batch| !batch.placements.is_empty()) {
-            learned.tell_victims(name, batch.placements.victims());
+            findings.record_victims(name, batch.placements.victims());
             let version = (batch.job, batch.deployment);
             let common = common_of_new(eval, version, batch.group, batch.share);
             let pages = placing.placer.pages();
@@ -255,12 +255,12 @@ fn finish<'a>(
         plan.updates.push(Updates { ids, change: Update::RescheduleFailed });
     }
     // Only blocked evaluations need to know which classes are eligible.
-    if !learned.failed_groups.is_empty() || outcome::is_one_too_many(attempt, job.spec.kind) {
-        learned.class_eligibility = placing.placer.class_eligibility();
+    if !findings.failed_groups.is_empty() || outcome::exceeds_limit(attempt, job.spec.kind) {
+        findings.class_eligibility = placing.placer.class_eligibility();
     }
-    learned.escaped_class = placing.placer.escapes_class();
-    learned.missing_resources = placing.placer.missing_resources().to_vec();
-    (learned, created)
+    findings.escaped_class = placing.placer.escapes_class();
+    findings.missing_resources = placing.placer.missing_resources().to_vec();
+    (findings, created)
 }
 
 /// Creates the follow-up evaluations, and the updates that refer to them.

@@ -28,7 +28,7 @@ mod room;
 mod scene;
 mod system;
 mod unbuilt;
-mod undisturbed;
+mod steady_state;
 
 pub use dry_run::{DryRun, dry_run};
 

@@ -14,7 +14,7 @@ use crate::{Attempt, NewId, Proposal};
 
 /// What an attempt found out.
 #[derive(Debug, Default)]
-pub(crate) struct Learned {
+pub(crate) struct Findings {
     pub(crate) annotations: PlanAnnotations,
     /// Number of requested placements, by group.
     pub(crate) wanted: Map<Text, u32>,
@@ -29,9 +29,9 @@ pub(crate) struct Learned {
     pub(crate) deployment_id: Option<DeploymentId>,
 }
 
-impl Learned {
+impl Findings {
     /// Records that allocations of other jobs are preempted for a group.
-    pub(crate) fn tell_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
+    pub(crate) fn record_victims(&mut self, group: &Text, victims: impl Iterator<Item = AllocId>) {
         let annotations = &mut self.annotations;
         let known = annotations.preempted.len();
         annotations.preempted.extend(victims);
@@ -54,7 +54,7 @@ const fn attempts_max(kind: JobType) -> u8 {
 }
 
 /// Whether an attempt exceeds the limit of attempts without progress.
-pub(crate) fn is_one_too_many(attempt: &Attempt<'_>, kind: JobType) -> bool {
+pub(crate) fn exceeds_limit(attempt: &Attempt<'_>, kind: JobType) -> bool {
     attempt.fruitless >= attempts_max(kind)
 }
 
@@ -62,21 +62,21 @@ pub(crate) fn is_one_too_many(attempt: &Attempt<'_>, kind: JobType) -> bool {
 /// evaluations.
 pub(crate) fn finished(
     attempt: &Attempt<'_>,
-    learned: Learned,
+    findings: Findings,
     follow_ups: Vec<Evaluation>,
     new_id: NewId<'_>,
 ) -> Outcome {
     let eval = attempt.eval;
-    let waits_again = eval.status == EvalStatus::Blocked && !learned.failed_groups.is_empty();
+    let waits_again = eval.status == EvalStatus::Blocked && !findings.failed_groups.is_empty();
     let may_block = follow_ups.is_empty() || attempt.now > eval.wait_until;
     let mut after = Evaluation {
         status: EvalStatus::Complete,
         status_description: Text::default(),
         next_eval: follow_ups.last().map(|last| last.id).or(eval.next_eval),
-        failed_groups: learned.failed_groups.clone(),
-        queued: learned.queued.clone(),
-        annotations: Some(Box::new(learned.annotations.clone())),
-        deployment_id: learned.deployment_id.or(eval.deployment_id),
+        failed_groups: findings.failed_groups.clone(),
+        queued: findings.queued.clone(),
+        annotations: Some(Box::new(findings.annotations.clone())),
+        deployment_id: findings.deployment_id.or(eval.deployment_id),
         snapshot_index: attempt.state.index(),
         ..eval.clone()
     };
@@ -85,17 +85,17 @@ pub(crate) fn finished(
         after = Evaluation {
             status: EvalStatus::Blocked,
             status_description: Text::clone(&eval.status_description),
-            class_eligibility: learned.class_eligibility,
-            escaped_class: learned.escaped_class,
+            class_eligibility: findings.class_eligibility,
+            escaped_class: findings.escaped_class,
             quota_limit: Text::default(),
-            missing_resources: learned.missing_resources,
+            missing_resources: findings.missing_resources,
             ..after
         };
-    } else if !learned.failed_groups.is_empty() && may_block {
+    } else if !findings.failed_groups.is_empty() && may_block {
         let blocked = Evaluation {
-            failed_groups: learned.failed_groups.clone(),
+            failed_groups: findings.failed_groups.clone(),
             status_description: TO_PLACE.into(),
-            ..blocked(attempt, EvalTrigger::QueuedAllocs, &learned, EvalId::from_bytes(new_id()))
+            ..blocked(attempt, EvalTrigger::QueuedAllocs, &findings, EvalId::from_bytes(new_id()))
         };
         after.blocked_eval = Some(blocked.id);
         creates.push(blocked);
@@ -105,15 +105,15 @@ pub(crate) fn finished(
 
 /// The outcome of a complete attempt on a system or sysbatch job, whose evaluation is never blocked again.
 /// `creates` are blocked evaluations for nodes without capacity.
-pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluation>) -> Outcome {
+pub(crate) fn done(attempt: &Attempt<'_>, findings: Findings, creates: Vec<Evaluation>) -> Outcome {
     let eval = attempt.eval;
     let after = Evaluation {
         status: EvalStatus::Complete,
         status_description: Text::default(),
-        failed_groups: learned.failed_groups,
-        queued: learned.queued,
-        annotations: Some(Box::new(learned.annotations)),
-        deployment_id: learned.deployment_id.or(eval.deployment_id),
+        failed_groups: findings.failed_groups,
+        queued: findings.queued,
+        annotations: Some(Box::new(findings.annotations)),
+        deployment_id: findings.deployment_id.or(eval.deployment_id),
         snapshot_index: attempt.state.index(),
         ..eval.clone()
     };
@@ -122,11 +122,11 @@ pub(crate) fn done(attempt: &Attempt<'_>, learned: Learned, creates: Vec<Evaluat
 
 /// The outcome of a system or sysbatch job's attempt beyond the limit: no blocked evaluation is created, so only a
 /// later event reschedules the job.
-pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -> Outcome {
+pub(crate) fn exhausted_system(attempt: &Attempt<'_>, kind: JobType, findings: Findings) -> Outcome {
     let after = Evaluation {
-        failed_groups: learned.failed_groups,
-        queued: learned.wanted,
-        annotations: Some(Box::new(learned.annotations)),
+        failed_groups: findings.failed_groups,
+        queued: findings.wanted,
+        annotations: Some(Box::new(findings.annotations)),
         ..failed(attempt, too_many(kind))
     };
     Outcome { eval: Box::new(after), creates: Vec::new() }
@@ -137,19 +137,19 @@ pub(crate) fn given_up(attempt: &Attempt<'_>, kind: JobType, learned: Learned) -
 pub(crate) fn exhausted(
     attempt: &Attempt<'_>,
     kind: JobType,
-    learned: Learned,
+    findings: Findings,
     new_id: NewId<'_>,
 ) -> Outcome {
     let blocked = Evaluation {
-        failed_groups: learned.failed_groups.clone(),
+        failed_groups: findings.failed_groups.clone(),
         status_description: "created due to placement conflicts".into(),
-        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &learned, EvalId::from_bytes(new_id()))
+        ..blocked(attempt, EvalTrigger::MaxPlanAttempts, &findings, EvalId::from_bytes(new_id()))
     };
     let after = Evaluation {
         blocked_eval: Some(blocked.id),
-        failed_groups: learned.failed_groups,
-        queued: learned.wanted,
-        annotations: Some(Box::new(learned.annotations)),
+        failed_groups: findings.failed_groups,
+        queued: findings.wanted,
+        annotations: Some(Box::new(findings.annotations)),
         ..failed(attempt, too_many(kind))
     };
     Outcome { eval: Box::new(after), creates: vec![blocked] }
@@ -199,7 +199,7 @@ fn failed(attempt: &Attempt<'_>, description: impl Into<Text>) -> Evaluation {
 pub(crate) fn blocked(
     attempt: &Attempt<'_>,
     trigger: EvalTrigger,
-    learned: &Learned,
+    findings: &Findings,
     id: EvalId,
 ) -> Evaluation {
     let eval = attempt.eval;
@@ -208,9 +208,9 @@ pub(crate) fn blocked(
         status: EvalStatus::Blocked,
         job_modify_index: job.map_or(eval.job_modify_index, |job| job.modify_index),
         previous_eval: Some(eval.id),
-        class_eligibility: learned.class_eligibility.clone(),
-        escaped_class: learned.escaped_class,
-        missing_resources: learned.missing_resources.clone(),
+        class_eligibility: findings.class_eligibility.clone(),
+        escaped_class: findings.escaped_class,
+        missing_resources: findings.missing_resources.clone(),
         snapshot_index: attempt.state.index(),
         trace: eval.trace,
         ..Evaluation::new(id, eval.job.clone(), eval.kind, eval.priority, trigger)

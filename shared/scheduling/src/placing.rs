@@ -8,7 +8,7 @@ use state::{AllocRef, State};
 
 use crate::downgrade::last_stable;
 use crate::draft::{Placed, PlacementDraft, Reschedules, StopDraft};
-use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish};
+use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, PlacementRequest};
 use crate::reconcile::{Cause, GroupPlan, Place, reason, tracker};
 use crate::{Attempt, NewId, metrics};
 
@@ -17,11 +17,11 @@ pub(crate) struct GroupDraft<'a> {
     pub(crate) name: &'a Text,
     pub(crate) plan: GroupPlan<'a>,
     /// `None` if the job does not have the group any more.
-    pub(crate) of_job: Option<OfJob<'a>>,
+    pub(crate) job_group: Option<JobGroup<'a>>,
 }
 
 /// A group that the job has.
-pub(crate) struct OfJob<'a> {
+pub(crate) struct JobGroup<'a> {
     pub(crate) group: &'a TaskGroup,
     /// Placements, grouped by what they share.
     pub(crate) batches: Vec<Batch<'a>>,
@@ -44,7 +44,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) placements: PlacementDraft,
 }
 
-impl<'a> OfJob<'a> {
+impl<'a> JobGroup<'a> {
     pub(crate) fn new(group: &'a TaskGroup, plan: &GroupPlan<'a>) -> Self {
         let wanted = (plan.places.len() + plan.destructive.len()) as u32;
         Self { group, batches: Vec::new(), wanted, queued: wanted, failed: None }
@@ -76,8 +76,8 @@ impl<'a> Placing<'a> {
         for stop in drafts.iter().flat_map(|draft| &draft.plan.stops) {
             self.placer.stop(stop.alloc);
         }
-        for GroupDraft { plan, of_job, .. } in drafts.iter_mut() {
-            let Some(group) = of_job else { continue };
+        for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
+            let Some(group) = job_group else { continue };
             let destructive = std::mem::take(&mut plan.destructive);
             let updates = destructive.iter().map(|alloc| Place {
                 name: alloc.name_index().unwrap_or(0),
@@ -88,8 +88,8 @@ impl<'a> Placing<'a> {
             });
             self.place_all(group, plan, updates, stops, new_id);
         }
-        for GroupDraft { plan, of_job, .. } in drafts.iter_mut() {
-            let Some(group) = of_job else { continue };
+        for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
+            let Some(group) = job_group else { continue };
             let mut places = std::mem::take(&mut plan.places);
             places.sort_by_key(|place| place.name);
             self.place_all(group, plan, places.into_iter(), stops, new_id);
@@ -98,7 +98,7 @@ impl<'a> Placing<'a> {
 
     fn place_all(
         &mut self,
-        group: &mut OfJob<'a>,
+        group: &mut JobGroup<'a>,
         plan: &mut GroupPlan<'a>,
         places: impl ExactSizeIterator<Item = Place<'a>>,
         stops: &mut StopDraft,
@@ -144,7 +144,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Index of the batch that a placement belongs to.
-    fn batch(&mut self, group: &mut OfJob<'a>, place: &Place<'a>) -> usize {
+    fn batch(&mut self, group: &mut JobGroup<'a>, place: &Place<'a>) -> usize {
         let current = self.job;
         let older = place.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
         let (job, deployment) = older.unwrap_or((current, self.deployment));
@@ -180,7 +180,7 @@ impl<'a> Placing<'a> {
         id: AllocId,
         explain: bool,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        self.placer.place(&Wish {
+        self.placer.place(&PlacementRequest {
             version: batch.version,
             group: batch.place,
             id,

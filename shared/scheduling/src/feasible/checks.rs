@@ -30,17 +30,17 @@ pub(super) enum Check<'a> {
 /// A resource that is assigned in units, not in amounts. If a node has none of it, its free units are not checked as
 /// well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pieces {
+pub(crate) enum DiscreteResource {
     Devices,
     Network,
 }
 
 impl<'a> Check<'a> {
     /// The discrete resource that the check is about, if any.
-    pub(super) fn pieces(&self) -> Option<Pieces> {
+    pub(super) fn pieces(&self) -> Option<DiscreteResource> {
         match self {
-            Self::Devices(_) => Some(Pieces::Devices),
-            Self::Network(_) => Some(Pieces::Network),
+            Self::Devices(_) => Some(DiscreteResource::Devices),
+            Self::Network(_) => Some(DiscreteResource::Network),
             Self::Condition(_) | Self::Drivers(_) | Self::Secrets(_) => None,
         }
     }

@@ -44,8 +44,8 @@ impl<'a> Distinct<'a> {
         let spec = &job.spec;
         let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);
         let of_group = || group.constraints.iter().chain(of_tasks.clone());
-        let of_job = spec.constraints.iter().map(|constraint| (constraint, None));
-        let all = of_job.chain(of_group().map(|constraint| (constraint, Some(&group.name))));
+        let job_group = spec.constraints.iter().map(|constraint| (constraint, None));
+        let all = job_group.chain(of_group().map(|constraint| (constraint, Some(&group.name))));
         let properties = all.filter(|(constraint, _)| constraint.operand == Operand::DistinctProperty);
         let property = |(constraint, group): (&'a Constraint, Option<&'a Text>)| DistinctProperty {
             property: Property::of(state, pages, &constraint.l_target, group, (job.create_index, allocs)),

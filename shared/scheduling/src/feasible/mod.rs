@@ -22,16 +22,16 @@ use model::job::{JobSpec, TaskGroup};
 use state::{NodePage, NodeRef, PAGE, State};
 
 pub(crate) use base::BaseNodes;
-pub(crate) use checks::{DEFAULT_HOST_NETWORK, Pieces, host_network};
+pub(crate) use checks::{DEFAULT_HOST_NETWORK, DiscreteResource, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
 pub(crate) use property::{Counted, Property, kind_of};
-pub(crate) use volumes::{Asked, Volumes};
+pub(crate) use volumes::{PlacementVolumes, Volumes};
 
 use checks::Check;
 
-use crate::columns::{by_kind, places, word_of};
+use crate::columns::{by_kind, places, pack_bits};
 
 /// The reason reported for a node whose class is known to be ineligible.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
@@ -54,12 +54,12 @@ pub(crate) struct Feasibility<'a> {
 impl<'a> Feasibility<'a> {
     pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage], spec: &'a JobSpec) -> Self {
         let kinds = state.node_kinds();
-        let of_job = spec.constraints.iter().map(Condition::of_constraint).map(Check::Condition).collect();
+        let job_group = spec.constraints.iter().map(Condition::of_constraint).map(Check::Condition).collect();
         let of_group = |group: &'a TaskGroup| Checks::of_group(group, kinds);
         Self {
             state,
             pages,
-            job: Checks::new(of_job, kinds),
+            job: Checks::new(job_group, kinds),
             groups: spec.task_groups.iter().map(of_group).collect(),
             class_of_kind: vec![None; kinds],
             class_ineligible: CLASS_INELIGIBLE.into(),
@@ -82,7 +82,7 @@ impl<'a> Feasibility<'a> {
             }
             // All nodes of a page at once, by a table lookup without branches.
             let mut told = by_kind(page, &verdicts);
-            let unasked = *word & word_of(&told.map(|verdict| u8::from(verdict == UNASKED)));
+            let unasked = *word & pack_bits(&told.map(|verdict| u8::from(verdict == UNASKED)));
             if unasked != 0 {
                 for place in places(unasked) {
                     let verdict = &mut verdicts[page.kind[place] as usize];
@@ -92,7 +92,7 @@ impl<'a> Feasibility<'a> {
                 }
                 told = by_kind(page, &verdicts);
             }
-            *word &= word_of(&told.map(|verdict| u8::from(verdict == 1)));
+            *word &= pack_bits(&told.map(|verdict| u8::from(verdict == 1)));
         }
         feasible
     }
@@ -163,7 +163,7 @@ impl<'a> Feasibility<'a> {
         group: usize,
         node: NodeRef<'_>,
         alone: bool,
-    ) -> impl Iterator<Item = (Text, Option<Pieces>)> {
+    ) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
         let all = [&self.job, &self.groups[group]];
         all.into_iter().flat_map(move |checks| checks.failures(node, alone))
     }
@@ -187,7 +187,7 @@ impl<'a> Feasibility<'a> {
     }
 
     /// Records that a pass over the whole base set was made without reporting reasons; it has met every class.
-    pub(crate) fn pass_in_silence(&mut self, group: usize) {
+    pub(crate) fn mark_all_reported(&mut self, group: usize) {
         self.job.told_all = true;
         self.groups[group].told_all = true;
     }
@@ -298,7 +298,7 @@ impl<'a> Checks<'a> {
     }
 
     /// The reasons of all checks that a node fails: of those made for single nodes, or of the others.
-    fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<Pieces>)> {
+    fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
         let asked = self.checks.iter().enumerate();
         let asked = asked.filter(move |(place, _)| self.unique.contains(place) == unique);
         asked.filter_map(move |(_, check)| Some((check.failure(node)?, check.pieces())))

@@ -11,7 +11,7 @@ use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState};
 use model::{HostVolumeId, JobKey};
 use state::{NodeRef, State};
 
-use crate::room::{Room, Tenant};
+use crate::room::{Room, NodeAlloc};
 
 const NO_HOST_VOLUMES: &str = "missing compatible host volumes";
 
@@ -28,7 +28,7 @@ pub(crate) struct Volumes<'a> {
 /// The volume requests of one placement. Its index may select its own volumes, and the open sticky claims depend on
 /// earlier placements.
 #[derive(Debug)]
-pub(crate) struct Asked<'v, 'a> {
+pub(crate) struct PlacementVolumes<'v, 'a> {
     volumes: &'v Volumes<'a>,
     name_index: u32,
     /// Sticky claims of the group that no allocation meets.
@@ -61,7 +61,7 @@ impl<'a> Volumes<'a> {
     }
 
     /// The requests of the placement with an index in its name.
-    pub(crate) fn asked<'v>(&'v self, room: &Room<'a>, name_index: u32) -> Asked<'v, 'a> {
+    pub(crate) fn asked<'v>(&'v self, room: &Room<'a>, name_index: u32) -> PlacementVolumes<'v, 'a> {
         let is_sticky = self.host.iter().any(|request| request.sticky);
         let found = |request: &&'a VolumeRequest| {
             let key = self.csi_key(request, name_index);
@@ -75,7 +75,7 @@ impl<'a> Volumes<'a> {
             false => Err(format!("missing CSI volume(s) {}", missing.join(", ")).into()),
         };
         let open_claims = if is_sticky { self.open_claims(room) } else { BTreeSet::new() };
-        Asked { volumes: self, name_index, open_claims, csi }
+        PlacementVolumes { volumes: self, name_index, open_claims, csi }
     }
 
     fn csi_key(&self, request: &VolumeRequest, name_index: u32) -> CsiVolumeKey {
@@ -92,12 +92,12 @@ impl<'a> Volumes<'a> {
         });
         let is_open = |claim: &&std::sync::Arc<model::volume::VolumeClaim>| {
             let Some(holder) = self.state.alloc(claim.alloc_id) else { return false };
-            let holds = |tenant: Tenant<'_>| {
+            let holds = |tenant: NodeAlloc<'_>| {
                 tenant.alloc.is_none_or(|alloc| !alloc.is_terminal())
                     && (tenant.alloc.is_some_and(|alloc| alloc.id() == claim.alloc_id)
                         || tenant.is_of(&self.job, &self.group.name))
             };
-            !room.tenants(holder.node_slot()).any(holds)
+            !room.node_allocs(holder.node_slot()).any(holds)
         };
         own.filter(is_open).map(|claim| claim.volume_id).collect()
     }
@@ -116,7 +116,7 @@ fn source(request: &VolumeRequest, name_index: u32) -> Text {
     }
 }
 
-impl Asked<'_, '_> {
+impl PlacementVolumes<'_, '_> {
     /// Why the volumes are not available on a node; `None` if they are.
     pub(crate) fn failure(&self, room: &Room<'_>, node: NodeRef<'_>) -> Option<Text> {
         if !self.volumes.host.iter().all(|request| self.has_host_volume(request, room, node)) {
@@ -156,7 +156,7 @@ impl Asked<'_, '_> {
             && known.state == HostVolumeState::Ready
             && may_access(known, request)
             && (effective_access(request) != AccessMode::SingleNodeSingleWriter
-                || room.tenants(node.slot()).all(|tenant| !writes(tenant, name)))
+                || room.node_allocs(node.slot()).all(|tenant| !writes(tenant, name)))
             && (!request.sticky || self.open_claims.is_empty() || self.open_claims.contains(&known.id))
     }
 
@@ -229,11 +229,11 @@ impl Asked<'_, '_> {
     /// Number of volumes of a plugin that the allocations on a node request.
     fn attached(&self, plugin_id: &str, node: NodeRef<'_>) -> usize {
         use model::alloc::{ClientStatus, DesiredStatus};
-        let stored = node.allocs().filter(|alloc| {
+        let stored_allocs = node.allocs().filter(|alloc| {
             alloc.desired_status() == DesiredStatus::Run || alloc.client_status() == ClientStatus::Running
         });
         let mut attached = BTreeSet::new();
-        for alloc in stored {
+        for alloc in stored_allocs {
             let Some(group) = alloc.group() else { continue };
             for request in group.volumes.values().filter(|request| request.kind == VolumeKind::Csi) {
                 let id = source(request, alloc.name_index().unwrap_or(0));
@@ -280,7 +280,7 @@ fn may_access(volume: &HostVolume, request: &VolumeRequest) -> bool {
 }
 
 /// Whether an allocation may write to a host volume of that name. Assumed if its group is unknown.
-fn writes(tenant: Tenant<'_>, name: &str) -> bool {
+fn writes(tenant: NodeAlloc<'_>, name: &str) -> bool {
     let Some(group) = tenant.group else { return true };
     group.volumes.values().any(|request| {
         request.kind == VolumeKind::Host && !request.read_only && *source(request, tenant.name_index) == *name

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use state::{NodePage, Usage};
 
 use crate::columns::like;
-use crate::rank::{Merits, Rank, Ranking};
+use crate::rank::{ScoreFactors, Rank, Ranking};
 
 /// Fewer nodes of a page than this are ranked one by one.
 const ALIKE_MIN: u32 = if cfg!(test) { 2 } else { 8 };
@@ -74,7 +74,7 @@ impl AlikeNodes {
             return;
         }
         let rank =
-            ranking.rank(&Merits { fit: ranking.fit_as_asked(page, place, in_use), ..Merits::default() });
+            ranking.rank(&ScoreFactors { fit: ranking.fit_as_asked(page, place, in_use), ..ScoreFactors::default() });
         self.found.push(Alike { rank, pages: vec![(number, nodes)], amounts });
     }
 

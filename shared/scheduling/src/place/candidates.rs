@@ -8,14 +8,14 @@ use state::{AllocRef, NodePage, PAGE};
 
 use super::alike::AlikeNodes;
 use super::demand::common_share;
-use super::standings::Standings;
-use super::turns::Turns;
+use super::standings::RankHeaps;
+use super::turns::TieOrder;
 use super::world::World;
 use crate::columns::{are_alike, places};
-use crate::feasible::{Asked, Counted, Distinct, Volumes};
+use crate::feasible::{PlacementVolumes, Counted, Distinct, Volumes};
 use crate::hash;
 use crate::preempt;
-use crate::rank::{Merits, PageFits, Rank, Ranking, Spreads};
+use crate::rank::{ScoreFactors, PageFits, Rank, Ranking, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
 /// The feasible nodes of one group.
@@ -38,11 +38,11 @@ pub(crate) struct Candidates<'a> {
     pub(super) distinct: Distinct<'a>,
     pub(super) volumes: Option<Volumes<'a>>,
     /// The order among nodes of equal rank.
-    turns: Turns,
+    turns: TieOrder,
     /// Number of journal entries that were read.
     seen: usize,
     /// The nodes by rank; built for the first placement that uses the fast path.
-    standings: Option<Standings>,
+    standings: Option<RankHeaps>,
     /// Nodes whose entry holds for one placement only.
     unsettled: Vec<u32>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Candidates<'a> {
 /// Minimum number of nodes that are kept of each tuple of values. Low in tests, so that it is exceeded there, too.
 const LINED_UP_MIN: usize = if cfg!(test) { 2 } else { 8 };
 /// Allocation id for offers that do not depend on one.
-pub(super) const NOBODY: AllocId = AllocId::from_bytes([0; 16]);
+pub(super) const NO_ALLOC: AllocId = AllocId::from_bytes([0; 16]);
 
 /// Parameters of one placement that are not the same for its whole group.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Turn<'t, 'a> {
     pub(super) id: AllocId,
     /// Slots of nodes on which predecessors failed.
     pub(super) penalised: &'t [u32],
-    pub(super) volumes: Option<Asked<'t, 'a>>,
+    pub(super) volumes: Option<PlacementVolumes<'t, 'a>>,
     /// Whether to preempt.
     pub(super) preempts: bool,
 }
@@ -68,12 +68,12 @@ pub(super) struct Turn<'t, 'a> {
 pub(super) struct Place<'a> {
     pub(super) offer: Offer,
     pub(super) victims: Vec<AllocRef<'a>>,
-    pub(super) merits: Merits,
+    pub(super) merits: ScoreFactors,
 }
 
 /// Why a node cannot take an allocation.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum Rejection {
     Filtered(Text),
     Exhausted(Text),
 }
@@ -113,7 +113,7 @@ impl<'a> Candidates<'a> {
             spreads,
             distinct: Distinct::of(state, pages, job, group, &world.allocs),
             volumes: Volumes::of(state, &job.spec, group),
-            turns: Turns::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
+            turns: TieOrder::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
             seen: 0,
             standings: None,
             unsettled: Vec::new(),
@@ -159,7 +159,7 @@ impl<'a> Candidates<'a> {
 
     /// Whether nodes are rejected solely for infeasibility and amounts; then metrics are recorded without checking each
     /// node.
-    pub(super) fn is_told_shortly(&self) -> bool {
+    pub(super) fn has_simple_metrics(&self) -> bool {
         self.ask.is_plain() && self.volumes.is_none() && self.distinct.is_empty()
     }
 
@@ -232,7 +232,7 @@ impl<'a> Candidates<'a> {
     /// Builds the heaps from the nodes with enough of each amount, or from at least the best `most` of each tuple.
     fn line_up(&mut self, world: &World<'a>, most: usize) {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-        let mut standings = Standings::new(world.pages.len(), tuples, most);
+        let mut standings = RankHeaps::new(world.pages.len(), tuples, most);
         let others = world.of_group(self.number);
         let is_offered = self.ask.decides_score();
         let mut fits = PageFits::default();
@@ -269,7 +269,7 @@ impl<'a> Candidates<'a> {
                     true => self.offered_merits(world, slot),
                     false => {
                         let fit = self.ranking.fit_of(&fits, page, used, place);
-                        Some(Merits { fit, ..self.standing_merits(world, slot) })
+                        Some(ScoreFactors { fit, ..self.standing_merits(world, slot) })
                     }
                 };
                 let Some(merits) = merits else { continue };
@@ -301,11 +301,11 @@ impl<'a> Candidates<'a> {
         } else {
             let used = world.room.used(page).at(place);
             let fit = self.ranking.fit(world.pages[page], place, used, self.ask.demand);
-            Some(Merits { fit, ..self.standing_merits(world, slot) })
+            Some(ScoreFactors { fit, ..self.standing_merits(world, slot) })
         };
         let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
         let tie = self.tie(slot);
-        let rank = merits.map(|merits| self.ranking.rank(&Merits { penalised, ..merits }));
+        let rank = merits.map(|merits| self.ranking.rank(&ScoreFactors { penalised, ..merits }));
         if let Some(standings) = &mut self.standings {
             match rank {
                 Some(rank) => standings.enter(slot, tuple, rank, tie),
@@ -315,19 +315,19 @@ impl<'a> Candidates<'a> {
     }
 
     /// Score factors that do not depend on the node's offer.
-    fn standing_merits(&self, world: &World<'a>, slot: u32) -> Merits {
-        Merits {
+    fn standing_merits(&self, world: &World<'a>, slot: u32) -> ScoreFactors {
+        ScoreFactors {
             others: world.of_group(self.number).at(slot),
             affinity: self.affinity.get(slot as usize).copied().unwrap_or_default(),
-            ..Merits::default()
+            ..ScoreFactors::default()
         }
     }
 
     /// All score factors, for groups whose score depends on the node's offer.
-    fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<Merits> {
+    fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<ScoreFactors> {
         let (page, place) = locate(slot);
         let used = world.room.used(page).at(place);
-        let offer = world.room.offer(slot, &self.ask, NOBODY).ok()?;
+        let offer = world.room.offer(slot, &self.ask, NO_ALLOC).ok()?;
         Some(self.merits(world, slot, used, &offer))
     }
 
@@ -337,9 +337,9 @@ impl<'a> Candidates<'a> {
         world: &World<'a>,
         slot: u32,
         turn: &Turn<'_, 'a>,
-    ) -> Result<Place<'a>, Refusal> {
-        self.check(world, slot, turn).map_or(Ok(()), |reason| Err(Refusal::Filtered(reason)))?;
-        let exhausted = |exhausted: Exhausted| Refusal::Exhausted(exhausted.0);
+    ) -> Result<Place<'a>, Rejection> {
+        self.check(world, slot, turn).map_or(Ok(()), |reason| Err(Rejection::Filtered(reason)))?;
+        let exhausted = |exhausted: Exhausted| Rejection::Exhausted(exhausted.0);
         let (page, place) = locate(slot);
         let (offer, used, victims) = if turn.preempts {
             let option = preempt::make_room(world, slot, &self.ask, turn.id, self.job).map_err(exhausted)?;
@@ -350,7 +350,7 @@ impl<'a> Candidates<'a> {
         };
         let preemption = (!victims.is_empty()).then(|| preempt::score(&victims));
         let penalised = turn.penalised.contains(&slot);
-        let merits = Merits { preemption, penalised, ..self.merits(world, slot, used, &offer) };
+        let merits = ScoreFactors { preemption, penalised, ..self.merits(world, slot, used, &offer) };
         Ok(Place { offer, victims, merits })
     }
 
@@ -373,9 +373,9 @@ impl<'a> Candidates<'a> {
         volumes.into_iter().chain(self.distinct.failures(slot, neighbours, is_system))
     }
 
-    fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> Merits {
+    fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
         let (page, place) = locate(slot);
-        Merits {
+        ScoreFactors {
             fit: self.ranking.fit(world.pages[page], place, used, offer.demand),
             devices: offer.devices,
             ..self.standing_merits(world, slot)
@@ -396,7 +396,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// The rank of a node, including the spread.
-    pub(super) fn rank(&self, merits: &Merits, boost: f64) -> Rank {
+    pub(super) fn rank(&self, merits: &ScoreFactors, boost: f64) -> Rank {
         let rank = self.ranking.rank(merits);
         Rank { sum: rank.sum.with_spread(boost), ..rank }
     }

@@ -24,7 +24,7 @@ pub(crate) use demand::common_share;
 pub(crate) use scan::add_exhausted_resources;
 pub(crate) use world::World;
 
-use candidates::{Candidates, NOBODY, Place, Turn, slots};
+use candidates::{Candidates, NO_ALLOC, Place, Turn, slots};
 use scan::{Nodes, Scan, scan};
 
 use crate::feasible::{BaseNodes, Feasibility};
@@ -39,7 +39,7 @@ pub(crate) struct Version(usize);
 
 /// A request to place one allocation.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct PlacementRequest<'a> {
     pub(crate) version: Version,
     /// The group's index in the version.
     pub(crate) group: usize,
@@ -79,7 +79,7 @@ struct Preferences {
 }
 
 /// Result of choosing a node without scanning all nodes.
-enum Shortly<'a> {
+enum FastPath<'a> {
     /// Slot of the best node, its offer, and the metrics if they were requested.
     Found(u32, Place<'a>, Option<Box<AllocMetric>>),
     /// No node has enough free resources; with the metrics.
@@ -179,7 +179,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Chooses a node and takes its resources; the error holds the metrics of the failure.
-    pub(crate) fn place(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
+    pub(crate) fn place(&mut self, wish: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
         self.staging(wish, |placer, wish, prefers| {
             let mut chosen = placer.choose(wish, prefers);
             match &mut chosen {
@@ -201,13 +201,13 @@ impl<'a> Placer<'a> {
         slots: &BTreeSet<u32>,
     ) -> Vec<Reason> {
         self.candidates(version, group);
-        let (id, name_index) = (NOBODY, 0);
-        let wish = Wish { version, group, id, name_index, previous: None, replaces: false, explain: false };
+        let (id, name_index) = (NO_ALLOC, 0);
+        let wish = PlacementRequest { version, group, id, name_index, previous: None, replaces: false, explain: false };
         self.reasons(&wish, |slot| slots.contains(&slot))
     }
 
     /// Every reason against those nodes of the base set for which `includes` holds.
-    fn reasons(&mut self, wish: &Wish<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
+    fn reasons(&mut self, wish: &PlacementRequest<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
         self.at_turn(wish, &[], false, |world, candidates, feasibility, base, turn| {
             let nodes = slots(&base.words).filter(|slot| asks(*slot));
             reasons::reasons(world, candidates, (feasibility, wish.group), turn, nodes)
@@ -217,7 +217,7 @@ impl<'a> Placer<'a> {
     /// Calls `f` with the candidates brought up to date, and the parameters of one placement.
     fn at_turn<T>(
         &mut self,
-        wish: &Wish<'a>,
+        wish: &PlacementRequest<'a>,
         penalised: &[u32],
         preempts: bool,
         look: impl FnOnce(&World<'a>, &mut Candidates<'a>, &mut Feasibility<'a>, &BaseNodes, &Turn<'_, 'a>) -> T,
@@ -237,11 +237,11 @@ impl<'a> Placer<'a> {
     /// Stages the predecessor's stop while a node is chosen, and reverts it if none is found.
     fn staging(
         &mut self,
-        wish: &Wish<'a>,
-        choose: impl FnOnce(&mut Self, &Wish<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
+        wish: &PlacementRequest<'a>,
+        choose: impl FnOnce(&mut Self, &PlacementRequest<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
     ) -> Result<Chosen, Box<AllocMetric>> {
         self.candidates(wish.version, wish.group);
-        let leaves = wish.previous.filter(|alloc| wish.replaces && !self.world.room.is_gone(alloc.id()));
+        let leaves = wish.previous.filter(|alloc| wish.replaces && !self.world.room.is_removed(alloc.id()));
         if let Some(alloc) = leaves {
             self.world.stop(alloc);
         }
@@ -257,12 +257,12 @@ impl<'a> Placer<'a> {
 
     /// [`place`](Self::place) without the fast path.
     #[cfg(test)]
-    fn place_by_scan(&mut self, wish: &Wish<'a>) -> Result<Chosen, Box<AllocMetric>> {
+    fn place_by_scan(&mut self, wish: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
         self.staging(wish, Self::choose_by_scan)
     }
 
     /// Places an allocation on a given node if it fits there, with preemption if that is enabled.
-    pub(crate) fn place_on(&mut self, wish: &Wish<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
+    pub(crate) fn place_on(&mut self, wish: &PlacementRequest<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
         self.candidates(wish.version, wish.group);
         let may_preempt = self.stacks[wish.version.0].may_preempt;
         let scan = self.pass(wish, &[], Nodes::Own(slot), may_preempt);
@@ -298,7 +298,7 @@ impl<'a> Placer<'a> {
         })
     }
 
-    fn preferences(&self, wish: &Wish<'a>) -> Preferences {
+    fn preferences(&self, wish: &PlacementRequest<'a>) -> Preferences {
         let stack = &self.stacks[wish.version.0];
         let group = &stack.job.spec.task_groups[wish.group];
         let preferred = wish.previous.and_then(|alloc| preferred(stack.job, group, alloc));
@@ -308,26 +308,26 @@ impl<'a> Placer<'a> {
         }
     }
 
-    fn choose(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
+    fn choose(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
         match self.best(wish, prefers) {
-            Shortly::Found(slot, place, metric) => Ok(self.take(wish, slot, place, metric)),
-            Shortly::Nothing(metric) => {
+            FastPath::Found(slot, place, metric) => Ok(self.take(wish, slot, place, metric)),
+            FastPath::Nothing(metric) => {
                 let scan = Scan { best: None, metric: *metric };
                 self.settle_or_preempt(wish, prefers, scan)
             }
-            Shortly::Unknown => self.choose_by_scan(wish, prefers),
+            FastPath::Unknown => self.choose_by_scan(wish, prefers),
         }
     }
 
     /// Chooses by scanning all nodes, which also yields the metrics.
-    fn choose_by_scan(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
+    fn choose_by_scan(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
         let scan = self.pass_preferring(wish, prefers, false);
         self.settle_or_preempt(wish, prefers, scan)
     }
 
     fn settle_or_preempt(
         &mut self,
-        wish: &Wish<'a>,
+        wish: &PlacementRequest<'a>,
         prefers: &Preferences,
         mut scan: Scan<'a>,
     ) -> Result<Chosen, Box<AllocMetric>> {
@@ -338,37 +338,37 @@ impl<'a> Placer<'a> {
     }
 
     /// The result of a pass without preemption, without scanning all nodes.
-    fn best(&mut self, wish: &Wish<'a>, prefers: &Preferences) -> Shortly<'a> {
+    fn best(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> FastPath<'a> {
         let candidates = self.stacks[wish.version.0].groups[wish.group].as_ref();
         let candidates = candidates.expect("it is asked for before");
-        let is_told_shortly = candidates.is_told_shortly() && prefers.preferred.is_none();
-        if wish.explain && !is_told_shortly || candidates.differ_by_placement() {
-            return Shortly::Unknown;
+        let has_simple_metrics = candidates.has_simple_metrics() && prefers.preferred.is_none();
+        if wish.explain && !has_simple_metrics || candidates.differ_by_placement() {
+            return FastPath::Unknown;
         }
         self.at_turn(wish, &prefers.penalised, false, |world, candidates, feasibility, base, turn| {
             let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
             let preferred =
                 preferred.and_then(|slot| Some((slot, candidates.look_at(world, slot, turn).ok()?)));
             if let Some((slot, place)) = preferred {
-                return Shortly::Found(slot, place, None);
+                return FastPath::Found(slot, place, None);
             }
             candidates.get_ready(world, turn);
             let best = candidates.best(world, turn);
-            let is_told = wish.explain || best.is_none() && is_told_shortly;
+            let is_told = wish.explain || best.is_none() && has_simple_metrics;
             let metric = is_told
                 .then(|| Box::new(scan::tell(world, candidates, feasibility, (base, wish.group), turn)));
             match (best, metric) {
                 (Some((slot, place)), metric) => {
-                    feasibility.pass_in_silence(wish.group);
-                    Shortly::Found(slot, place, metric)
+                    feasibility.mark_all_reported(wish.group);
+                    FastPath::Found(slot, place, metric)
                 }
-                (None, Some(metric)) => Shortly::Nothing(metric),
-                (None, None) => Shortly::Unknown,
+                (None, Some(metric)) => FastPath::Nothing(metric),
+                (None, None) => FastPath::Unknown,
             }
         })
     }
 
-    fn pass_preferring(&mut self, wish: &Wish<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
+    fn pass_preferring(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
         if let Some(slot) = prefers.preferred {
             let scan = self.pass(wish, &prefers.penalised, Nodes::Preferred(slot), preempts);
             if scan.best.is_some() {
@@ -378,13 +378,13 @@ impl<'a> Placer<'a> {
         self.pass(wish, &prefers.penalised, Nodes::Base, preempts)
     }
 
-    fn pass(&mut self, wish: &Wish<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
+    fn pass(&mut self, wish: &PlacementRequest<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
         self.at_turn(wish, penalised, preempts, |world, candidates, feasibility, base, turn| {
             scan(world, candidates, feasibility, (base, wish.group), turn, nodes)
         })
     }
 
-    fn settle(&mut self, wish: &Wish<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {
+    fn settle(&mut self, wish: &PlacementRequest<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {
         let Scan { best, metric } = scan;
         let mut metric = Box::new(metric);
         match best {
@@ -404,7 +404,7 @@ impl<'a> Placer<'a> {
 
     fn take(
         &mut self,
-        wish: &Wish<'a>,
+        wish: &PlacementRequest<'a>,
         slot: u32,
         place: Place<'a>,
         metric: Option<Box<AllocMetric>>,
@@ -415,7 +415,7 @@ impl<'a> Placer<'a> {
         victims.iter().for_each(|alloc| self.world.preempt(*alloc));
         let room = &mut self.world.room;
         room.take(slot, offer.demand);
-        room.take_assigned(slot, &candidates.share, &offer.assigned);
+        room.allocate_assigned(slot, &candidates.share, &offer.assigned);
         if candidates.volumes.is_some() {
             room.welcome(slot, job, candidates.group, wish.name_index);
         }

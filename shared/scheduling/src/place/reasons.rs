@@ -9,14 +9,14 @@ use model::alloc::{Demand, Reason, Shortfall};
 
 use super::candidates::{Candidates, Turn};
 use super::world::World;
-use crate::feasible::{Feasibility, Pieces};
+use crate::feasible::{Feasibility, DiscreteResource};
 use crate::room::Exhausted;
 
 /// Maximum number of reasons; those that alone exclude the most nodes are kept.
 const REASONS_MAX: usize = 20;
 
 /// Reasons against all nodes of one kind, by number, and the discrete resources that those nodes lack.
-type OfKind = Vec<(usize, Option<Pieces>)>;
+type OfKind = Vec<(usize, Option<DiscreteResource>)>;
 
 /// All reasons against the nodes in `slots`, without preemption. Amounts are compared with the current free resources.
 pub(super) fn reasons<'a>(
@@ -60,7 +60,7 @@ fn pieces(
     world: &World<'_>,
     candidates: &Candidates<'_>,
     (slot, turn): (u32, &Turn<'_, '_>),
-    none_of: &[Pieces],
+    none_of: &[DiscreteResource],
     tally: &mut Tally,
 ) -> Demand {
     let ask = &candidates.ask;
@@ -73,15 +73,15 @@ fn pieces(
             tally.meet(&reason, 0);
         }
     };
-    let has_some = |pieces: Pieces| !none_of.contains(&pieces);
+    let has_some = |pieces: DiscreteResource| !none_of.contains(&pieces);
     note(draft.check_node());
-    if has_some(Pieces::Network) {
+    if has_some(DiscreteResource::Network) {
         let of_tasks = ask.tasks.iter().filter_map(|task| task.network);
         ask.network.into_iter().for_each(|network| note(draft.group_network(network)));
         of_tasks.for_each(|network| note(draft.task_network(network)));
     }
     for task in &ask.tasks {
-        if has_some(Pieces::Devices) {
+        if has_some(DiscreteResource::Devices) {
             note(draft.task_devices(task));
         }
         note(draft.task_cores(task));

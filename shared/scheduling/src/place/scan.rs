@@ -9,7 +9,7 @@ use model::alloc::{AllocMetric, NodeScore};
 use model::job::{JobSpec, TaskGroup};
 use state::PAGE;
 
-use super::candidates::{Candidates, Place, Refusal, Turn, slots};
+use super::candidates::{Candidates, Place, Rejection, Turn, slots};
 use super::world::World;
 use crate::columns::places;
 use crate::feasible::{BaseNodes, Feasibility};
@@ -69,8 +69,8 @@ pub(super) fn scan<'a>(
             return told.filter(reason, class(world, slot), 1);
         }
         match candidates.look_at(world, slot, turn) {
-            Err(Refusal::Filtered(reason)) => told.filter(reason, class(world, slot), 1),
-            Err(Refusal::Exhausted(dimension)) => told.exhaust(dimension, class(world, slot)),
+            Err(Rejection::Filtered(reason)) => told.filter(reason, class(world, slot), 1),
+            Err(Rejection::Exhausted(dimension)) => told.exhaust(dimension, class(world, slot)),
             Ok(place) => {
                 let boost = candidates.boost(slot, lowest);
                 let key = (candidates.rank(&place.merits, boost), candidates.tie(slot));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use model::{JobKey, Text};
 use state::{AllocRef, NodePage, State};
 
-use crate::columns::Numbers;
+use crate::columns::NodeCounters;
 use crate::feasible::{Counted, Neighbours};
 use crate::room::Room;
 
@@ -36,8 +36,8 @@ pub(crate) struct Event {
 #[derive(Debug)]
 struct Census {
     pages: usize,
-    job: Numbers,
-    groups: Vec<(Text, Numbers)>,
+    job: NodeCounters,
+    groups: Vec<(Text, NodeCounters)>,
 }
 
 impl Census {
@@ -45,7 +45,7 @@ impl Census {
     fn group(&mut self, name: &Text) -> u32 {
         let known = self.groups.iter().position(|(known, _)| known == name);
         known.unwrap_or_else(|| {
-            self.groups.push((Text::clone(name), Numbers::new(self.pages)));
+            self.groups.push((Text::clone(name), NodeCounters::new(self.pages)));
             self.groups.len() - 1
         }) as u32
     }
@@ -66,7 +66,7 @@ impl<'a> World<'a> {
             pages,
             room: Room::of(state, pages),
             allocs: state.allocs_of_job(job).collect(),
-            census: Census { pages: pages.len(), job: Numbers::new(pages.len()), groups: Vec::new() },
+            census: Census { pages: pages.len(), job: NodeCounters::new(pages.len()), groups: Vec::new() },
             journal: Vec::new(),
             victims: HashMap::new(),
         };
@@ -100,13 +100,13 @@ impl<'a> World<'a> {
     }
 
     /// Number of a group's allocations on each node.
-    pub(crate) fn of_group(&self, group: u32) -> &Numbers {
+    pub(crate) fn of_group(&self, group: u32) -> &NodeCounters {
         &self.census.groups[group as usize].1
     }
 
     /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
-        if !self.room.is_gone(alloc.id()) {
+        if !self.room.is_removed(alloc.id()) {
             self.room.leave(alloc);
             self.count(alloc, Counted::Cleared);
         }
@@ -114,7 +114,7 @@ impl<'a> World<'a> {
 
     /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
-        if self.room.is_gone(alloc.id()) {
+        if self.room.is_removed(alloc.id()) {
             self.room.stay(alloc);
             self.count(alloc, Counted::Kept);
         }

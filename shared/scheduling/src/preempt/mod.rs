@@ -14,7 +14,7 @@ use model::job::Job;
 use state::AllocRef;
 
 use crate::place::World;
-use crate::room::{Ask, Draft, Exhausted, Offer, Short};
+use crate::room::{Ask, Draft, Exhausted, Offer, Dimension};
 
 /// Minimum difference between the priority of a job and the priority of its victims.
 const PRIORITY_DELTA: u16 = 10;
@@ -93,7 +93,7 @@ pub(crate) fn make_room<'a>(
     }
     let used = draft.used;
     if let Some(short) = draft.short(ask.demand) {
-        let exhausted = |short: Short| Exhausted(short.as_str().into());
+        let exhausted = |short: Dimension| Exhausted(short.as_str().into());
         let wanted = draft.demand(ask.demand);
         let found = amounts::victims(&draft, wanted, &candidates);
         if found.is_empty() {
@@ -122,7 +122,7 @@ fn e_to(x: f64) -> f64 {
 
 fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>> {
     let (own, priority) = (job.key(), job.spec.priority);
-    let others = world.room.stored(slot).filter(|alloc| *alloc.job_key() != own);
+    let others = world.room.stored_allocs(slot).filter(|alloc| *alloc.job_key() != own);
     let mut candidates: Vec<Candidate<'a>> = others
         .map(|alloc| {
             let of = alloc.job().spec.priority;

@@ -15,7 +15,7 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
-use crate::columns::{places, word_of};
+use crate::columns::{places, pack_bits};
 
 use affinity::Affinities;
 pub(crate) use power::ten_to;
@@ -79,7 +79,7 @@ impl PageFits {
     pub(crate) fn at_least(&self, steps: i64) -> u64 {
         // Comparing without rounding is faster, and lets through nodes that are slightly below.
         let least = (steps as f64 - 1.0) / STEPS;
-        word_of(&self.fitness.map(|fitness| u8::from(fitness >= least)))
+        pack_bits(&self.fitness.map(|fitness| u8::from(fitness >= least)))
     }
 }
 
@@ -111,7 +111,7 @@ impl Amounts {
 
 /// Inputs of a node's score, except for the spread.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Merits {
+pub(crate) struct ScoreFactors {
     pub(crate) fit: Fit,
     /// Affinity score of its devices; `None` if no affinities are given.
     pub(crate) devices: Option<f64>,
@@ -291,7 +291,7 @@ impl<'a> Ranking<'a> {
 
     /// The sum of all scores of a node.
     #[inline]
-    pub(crate) fn sum(&self, merits: &Merits) -> Sum {
+    pub(crate) fn sum(&self, merits: &ScoreFactors) -> Sum {
         let (mut sum, mut parts) = (merits.fit.fitness, 1);
         let mut append = |score: f64| {
             sum += score;
@@ -319,12 +319,12 @@ impl<'a> Ranking<'a> {
 
     /// The rank of a node, without the spread.
     #[inline]
-    pub(crate) fn rank(&self, merits: &Merits) -> Rank {
+    pub(crate) fn rank(&self, merits: &ScoreFactors) -> Rank {
         Rank { sum: self.sum(merits), alignment: to_steps(merits.fit.alignment) }
     }
 
     /// The scores of a node as metrics show them.
-    pub(crate) fn scores(&self, merits: &Merits, boost: f64) -> Vec<(Scorer, f64)> {
+    pub(crate) fn scores(&self, merits: &ScoreFactors, boost: f64) -> Vec<(Scorer, f64)> {
         let mut scores = vec![(self.scorer(), merits.fit.fitness)];
         scores.extend(merits.devices.map(|score| (Scorer::Devices, score)));
         if self.is_system {

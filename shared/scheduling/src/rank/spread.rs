@@ -11,7 +11,7 @@ use model::Text;
 use model::job::{Job, Spread, TaskGroup};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use crate::columns::{by_kind, places, word_of};
+use crate::columns::{by_kind, places, pack_bits};
 use crate::feasible::{Counted, Property, kind_of};
 
 /// The value that stands for all values without a target.
@@ -82,11 +82,11 @@ impl<'a> Spreads<'a> {
         group: &'a TaskGroup,
         allocs: &[AllocRef<'a>],
     ) -> Option<Self> {
-        let of_job = &job.spec.spreads;
-        let all: Vec<&'a Spread> = of_job.iter().chain(&group.spreads).collect();
+        let job_group = &job.spec.spreads;
+        let all: Vec<&'a Spread> = job_group.iter().chain(&group.spreads).collect();
         // For the same attribute, the job's targets and weight take precedence over the group's.
         let settled = |spread: &&'a Spread| {
-            of_job.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
+            job_group.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
         };
         let weights: u32 = all.iter().map(|spread| spread.weight).sum();
         let one = |spread: &&'a Spread| {
@@ -126,7 +126,7 @@ impl<'a> Spreads<'a> {
             true => *self.known[first..].first_chunk().expect("pages are whole"),
             false => page.kind.map(|kind| self.known[kind as usize]),
         };
-        let unknown = nodes & word_of(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
+        let unknown = nodes & pack_bits(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
         for place in places(unknown) {
             tuples[place] = self.tuple((first + place) as u32);
         }
@@ -169,7 +169,7 @@ impl<'a> Spreads<'a> {
         let mut seen = vec![0; self.known.len()];
         for (number, word) in nodes.iter().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            let unseen = if self.is_unique { *word } else { *word & !word_of(&by_kind(page, &seen)) };
+            let unseen = if self.is_unique { *word } else { *word & !pack_bits(&by_kind(page, &seen)) };
             for place in places(unseen) {
                 let is_news =
                     self.is_unique || std::mem::replace(&mut seen[page.kind[place] as usize], 1) == 0;

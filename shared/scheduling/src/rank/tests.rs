@@ -12,7 +12,7 @@ fn ranking_with(scene: &Scene, ask: Demand, algorithm: SchedulerAlgorithm) -> (F
     let nodes: Vec<_> = pages.iter().map(|page| (*page, page.ready)).collect();
     let ranking = Ranking { algorithm, ..Ranking::of(&state, &spec, &spec.task_groups[0], ask, &nodes) };
     let fit = ranking.fit(pages[0], 0, pages[0].held.at(0), ask);
-    (fit, ranking.sum(&Merits { fit, others: 1, ..Merits::default() }).mean())
+    (fit, ranking.sum(&ScoreFactors { fit, others: 1, ..ScoreFactors::default() }).mean())
 }
 
 fn fitness(cpu_mhz: u32, memory_mb: u32, ask: [u32; 2], algorithm: SchedulerAlgorithm) -> f64 {

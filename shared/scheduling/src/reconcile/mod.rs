@@ -29,7 +29,7 @@ pub(crate) use changed::needs_restart;
 pub(crate) use classify::{Taint, is_expired, needs_reconnect, taint};
 pub(crate) use names::Names;
 pub(crate) use reschedule::{ran_successfully, tracker};
-pub(crate) use rollout::{Rollout, fresh, pacing};
+pub(crate) use rollout::{Rollout, new_entry, pacing};
 pub(crate) use stopping::{stop_all, stop_unwanted, stopping_on_gone_nodes};
 
 use crate::{Attempt, NewId};
@@ -155,23 +155,23 @@ impl<'a> GroupPlan<'a> {
 }
 
 /// Decides whether an allocation can stay on its node when its group changes.
-pub(crate) trait OwnNodes<'a> {
+pub(crate) trait InPlaceCheck<'a> {
     /// Whether the node exists and is in the job's datacenters and pool.
-    fn may_be_there(&self, alloc: AllocRef<'_>) -> bool;
+    fn is_allowed_on_node(&self, alloc: AllocRef<'_>) -> bool;
     /// Whether the group fits on the node in place of the allocation. If it does, the allocation is updated in place.
     fn fits(&mut self, alloc: AllocRef<'a>) -> bool;
 }
 
 /// The group that is reconciled; the job has it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Target<'a> {
     pub(crate) attempt: &'a Attempt<'a>,
     pub(crate) context: Context<'a>,
     pub(crate) job: &'a Job,
     pub(crate) group: &'a TaskGroup,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Target<'a> {
     fn is_batch(&self) -> bool {
         self.job.spec.kind == JobType::Batch
     }
@@ -188,10 +188,10 @@ impl<'a> Wanted<'a> {
 
 /// Reconciles a group that the job has.
 pub(crate) fn reconcile<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     allocs: &[AllocRef<'a>],
     rollout: &mut Rollout<'a>,
-    nodes: &mut dyn OwnNodes<'a>,
+    nodes: &mut dyn InPlaceCheck<'a>,
     new_id: NewId<'_>,
 ) -> GroupPlan<'a> {
     if wanted.group.count == 0 {
@@ -229,7 +229,7 @@ pub(crate) fn reconcile<'a>(
     if !part.exists {
         part.group.desired_total += missing.len() as u32;
     }
-    let is_complete = !is_changing && missing.is_empty() && sets.is_settled() && !needs_canaries;
+    let is_complete = !is_changing && missing.is_empty() && sets.is_stable() && !needs_canaries;
     limit = limit.saturating_sub(missing.len());
     sets.emit(missing, is_ready, rollout, &mut plan);
     update::cut_destructive(if is_ready { limit } else { 0 }, &mut plan);

@@ -28,7 +28,7 @@ pub(super) enum Due {
 
 /// Decides about rescheduling the allocations of one group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct Rescheduler<'a> {
     pub(super) policy: Option<&'a ReschedulePolicy>,
     pub(super) is_batch: bool,
     pub(super) now: Timestamp,
@@ -36,7 +36,7 @@ pub(super) struct Asking<'a> {
     pub(super) rollout: &'a Rollout<'a>,
 }
 
-impl Asking<'_> {
+impl Rescheduler<'_> {
     /// When an allocation whose node is not disconnecting is rescheduled.
     pub(super) fn due(self, alloc: AllocRef<'_>) -> Due {
         let wishes_reschedule = alloc.transition().reschedule == Some(true);

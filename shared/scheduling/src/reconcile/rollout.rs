@@ -105,7 +105,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// Whether the plan changes a deployment so far.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_changes(&self) -> bool {
         self.is_told || !self.updates.is_empty()
     }
 
@@ -139,7 +139,7 @@ impl<'a> Rollout<'a> {
         let known = self.current.as_ref().and_then(|current| current.groups.get(&group.name));
         match known {
             Some(known) => Part { group: known.clone(), exists: true },
-            None => Part { group: fresh(update), exists: false },
+            None => Part { group: new_entry(update), exists: false },
         }
     }
 
@@ -265,7 +265,7 @@ fn begin(attempt: &Attempt<'_>, job: &Job, eval_priority: u16, new_id: NewId<'_>
 }
 
 /// A new entry for a group.
-pub(crate) fn fresh(update: Option<&UpdateStrategy>) -> DeploymentGroup {
+pub(crate) fn new_entry(update: Option<&UpdateStrategy>) -> DeploymentGroup {
     update.map_or_else(DeploymentGroup::default, |update| DeploymentGroup {
         auto_revert: update.auto_revert,
         auto_promote: update.auto_promote,

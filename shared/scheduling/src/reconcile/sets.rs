@@ -8,10 +8,10 @@ use model::{AllocId, Timestamp};
 use state::AllocRef;
 
 use super::classify::{Class, classify, lost_after};
-use super::reschedule::{Asking, Due};
+use super::reschedule::{Rescheduler, Due};
 use super::rollout::Rollout;
 use super::stopping::is_in_base;
-use super::{GroupPlan, Wanted, ids};
+use super::{GroupPlan, Target, ids};
 
 /// Sets of allocations. They are disjoint, except that migrating allocations may also be rescheduled.
 #[derive(Debug, Default)]
@@ -27,12 +27,12 @@ pub(super) struct Sets<'a> {
     replacements: BTreeSet<AllocId>,
     /// Disconnecting allocations that already have a replacement, because the node was connected again too briefly for
     /// reconciliation to choose between the two.
-    away_again: BTreeSet<AllocId>,
+    unknown_again: BTreeSet<AllocId>,
 }
 
 /// The allocations that count.
 pub(super) fn base<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     allocs: &[AllocRef<'a>],
     plan: &mut GroupPlan<'a>,
 ) -> Vec<AllocRef<'a>> {
@@ -57,7 +57,7 @@ pub(super) fn is_of_older_version(alloc: AllocRef<'_>, job: &Job) -> bool {
 impl<'a> Sets<'a> {
     /// Sorts the allocations in `base`.
     pub(super) fn of(
-        wanted: Wanted<'a>,
+        wanted: Target<'a>,
         base: &[AllocRef<'a>],
         rollout: &Rollout<'a>,
         plan: &mut GroupPlan<'a>,
@@ -65,13 +65,13 @@ impl<'a> Sets<'a> {
         let context = wanted.context;
         let policy = wanted.group.reschedule_policy.as_ref();
         let asking =
-            Asking { policy, is_batch: wanted.is_batch(), now: context.now, eval: context.eval.id, rollout };
+            Rescheduler { policy, is_batch: wanted.is_batch(), now: context.now, eval: context.eval.id, rollout };
         let untainted = Vec::with_capacity(base.len());
         let mut sets = Self { untainted, replacements: replacements(base), ..Self::default() };
         for alloc in base.iter().copied() {
             match classify(context, alloc) {
                 Class::Ignored => plan.updates.ignore += 1,
-                Class::Untainted if sets.is_replaced_while_away(alloc) => sets.untainted.push(alloc),
+                Class::Untainted if sets.is_replaced_while_unknown(alloc) => sets.untainted.push(alloc),
                 Class::Untainted => sets.put(alloc, asking.due(alloc)),
                 Class::Migrating => {
                     match asking.due(alloc) {
@@ -87,7 +87,7 @@ impl<'a> Sets<'a> {
                     sets.disconnecting.push(alloc);
                     let due = asking.due_out_of_sight(alloc);
                     if due != Due::Dropped && sets.has_replacement(alloc) {
-                        sets.away_again.insert(alloc.id());
+                        sets.unknown_again.insert(alloc.id());
                         sets.untainted.push(alloc);
                     } else {
                         sets.put(alloc, due);
@@ -108,8 +108,8 @@ impl<'a> Sets<'a> {
 
     /// Whether an allocation is unknown and already replaced, so that it is not replaced again. This happens if an
     /// evaluation is tried again, or comes slightly before its time.
-    pub(super) fn is_replaced_while_away(&self, alloc: AllocRef<'_>) -> bool {
-        let is_away = alloc.client_status() == ClientStatus::Unknown || self.away_again.contains(&alloc.id());
+    pub(super) fn is_replaced_while_unknown(&self, alloc: AllocRef<'_>) -> bool {
+        let is_away = alloc.client_status() == ClientStatus::Unknown || self.unknown_again.contains(&alloc.id());
         is_away && self.has_replacement(alloc)
     }
 
@@ -129,7 +129,7 @@ impl<'a> Sets<'a> {
     /// left out, because it shares its name with its replacement, which would otherwise get another name (departs from
     ///
     pub(super) fn named(&self) -> impl Iterator<Item = AllocRef<'a>> {
-        let untainted = self.untainted.iter().filter(|alloc| !self.is_replaced_while_away(**alloc));
+        let untainted = self.untainted.iter().filter(|alloc| !self.is_replaced_while_unknown(**alloc));
         let now = self.now.iter().filter(|alloc| !is_migrating(**alloc));
         let lost = self.lost.iter().filter(|alloc| !self.has_replacement(**alloc));
         untainted.chain(&self.migrating).chain(now).chain(lost).copied()
@@ -155,7 +155,7 @@ impl<'a> Sets<'a> {
     }
 
     /// Whether no allocation migrates or is rescheduled, now or later.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_stable(&self) -> bool {
         self.migrating.is_empty() && self.now.is_empty() && self.later.is_empty()
     }
 

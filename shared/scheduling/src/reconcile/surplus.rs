@@ -54,7 +54,7 @@ impl<'a> Sets<'a> {
     /// when they reconnect, and an update would replace them a second time (departs from ).
     pub(super) fn stop_superseded(&mut self, job: &Job, plan: &mut GroupPlan<'a>) {
         let goes =
-            |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc) && is_of_older_version(*alloc, job);
+            |alloc: &AllocRef<'a>| self.is_replaced_while_unknown(*alloc) && is_of_older_version(*alloc, job);
         let gone: Vec<AllocRef<'a>> = self.untainted.iter().copied().filter(goes).collect();
         self.stop_now(gone, plan);
     }
@@ -67,7 +67,7 @@ impl<'a> Sets<'a> {
         if away.is_empty() {
             return;
         }
-        let replaced = self.untainted.iter().filter(|alloc| self.is_replaced_while_away(**alloc)).count();
+        let replaced = self.untainted.iter().filter(|alloc| self.is_replaced_while_unknown(**alloc)).count();
         let rescheduled = self.now.iter().filter(|alloc| !is_migrating(**alloc)).count();
         let existing = self.untainted.len() - replaced + self.migrating.len() + rescheduled;
         away.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
@@ -118,7 +118,7 @@ impl<'a> Sets<'a> {
 
     /// Whether an allocation is not counted among the existing ones.
     fn is_away(&self, alloc: AllocRef<'a>) -> bool {
-        alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_away(alloc)
+        alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_unknown(alloc)
     }
 
     /// Stops the untainted allocations that `selects` accepts, highest indexes first, until there is no surplus.
@@ -133,7 +133,7 @@ impl<'a> Sets<'a> {
         if *surplus == 0 {
             return;
         }
-        let shares_name = |alloc: &AllocRef<'a>| self.is_replaced_while_away(*alloc);
+        let shares_name = |alloc: &AllocRef<'a>| self.is_replaced_while_unknown(*alloc);
         let sharing = ids(self.untainted.iter().copied().filter(shares_name));
         let away = ids(self.untainted.iter().copied().filter(|alloc| self.is_away(*alloc)));
         self.untainted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));

@@ -10,7 +10,7 @@ use state::AllocRef;
 
 use super::rollout::{Part, Rollout};
 use super::sets::Sets;
-use super::{GroupPlan, OwnNodes, Wanted, changed, number, pacing};
+use super::{GroupPlan, InPlaceCheck, Target, changed, number, pacing};
 
 /// How the version of an allocation differs from the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +47,9 @@ impl<'a> Sets<'a> {
     /// share run the same version, so they are compared once.
     pub(super) fn update(
         &mut self,
-        wanted: Wanted<'a>,
+        wanted: Target<'a>,
         plan: &mut GroupPlan<'a>,
-        nodes: &mut dyn OwnNodes<'a>,
+        nodes: &mut dyn InPlaceCheck<'a>,
     ) {
         let mut last: Option<(*const AllocCommon, Change)> = None;
         for alloc in self.untainted.iter().copied() {
@@ -62,8 +62,8 @@ impl<'a> Sets<'a> {
             let stays = match change {
                 Change::None | Change::Restart => false,
                 Change::Runtime | Change::Light if alloc.is_terminal() || is_out_of_reach(alloc) => false,
-                Change::Runtime => nodes.may_be_there(alloc),
-                Change::Light => nodes.may_be_there(alloc) && nodes.fits(alloc),
+                Change::Runtime => nodes.is_allowed_on_node(alloc),
+                Change::Light => nodes.is_allowed_on_node(alloc) && nodes.fits(alloc),
             };
             match change {
                 Change::None => plan.updates.ignore += 1,
@@ -80,7 +80,7 @@ impl<'a> Sets<'a> {
     /// How many allocations may be replaced now.
     pub(super) fn limit(
         &self,
-        wanted: Wanted<'a>,
+        wanted: Target<'a>,
         part: &Part,
         rollout: &Rollout<'a>,
         plan: &GroupPlan<'a>,

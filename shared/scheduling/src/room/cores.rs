@@ -5,7 +5,7 @@ use state::AllocRef;
 
 /// Reserved cores of one node.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CoreBook {
+pub(crate) struct CoreUsage {
     /// Ids of the cores in use, ascending; a core that several allocations hold is listed as many times.
     taken: Vec<u16>,
 }
@@ -18,7 +18,7 @@ pub(crate) struct OwnCores {
     pub(crate) mhz: u32,
 }
 
-impl CoreBook {
+impl CoreUsage {
     pub(super) fn count(&mut self, ids: impl IntoIterator<Item = u16>, more: bool) {
         for id in ids {
             match (self.taken.binary_search(&id), more) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_lowest_free_ones_are_taken() {
-        let mut book = CoreBook::default();
+        let mut book = CoreUsage::default();
         assert_eq!(book.offer(&node(), 2, &[]), Some(OwnCores { ids: vec![1, 2], mhz: 300 }));
         book.count([1], true);
         assert_eq!(book.offer(&node(), 1, &[2]), Some(OwnCores { ids: vec![3], mhz: 300 }));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_is_held_twice_or_is_not_for_use_is_noticed() {
-        let mut book = CoreBook::default();
+        let mut book = CoreUsage::default();
         book.count([1, 2], true);
         assert!(!book.has_collision() && book.is_within(&node()));
         book.count([1], true);

@@ -14,7 +14,7 @@ type Make = [Text; 3];
 
 /// Devices of one node that are in use.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct DeviceBook {
+pub(crate) struct DeviceUsage {
     /// Number of allocations that hold each instance, by device group.
     held: BTreeMap<Make, BTreeMap<Text, u32>>,
 }
@@ -35,7 +35,7 @@ fn make_held(device: &AllocatedDevice) -> Make {
     [&device.vendor, &device.kind, &device.name].map(Text::clone)
 }
 
-impl DeviceBook {
+impl DeviceUsage {
     pub(crate) fn count(&mut self, device: &AllocatedDevice, more: bool) {
         let instances = self.held.entry(make_held(device)).or_default();
         for id in &device.ids {

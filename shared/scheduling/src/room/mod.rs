@@ -18,13 +18,13 @@ use model::job::{Job, TaskGroup};
 use model::{AllocId, JobKey, Text};
 use state::{AllocRef, NodePage, NodeRef, PAGE, State, Usage, View};
 
-use crate::columns::word_of;
+use crate::columns::pack_bits;
 
-use cores::CoreBook;
-use devices::DeviceBook;
+use cores::CoreUsage;
+use devices::DeviceUsage;
 pub(crate) use devices::held as held_devices;
-pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Short};
-use ports::PortBook;
+pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Dimension};
+use ports::PortUsage;
 
 /// Resources in use on all nodes after the plan's changes so far.
 #[derive(Debug)]
@@ -34,23 +34,23 @@ pub(crate) struct Room<'a> {
     /// Usage by page; `None` until the plan changes it.
     changed: Vec<Option<Box<Usage>>>,
     /// Only of nodes on which the plan takes or frees discrete resources.
-    books: HashMap<u32, Book>,
+    books: HashMap<u32, DiscreteUsage>,
     /// Allocations of the snapshot that the plan stops or preempts.
     gone: HashSet<AllocId>,
     /// Allocations that the plan places, of groups with volumes; other groups do not need them.
-    newcomers: HashMap<u32, Vec<Newcomer<'a>>>,
+    newcomers: HashMap<u32, Vec<PlannedAlloc<'a>>>,
 }
 
 /// Ports, cores and devices in use on one node.
 #[derive(Debug, Clone)]
-pub(crate) struct Book {
-    pub(crate) ports: PortBook,
-    pub(crate) cores: CoreBook,
-    pub(crate) devices: DeviceBook,
+pub(crate) struct DiscreteUsage {
+    pub(crate) ports: PortUsage,
+    pub(crate) cores: CoreUsage,
+    pub(crate) devices: DeviceUsage,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Newcomer<'a> {
+struct PlannedAlloc<'a> {
     job: &'a Job,
     group: &'a TaskGroup,
     name_index: u32,
@@ -58,7 +58,7 @@ struct Newcomer<'a> {
 
 /// An allocation on a node: one of the snapshot, or one that the plan places.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tenant<'t> {
+pub(crate) struct NodeAlloc<'t> {
     pub(crate) job: &'t Job,
     /// `None` if its job does not have the group.
     pub(crate) group: Option<&'t TaskGroup>,
@@ -67,7 +67,7 @@ pub(crate) struct Tenant<'t> {
     pub(crate) alloc: Option<AllocRef<'t>>,
 }
 
-impl Tenant<'_> {
+impl NodeAlloc<'_> {
     /// Whether it belongs to a job's group.
     pub(crate) fn is_of(&self, job: &JobKey, group: &Text) -> bool {
         let spec = &self.job.spec;
@@ -77,11 +77,11 @@ impl Tenant<'_> {
     }
 }
 
-impl Book {
+impl DiscreteUsage {
     /// The usage of a node in the snapshot.
     fn of(node: NodeRef<'_>) -> Self {
         let mut book =
-            Self { ports: PortBook::of(node), cores: CoreBook::default(), devices: DeviceBook::default() };
+            Self { ports: PortUsage::of(node), cores: CoreUsage::default(), devices: DeviceUsage::default() };
         for alloc in node.allocs().filter(|alloc| !alloc.client_status().is_terminal()) {
             book.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
             book.count_tasks(alloc, true);
@@ -128,21 +128,21 @@ impl<'a> Room<'a> {
 
     /// The first amount of which a node has too little; `None` if all amounts fit.
     #[inline]
-    pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Short> {
+    pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Dimension> {
         let (page, place) = locate(slot);
         short_on(self.pages[page], self.used(page), place, ask)
     }
 
     /// All amounts of which a node has too little, each with how much is missing.
-    pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Short, u32)> {
+    pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Dimension, u32)> {
         let (page, place) = locate(slot);
         let (page, used) = (self.pages[page], self.used(page));
         let most = page.max_allocs[place];
         let amounts = [
-            (Short::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
-            (Short::Cpu, used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]),
-            (Short::Memory, used.memory_mb[place], ask.memory_mb, page.memory_mb[place]),
-            (Short::Disk, used.disk_mb[place], ask.disk_mb, page.disk_mb[place]),
+            (Dimension::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
+            (Dimension::Cpu, used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]),
+            (Dimension::Memory, used.memory_mb[place], ask.memory_mb, page.memory_mb[place]),
+            (Dimension::Disk, used.disk_mb[place], ask.disk_mb, page.disk_mb[place]),
         ];
         amounts.into_iter().filter_map(|(short, used, ask, has)| {
             let missing = (u64::from(used) + u64::from(ask)).saturating_sub(u64::from(has));
@@ -168,7 +168,7 @@ impl<'a> Room<'a> {
                 & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]);
             *fits = u8::from(has_room);
         }
-        word_of(&fits)
+        pack_bits(&fits)
     }
 
     /// Frees what an allocation holds; nothing if the allocation is client-terminal.
@@ -186,7 +186,7 @@ impl<'a> Room<'a> {
     }
 
     /// Whether the plan stops or preempts an allocation.
-    pub(crate) fn is_gone(&self, alloc: AllocId) -> bool {
+    pub(crate) fn is_removed(&self, alloc: AllocId) -> bool {
         self.gone.contains(&alloc)
     }
 
@@ -196,7 +196,7 @@ impl<'a> Room<'a> {
     }
 
     /// Adds an allocation's assigned ports, cores and devices to a node. `share` is the common share of its group.
-    pub(crate) fn take_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
+    pub(crate) fn allocate_assigned(&mut self, slot: u32, share: &AllocatedResources, got: &Assigned) {
         if got.is_empty() {
             return;
         }
@@ -211,7 +211,7 @@ impl<'a> Room<'a> {
 
     /// Records an allocation that the plan places on a node.
     pub(crate) fn welcome(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
-        self.newcomers.entry(slot).or_default().push(Newcomer { job, group, name_index });
+        self.newcomers.entry(slot).or_default().push(PlannedAlloc { job, group, name_index });
     }
 
     /// What a node can give an allocation, or the resource that is exhausted.
@@ -243,31 +243,31 @@ impl<'a> Room<'a> {
         let node = self.node(slot);
         let (page, place) = locate(slot);
         let used = (self.used(page).at(place), self.used(page).allocs[place]);
-        let book = self.books.get(&slot).map_or_else(|| Cow::Owned(Book::of(node)), Cow::Borrowed);
+        let book = self.books.get(&slot).map_or_else(|| Cow::Owned(DiscreteUsage::of(node)), Cow::Borrowed);
         Draft::new(node, book, used, id)
     }
 
     /// The allocations that count on a node.
-    pub(crate) fn tenants(&self, slot: u32) -> impl Iterator<Item = Tenant<'_>> {
-        let stored = self.stored(slot).map(|alloc| Tenant {
+    pub(crate) fn node_allocs(&self, slot: u32) -> impl Iterator<Item = NodeAlloc<'_>> {
+        let stored_allocs = self.stored_allocs(slot).map(|alloc| NodeAlloc {
             job: alloc.job(),
             group: alloc.group(),
             name_index: alloc.name_index().unwrap_or(0),
             alloc: Some(alloc),
         });
-        let new = self.newcomers.get(&slot).into_iter().flatten().map(|newcomer| Tenant {
+        let new = self.newcomers.get(&slot).into_iter().flatten().map(|newcomer| NodeAlloc {
             job: newcomer.job,
             group: Some(newcomer.group),
             name_index: newcomer.name_index,
             alloc: None,
         });
-        stored.chain(new)
+        stored_allocs.chain(new)
     }
 
     /// The snapshot's allocations that count on a node.
-    pub(crate) fn stored(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
+    pub(crate) fn stored_allocs(&self, slot: u32) -> impl Iterator<Item = AllocRef<'a>> {
         let allocs = self.state.node_at(slot).into_iter().flat_map(NodeRef::allocs);
-        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_gone(alloc.id()))
+        allocs.filter(|alloc| !alloc.client_status().is_terminal() && !self.is_removed(alloc.id()))
     }
 
     /// The node in a slot.
@@ -295,9 +295,9 @@ impl<'a> Room<'a> {
         if more { used.add(place, demand) } else { used.take(place, demand) }
     }
 
-    fn book(&mut self, slot: u32) -> &mut Book {
+    fn book(&mut self, slot: u32) -> &mut DiscreteUsage {
         let node = self.node(slot);
-        self.books.entry(slot).or_insert_with(|| Book::of(node))
+        self.books.entry(slot).or_insert_with(|| DiscreteUsage::of(node))
     }
 }
 
@@ -312,16 +312,16 @@ fn has_room(used: u32, ask: u32, has: u32) -> bool {
 }
 
 #[inline(always)]
-fn short_on(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> Option<Short> {
+fn short_on(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> Option<Dimension> {
     let most = page.max_allocs[place];
     if most > 0 && used.allocs[place] >= most {
-        Some(Short::Allocs)
+        Some(Dimension::Allocs)
     } else if !has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]) {
-        Some(Short::Cpu)
+        Some(Dimension::Cpu)
     } else if !has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place]) {
-        Some(Short::Memory)
+        Some(Dimension::Memory)
     } else if !has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]) {
-        Some(Short::Disk)
+        Some(Dimension::Disk)
     } else {
         None
     }

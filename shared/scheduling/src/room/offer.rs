@@ -8,7 +8,7 @@ use model::job::{NetworkResource, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodeRef};
 
-use super::Book;
+use super::DiscreteUsage;
 use super::ports::PortOffer;
 use crate::feasible::DeviceRequest;
 use crate::hash;
@@ -73,7 +73,7 @@ pub(crate) struct Exhausted(pub(crate) Text);
 
 /// An amount, or the cores, of which a node has too little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Short {
+pub(crate) enum Dimension {
     Allocs,
     Cores,
     Cpu,
@@ -81,7 +81,7 @@ pub(crate) enum Short {
     Disk,
 }
 
-impl Short {
+impl Dimension {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Allocs => "max allocation exceeded",
@@ -97,7 +97,7 @@ impl Short {
 #[derive(Debug, Clone)]
 pub(crate) struct Draft<'r> {
     pub(crate) node: NodeRef<'r>,
-    pub(crate) book: Cow<'r, Book>,
+    pub(crate) book: Cow<'r, DiscreteUsage>,
     /// Amounts in use on the node, and by how many allocations.
     pub(crate) used: Demand,
     pub(crate) allocs: u32,
@@ -112,7 +112,7 @@ pub(crate) struct Draft<'r> {
 impl<'r> Draft<'r> {
     pub(crate) fn new(
         node: NodeRef<'r>,
-        book: Cow<'r, Book>,
+        book: Cow<'r, DiscreteUsage>,
         (used, allocs): (Demand, u32),
         id: AllocId,
     ) -> Self {
@@ -199,7 +199,7 @@ impl<'r> Draft<'r> {
             return Ok(());
         }
         let got = self.book.cores.offer(self.node.spec(), task.cores, &self.cores);
-        let got = got.ok_or_else(|| Exhausted(Short::Cores.as_str().into()))?;
+        let got = got.ok_or_else(|| Exhausted(Dimension::Cores.as_str().into()))?;
         self.cores.extend(&got.ids);
         self.cores_mhz = self.cores_mhz.saturating_add(got.mhz);
         let assigned = self.of_task(task.name);
@@ -208,23 +208,23 @@ impl<'r> Draft<'r> {
     }
 
     /// The first amount of which the node has too little, in the order of.
-    pub(crate) fn short(&self, ask: Demand) -> Option<Short> {
+    pub(crate) fn short(&self, ask: Demand) -> Option<Dimension> {
         let (page, place) = self.node.page();
         let most = page.max_allocs[place];
         let has_room = |used: u32, ask: u32, has: u32| u64::from(used) + u64::from(ask) <= u64::from(has);
         let demand = self.demand(ask);
         if most > 0 && self.allocs >= most {
-            Some(Short::Allocs)
+            Some(Dimension::Allocs)
         } else if self.book.cores.has_collision() {
-            Some(Short::Cores)
+            Some(Dimension::Cores)
         } else if !has_room(self.used.cpu_mhz, demand.cpu_mhz, page.cpu_mhz[place]) {
-            Some(Short::Cpu)
+            Some(Dimension::Cpu)
         } else if !self.book.cores.is_within(self.node.spec()) {
-            Some(Short::Cores)
+            Some(Dimension::Cores)
         } else if !has_room(self.used.memory_mb, demand.memory_mb, page.memory_mb[place]) {
-            Some(Short::Memory)
+            Some(Dimension::Memory)
         } else if !has_room(self.used.disk_mb, demand.disk_mb, page.disk_mb[place]) {
-            Some(Short::Disk)
+            Some(Dimension::Disk)
         } else {
             None
         }
@@ -254,7 +254,7 @@ impl<'r> Draft<'r> {
         self.book.to_mut().count(alloc, false);
     }
 
-    fn clone_devices(&self) -> (Cow<'r, Book>, Vec<AssignedTask>, f64, f64) {
+    fn clone_devices(&self) -> (Cow<'r, DiscreteUsage>, Vec<AssignedTask>, f64, f64) {
         (self.book.clone(), self.tasks.clone(), self.affinity, self.weights)
     }
 

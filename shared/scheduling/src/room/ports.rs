@@ -22,7 +22,7 @@ const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// Ports in use on one node after the plan's changes so far.
 #[derive(Debug, Clone)]
-pub(crate) struct PortBook {
+pub(crate) struct PortUsage {
     taken: NodePorts,
     reserved: PortRanges,
     /// Bandwidth in use, in MBit/s, by device.
@@ -39,7 +39,7 @@ pub(super) fn has_readable_lists(node: NodeRef<'_>) -> bool {
     page.garbled_ports >> place & 1 == 0
 }
 
-impl PortBook {
+impl PortUsage {
     /// The ports in use in the snapshot.
     pub(crate) fn of(node: NodeRef<'_>) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl PortOffer {
     /// Assigns addresses and ports to a group.
     pub(crate) fn add_group(
         &mut self,
-        book: &PortBook,
+        book: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
@@ -144,7 +144,7 @@ impl PortOffer {
     /// Assigns addresses and ports to a task, by its network block in the older form.
     pub(crate) fn add_task(
         &mut self,
-        book: &PortBook,
+        book: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
@@ -167,7 +167,7 @@ impl PortOffer {
 
     fn task_ports(
         &mut self,
-        book: &PortBook,
+        book: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         network: &NetworkResource,
@@ -201,7 +201,7 @@ impl PortOffer {
     }
 
     /// The first address of the port's host network where a static port is free.
-    fn static_port(&self, book: &PortBook, node: NodeRef<'_>, port: &Port) -> Result<AssignedPort, NoPorts> {
+    fn static_port(&self, book: &PortUsage, node: NodeRef<'_>, port: &Port) -> Result<AssignedPort, NoPorts> {
         let found = addresses(node, port)?.into_iter().find(|address| {
             let own = PortRanges::of(&address.reserved_ports);
             port.ignore_collision || self.is_free(book, address, &own, port.value)
@@ -212,7 +212,7 @@ impl PortOffer {
     /// A dynamic port. A hash replaces the random choice.
     fn dynamic_port(
         &mut self,
-        book: &PortBook,
+        book: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         port: &Port,
@@ -243,7 +243,7 @@ impl PortOffer {
         values.find(|value| will_do(self, *value))
     }
 
-    fn is_free(&self, book: &PortBook, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
+    fn is_free(&self, book: &PortUsage, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
         !book.reserved.contains(value)
             && !own.contains(value)
             && !book.taken.is_used(&address.address, value, View::Held)
@@ -327,7 +327,7 @@ mod tests {
         let state = scene.state();
         let node = state.nodes().next().unwrap();
         let mut offer = PortOffer::new(7);
-        offer.add_group(&PortBook::of(node), node, ask).map_err(|error| error.0)?;
+        offer.add_group(&PortUsage::of(node), node, ask).map_err(|error| error.0)?;
         Ok(offer.ports.iter().map(|port| port.value).collect())
     }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use model::AllocId;
 
-use super::Wanted;
+use super::Target;
 use super::intents::Intent;
 use super::placing::Placed;
 use super::rollout::{Count, Counts};
 use crate::reconcile::Rollout;
 
 /// Desired number of canaries of a group; 0 unless canaries are being tried.
-pub(super) fn desired(wanted: Wanted<'_>, group: usize, count: Count, rollout: &Rollout<'_>) -> u32 {
+pub(super) fn desired(wanted: Target<'_>, group: usize, count: Count, rollout: &Rollout<'_>) -> u32 {
     let Some(update) = wanted.update(group).filter(|update| update.canary > 0) else { return 0 };
     let name = &wanted.job.spec.task_groups[group].name;
     let part = rollout.current.as_ref().and_then(|current| current.groups.get(name));

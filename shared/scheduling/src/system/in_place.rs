@@ -7,7 +7,7 @@ use model::alloc::AllocCommon;
 use model::plan::{Plan, Update, Updates};
 use state::AllocRef;
 
-use super::Wanted;
+use super::Target;
 use super::nodes::{OfGroup, Sorted};
 use super::placing::Desk;
 use crate::draft::in_place_updates;
@@ -29,7 +29,7 @@ impl Split<'_> {
 }
 
 /// Splits outdated and reconnecting allocations into in-place and destructive updates.
-pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk<'a>) -> Split<'a> {
+pub(super) fn split<'a>(wanted: Target<'a>, sorted: &Sorted<'a>, desk: &mut Desk<'a>) -> Split<'a> {
     let mut split = Split::default();
     // Allocations with the same common share run the same version, so they are compared once.
     let mut last: Option<(*const AllocCommon, bool)> = None;
@@ -53,7 +53,7 @@ pub(super) fn split<'a>(wanted: Wanted<'a>, sorted: &Sorted<'a>, desk: &mut Desk
     split
 }
 
-fn restarts(wanted: Wanted<'_>, update: OfGroup<'_>) -> bool {
+fn restarts(wanted: Target<'_>, update: OfGroup<'_>) -> bool {
     let group = &wanted.job.spec.task_groups[update.group];
     let old = update.alloc.job();
     !wanted.is_up_to_date(update.alloc)
@@ -65,13 +65,13 @@ fn restarts(wanted: Wanted<'_>, update: OfGroup<'_>) -> bool {
 
 /// Adds in-place updates, disconnects and reconnects to the plan.
 pub(super) fn write<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     sorted: &Sorted<'a>,
     split: &Split<'a>,
     rollout: &Rollout<'_>,
     plan: &mut Plan,
 ) {
-    let Wanted { attempt, job, .. } = wanted;
+    let Target { attempt, job, .. } = wanted;
     let deployment = rollout.current.as_ref().map(|current| current.id);
     for (place, group) in job.spec.task_groups.iter().enumerate() {
         let moves = |update: &&OfGroup<'a>| {

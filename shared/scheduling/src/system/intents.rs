@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use model::AllocId;
 use state::AllocRef;
 
-use super::Wanted;
+use super::Target;
 use super::in_place::Split;
 use super::nodes::Sorted;
 use crate::reconcile::{Rollout, number};
@@ -33,7 +33,7 @@ impl Intent<'_> {
 
 /// The intents. Updates come first, so that the resources which they free count.
 pub(super) fn of<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     sorted: &Sorted<'a>,
     split: &Split<'a>,
     rollout: &Rollout<'_>,
@@ -73,7 +73,7 @@ pub(super) fn of<'a>(
 
 /// Number of allocations of a group that may be replaced now.
 fn limit<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     group: usize,
     sorted: &Sorted<'a>,
     split: &Split<'a>,
@@ -94,7 +94,7 @@ fn limit<'a>(
 }
 
 /// Whether updates of a group are canaries (R-8.9, branch 9).
-fn may_be_canary(wanted: Wanted<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
+fn may_be_canary(wanted: Target<'_>, group: usize, rollout: &Rollout<'_>) -> bool {
     let name = &wanted.job.spec.task_groups[group].name;
     let is_open = match &rollout.current {
         None => true,

@@ -20,7 +20,7 @@ use state::{AllocRef, NodePage};
 
 use crate::draft::StopDraft;
 use crate::feasible::BaseNodes;
-use crate::outcome::{self, Learned};
+use crate::outcome::{self, Findings};
 use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
 use crate::{Attempt, NewId, Proposal};
 use in_place::Split;
@@ -29,14 +29,14 @@ use placing::{Desk, Placed};
 
 /// The job that an attempt reconciles; it is not stopped.
 #[derive(Debug, Clone, Copy)]
-struct Wanted<'a> {
+struct Target<'a> {
     attempt: &'a Attempt<'a>,
     context: Context<'a>,
     job: &'a Job,
     base: &'a BaseNodes,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Target<'a> {
     fn is_sysbatch(&self) -> bool {
         self.job.spec.kind == JobType::SysBatch
     }
@@ -70,12 +70,12 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
         JobType::Service | JobType::Batch | JobType::SysBatch => Rollout::default(),
     };
     let mut plan = outcome::empty_plan(attempt);
-    let (learned, creates) = match job {
+    let (findings, creates) = match job {
         None => (stop_job(&allocs, &mut stops), Vec::new()),
         Some(job) => {
             let base = BaseNodes::of(state, &pages, &job.spec);
             let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
-            let wanted = Wanted { attempt, context, job, base: &base };
+            let wanted = Target { attempt, context, job, base: &base };
             run(wanted, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
         }
     };
@@ -83,36 +83,36 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
     let deployment_id = rollout.id();
     let (deployment, updates) = rollout.into_plan();
     (plan.deployment, plan.deployment_updates) = (deployment.map(Box::new), updates);
-    let learned = Learned { deployment_id, ..learned };
-    let outcome = if outcome::is_one_too_many(attempt, kind) {
+    let findings = Findings { deployment_id, ..findings };
+    let outcome = if outcome::exceeds_limit(attempt, kind) {
         plan = outcome::empty_plan(attempt);
-        outcome::given_up(attempt, kind, learned)
+        outcome::exhausted_system(attempt, kind, findings)
     } else {
-        outcome::done(attempt, learned, creates)
+        outcome::done(attempt, findings, creates)
     };
     Proposal { plan, outcome }
 }
 
 /// Stops all allocations of a stopped job, which requires none.
-fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Learned {
-    let mut learned = Learned::default();
+fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Findings {
+    let mut findings = Findings::default();
     for alloc in allocs.iter().filter(|alloc| !alloc.is_terminal()) {
         stops.add(&Stop::of(*alloc, reason::NOT_NEEDED), None, None);
-        let updates = &mut learned.annotations.desired_updates;
+        let updates = &mut findings.annotations.desired_updates;
         updates.entry(Text::clone(alloc.group_name())).or_default().stop += 1;
     }
-    learned
+    findings
 }
 
 /// Runs an attempt on a job that is not stopped.
 fn run<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     allocs: &[AllocRef<'a>],
     rollout: &mut Rollout<'_>,
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
-) -> (Learned, Vec<Evaluation>) {
+) -> (Findings, Vec<Evaluation>) {
     let sorted = nodes::sort(wanted, allocs, rollout);
     rollout::begin(wanted, &sorted, rollout, new_id);
     let mut desk = Desk::of(wanted, &sorted);
@@ -137,7 +137,7 @@ fn run<'a>(
 
 /// Counts the changes of each group for the annotations.
 fn annotate(
-    wanted: Wanted<'_>,
+    wanted: Target<'_>,
     sorted: &Sorted<'_>,
     split: &Split<'_>,
     intents: &[intents::Intent<'_>],

@@ -7,7 +7,7 @@ use model::Text;
 use model::alloc::{ClientStatus, DesiredStatus};
 use state::{AllocRef, NodeRef, PAGE};
 
-use super::Wanted;
+use super::Target;
 use crate::columns::places;
 use crate::reconcile::{
     Rollout, Stop, Taint, is_expired, needs_reconnect, number, ran_successfully, reason, taint,
@@ -53,7 +53,7 @@ struct Required {
 }
 
 impl Required {
-    fn of(wanted: Wanted<'_>) -> Self {
+    fn of(wanted: Target<'_>) -> Self {
         let spec = &wanted.job.spec;
         let stem =
             |group: &model::job::TaskGroup| (format!("{}.{}", spec.name, group.name).into(), group.count);
@@ -71,7 +71,7 @@ impl Required {
 type Name = (u32, usize, u32);
 
 /// Compares a job's allocations with the required ones.
-pub(super) fn sort<'a>(wanted: Wanted<'a>, allocs: &[AllocRef<'a>], rollout: &Rollout<'_>) -> Sorted<'a> {
+pub(super) fn sort<'a>(wanted: Target<'a>, allocs: &[AllocRef<'a>], rollout: &Rollout<'_>) -> Sorted<'a> {
     let required = Required::of(wanted);
     let mut live: Vec<AllocRef<'a>> = Vec::with_capacity(allocs.len());
     let mut ended: BTreeMap<Name, AllocRef<'a>> = BTreeMap::new();
@@ -129,7 +129,7 @@ pub(super) fn sort<'a>(wanted: Wanted<'a>, allocs: &[AllocRef<'a>], rollout: &Ro
 
 impl<'a> Sorted<'a> {
     /// Decides about a live allocation. The numbers are those of the branches of.
-    fn decide(&mut self, wanted: Wanted<'a>, alloc: AllocRef<'a>, group: Option<usize>) {
+    fn decide(&mut self, wanted: Target<'a>, alloc: AllocRef<'a>, group: Option<usize>) {
         let Some(group) = group else {
             self.stops.push(Stop::of(alloc, reason::NOT_NEEDED)); // 1
             return;
@@ -154,7 +154,7 @@ impl<'a> Sorted<'a> {
                 self.ignored.push(of_group);
             } else if taint == Taint::Disconnected && client == ClientStatus::Running {
                 self.disconnecting.push(of_group);
-            } else if taint.is_gone() {
+            } else if taint.is_removed() {
                 self.stops.push(Stop::lost(alloc));
             } else {
                 self.ignored.push(of_group);
@@ -175,7 +175,7 @@ impl<'a> Sorted<'a> {
     }
 
     /// Decides about a required name without a live allocation.
-    fn fill(&mut self, wanted: Wanted<'a>, gap: Gap<'a>, ended: &BTreeMap<Name, AllocRef<'a>>) {
+    fn fill(&mut self, wanted: Target<'a>, gap: Gap<'a>, ended: &BTreeMap<Name, AllocRef<'a>>) {
         let previous = ended.get(&(gap.slot, gap.group, gap.index)).copied();
         match previous {
             Some(alloc) if wanted.is_sysbatch() => {
@@ -189,12 +189,12 @@ impl<'a> Sorted<'a> {
     }
 }
 
-pub(super) fn in_base(wanted: Wanted<'_>, slot: u32) -> bool {
+pub(super) fn in_base(wanted: Target<'_>, slot: u32) -> bool {
     wanted.base.words[slot as usize / PAGE] >> (slot as usize % PAGE) & 1 != 0
 }
 
 /// Whether a node is in the job's pool, whatever its datacenter and status.
-fn in_pool(wanted: Wanted<'_>, node: Option<NodeRef<'_>>) -> bool {
+fn in_pool(wanted: Target<'_>, node: Option<NodeRef<'_>>) -> bool {
     let pool = &*wanted.job.spec.node_pool;
     matches!(pool, "" | "all") || node.is_some_and(|node| *node.spec().node_pool == *pool)
 }

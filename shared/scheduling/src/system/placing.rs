@@ -7,15 +7,15 @@ use model::eval::{DesiredUpdates, EvalTrigger, Evaluation};
 use model::plan::Plan;
 use model::{AllocId, EvalId, Map, NodeId, Text};
 
-use super::Wanted;
+use super::Target;
 use super::intents::Intent;
 use super::nodes::{OfGroup, Sorted, in_base};
 use super::rollout::Counts;
 use crate::NewId;
 use crate::draft::{Placed as Row, PlacementDraft, StopDraft, common_of_new};
 use crate::metrics;
-use crate::outcome::{self, Learned};
-use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, Wish, common_share};
+use crate::outcome::{self, Findings};
+use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, PlacementRequest, common_share};
 use crate::reconcile::{Rollout, Stop, reason};
 
 /// Places allocations of one job version. The plan's stops are already taken into account.
@@ -25,7 +25,7 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn of(wanted: Wanted<'a>, sorted: &Sorted<'a>) -> Self {
+    pub(super) fn of(wanted: Target<'a>, sorted: &Sorted<'a>) -> Self {
         let mut placer = Placer::of(wanted.attempt.state, wanted.context.pages, wanted.attempt.eval);
         let version = placer.version(wanted.job);
         sorted.stops.iter().for_each(|stop| placer.stop(stop.alloc));
@@ -45,7 +45,7 @@ impl<'a> Desk<'a> {
 
     /// Places an allocation on its node; the error holds the metrics of the failure.
     fn place(&mut self, intent: &Intent<'a>, id: AllocId, explain: bool) -> Result<Chosen, Box<AllocMetric>> {
-        let wish = Wish {
+        let wish = PlacementRequest {
             version: self.version,
             group: intent.group,
             id,
@@ -98,7 +98,7 @@ pub(super) struct Placed<'a> {
 
 /// Places all intents whose nodes are in the base set.
 pub(super) fn place<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     mut desk: Desk<'a>,
     intents: &[Intent<'a>],
     rollout: &Rollout<'_>,
@@ -195,18 +195,18 @@ impl<'a> Placed<'a> {
     /// Adds the results to the plan, and creates blocked evaluations for nodes without capacity.
     pub(super) fn write(
         self,
-        wanted: Wanted<'a>,
+        wanted: Target<'a>,
         updates: Map<Text, DesiredUpdates>,
         rollout: &Rollout<'_>,
         plan: &mut Plan,
         stops: &mut StopDraft,
         new_id: NewId<'_>,
-    ) -> (Learned, Vec<Evaluation>) {
-        let Wanted { attempt, job, .. } = wanted;
+    ) -> (Findings, Vec<Evaluation>) {
+        let Target { attempt, job, .. } = wanted;
         let groups = &job.spec.task_groups;
         self.stops.iter().for_each(|stop| stops.add(stop, None, None));
-        let mut learned = Learned::default();
-        learned.annotations.desired_updates = updates;
+        let mut findings = Findings::default();
+        findings.annotations.desired_updates = updates;
         let mut queued: Vec<u32> = self.wanted.clone();
         for ((group, is_canary), rows) in self.rows {
             queued[group] = queued[group].saturating_sub(rows.len() as u32);
@@ -217,13 +217,13 @@ impl<'a> Placed<'a> {
                 ..common_of_new(attempt.eval, version, &groups[group], share)
             };
             if attempt.eval.annotate_plan {
-                learned.tell_victims(&groups[group].name, rows.victims());
+                findings.record_victims(&groups[group].name, rows.victims());
             }
             plan.placements.extend(rows.into_placements(&common, is_canary, wanted.context.pages));
         }
         let mut full: Vec<(NodeId, BTreeMap<Text, bool>)> = Vec::new();
         let mut filtered: BTreeMap<usize, AllocMetric> = BTreeMap::new();
-        let stays: BTreeSet<&Text> = learned
+        let stays: BTreeSet<&Text> = findings
             .annotations
             .desired_updates
             .iter()
@@ -255,23 +255,23 @@ impl<'a> Placed<'a> {
             }
         }
         for (place, group) in groups.iter().enumerate() {
-            learned.queued.insert(Text::clone(&group.name), queued[place]);
-            learned.wanted.insert(Text::clone(&group.name), self.wanted[place]);
+            findings.queued.insert(Text::clone(&group.name), queued[place]);
+            findings.wanted.insert(Text::clone(&group.name), self.wanted[place]);
         }
-        learned.failed_groups = failed;
-        learned.escaped_class = self.escapes_class;
+        findings.failed_groups = failed;
+        findings.escaped_class = self.escapes_class;
         let creates = full.into_iter().map(|(node, classes)| {
             let id = EvalId::from_bytes(new_id());
             Evaluation {
                 node_id: Some(node),
                 class_eligibility: if self.escapes_class { BTreeMap::new() } else { classes },
-                failed_groups: learned.failed_groups.clone(),
+                failed_groups: findings.failed_groups.clone(),
                 status_description: outcome::TO_PLACE.into(),
-                ..outcome::blocked(attempt, EvalTrigger::QueuedAllocs, &learned, id)
+                ..outcome::blocked(attempt, EvalTrigger::QueuedAllocs, &findings, id)
             }
         });
         let creates: Vec<Evaluation> = creates.collect();
-        (learned, creates)
+        (findings, creates)
     }
 }
 

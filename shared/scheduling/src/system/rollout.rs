@@ -6,10 +6,10 @@ use model::job::JobType;
 use super::in_place::Split;
 use super::nodes::Sorted;
 use super::placing::Placed;
-use super::{Wanted, canaries};
+use super::{Target, canaries};
 use crate::NewId;
 use crate::columns::places;
-use crate::reconcile::{Rollout, fresh};
+use crate::reconcile::{Rollout, new_entry};
 use state::PAGE;
 
 /// The lowest agent version that supports deployments of system jobs.
@@ -17,7 +17,7 @@ const VERSION_MIN: [u64; 3] = [1, 11, 0];
 
 /// Creates the deployment, or adds groups to it.
 pub(super) fn begin<'a>(
-    wanted: Wanted<'a>,
+    wanted: Target<'a>,
     sorted: &Sorted<'a>,
     rollout: &mut Rollout<'_>,
     new_id: NewId<'_>,
@@ -34,13 +34,13 @@ pub(super) fn begin<'a>(
         return;
     }
     for group in &sorted.to_attach {
-        let part = fresh(wanted.update(*group));
+        let part = new_entry(wanted.update(*group));
         rollout.attach_to_system(wanted.attempt, job, &job.spec.task_groups[*group], part, new_id);
     }
 }
 
 /// Whether some node's agent is too old for a deployment. An agent that does not report its version is not.
-fn has_old_node(wanted: Wanted<'_>) -> bool {
+fn has_old_node(wanted: Target<'_>) -> bool {
     let words = wanted.base.words.iter().enumerate();
     let mut slots =
         words.flat_map(|(page, word)| places(*word).map(move |place| (page * PAGE + place) as u32));
@@ -81,7 +81,7 @@ pub(super) struct Counts {
 
 impl Counts {
     pub(super) fn of(
-        wanted: Wanted<'_>,
+        wanted: Target<'_>,
         sorted: &Sorted<'_>,
         split: &Split<'_>,
         placed: &Placed<'_>,
@@ -109,7 +109,7 @@ impl Counts {
 }
 
 /// Updates the deployment's totals and status.
-pub(super) fn settle(wanted: Wanted<'_>, counts: &Counts, rollout: &mut Rollout<'_>) {
+pub(super) fn settle(wanted: Target<'_>, counts: &Counts, rollout: &mut Rollout<'_>) {
     let Some(current) = rollout.reopen(wanted.job) else { return };
     let (mut is_complete, mut is_empty) = (true, true);
     for (group, count) in wanted.job.spec.task_groups.iter().zip(&counts.groups) {

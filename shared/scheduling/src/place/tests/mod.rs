@@ -80,8 +80,8 @@ impl<'a> Run<'a> {
         previous: Option<usize>,
         replaces: bool,
         explain: bool,
-    ) -> Wish<'a> {
-        Wish {
+    ) -> PlacementRequest<'a> {
+        PlacementRequest {
             version: self.version,
             group,
             id: AllocId::from_bytes(u128::from(crate::hash::mix(number.into())).to_be_bytes()),
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     /// By the fast path, with or without metrics.
-    Short { explain: bool },
+    Dimension { explain: bool },
     /// By scanning all nodes.
     Scan,
 }
@@ -113,9 +113,9 @@ fn run(cluster: &Cluster, steps: &[Step], how: How) -> Vec<Result<Chosen, Box<Al
             Step::Stop(of) => run.placer.stop(run.alloc(of)),
             Step::Update(of) => drop(run.update(of)),
             Step::Place { group, previous, replaces } => {
-                let wish = run.wish(number, group, previous, replaces, how != How::Short { explain: false });
+                let wish = run.wish(number, group, previous, replaces, how != How::Dimension { explain: false });
                 placed.push(match how {
-                    How::Short { .. } => run.placer.place(&wish),
+                    How::Dimension { .. } => run.placer.place(&wish),
                     How::Scan => run.placer.place_by_scan(&wish),
                 });
             }
@@ -261,9 +261,9 @@ fn check_against_naive(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCase
 fn check_short_way(dice: &mut Dice, cluster: &Cluster) -> Result<(), TestCaseError> {
     let steps = steps(dice, cluster);
     let whole = run(cluster, &steps, How::Scan);
-    let told = without_reasons(run(cluster, &steps, How::Short { explain: true }));
+    let told = without_reasons(run(cluster, &steps, How::Dimension { explain: true }));
     prop_assert_eq!(told, whole.clone(), "{:#?}\n{:?}", cluster, steps);
-    let short = without_metric(without_reasons(run(cluster, &steps, How::Short { explain: false })));
+    let short = without_metric(without_reasons(run(cluster, &steps, How::Dimension { explain: false })));
     prop_assert_eq!(short, without_metric(whole), "{:#?}\n{:?}", cluster, steps);
     Ok(())
 }

@@ -273,10 +273,10 @@ impl Naive {
     }
 
     fn of_group(&self, cluster: &Cluster, group: usize, node: usize) -> u32 {
-        let stored = self.present(cluster, node);
-        let stored = stored.filter(|number| cluster.allocs[*number].of == Of::Group(group)).count();
+        let stored_allocs = self.present(cluster, node);
+        let stored_allocs = stored_allocs.filter(|number| cluster.allocs[*number].of == Of::Group(group)).count();
         let new = self.placed.iter().filter(|new| new.node == node && new.group == group).count();
-        (stored + new) as u32
+        (stored_allocs + new) as u32
     }
 
     /// Existing, proposed and cleared allocations of a group on some nodes.

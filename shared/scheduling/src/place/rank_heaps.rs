@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use state::PAGE;
 
 use super::alike::Alike;
-use super::turns::{self, PageTurns, Turns};
-use crate::columns::Numbers;
+use super::turns::{self, PageTieOrder, TieOrder};
+use crate::columns::NodeCounters;
 use crate::rank::{Level, Rank, Spreads, Sum};
 
 /// More than the number of scores that a node can have, without the spread.
@@ -24,7 +24,7 @@ const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 32 };
 
 /// Nodes by rank.
 #[derive(Debug)]
-pub(super) struct Standings {
+pub(super) struct RankHeaps {
     /// By tuple and number of scores.
     heaps: Vec<Heap>,
     /// Minimum number of entries that each heap keeps.
@@ -32,7 +32,7 @@ pub(super) struct Standings {
     /// Whether the best node may be one that was dropped.
     is_exhausted: bool,
     /// Number of insertions of each node; entries with an older stamp are stale.
-    stamps: Numbers,
+    stamps: NodeCounters,
     levels: Option<Levels>,
 }
 
@@ -134,11 +134,11 @@ impl Contender {
     }
 }
 
-impl Standings {
+impl RankHeaps {
     /// No nodes yet; at least the best `most` of each heap will be kept.
     pub(super) fn new(pages: usize, tuples: usize, most: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
-        Self { heaps, most: most.max(1), is_exhausted: false, stamps: Numbers::new(pages), levels: None }
+        Self { heaps, most: most.max(1), is_exhausted: false, stamps: NodeCounters::new(pages), levels: None }
     }
 
     /// Adds a node before the heaps are built: building them at once takes less time than inserting nodes one by one.
@@ -153,7 +153,7 @@ impl Standings {
     }
 
     /// Adds nodes of one rank, round by round, until each tuple has as many as are kept.
-    pub(super) fn line_up_alike(&mut self, alike: &Alike, turns: Turns, tuple: &mut impl FnMut(u32) -> u32) {
+    pub(super) fn line_up_alike(&mut self, alike: &Alike, turns: TieOrder, tuple: &mut impl FnMut(u32) -> u32) {
         let rank = alike.rank;
         let of = |tuple: usize| place(tuple as u32, rank.sum.parts.into());
         // By tuple: number of nodes added; `None` if the tuple needs no more.
@@ -163,7 +163,7 @@ impl Standings {
             let turns = turns.of_page(*number);
             (*number, turns, turns.rounds(*word))
         });
-        let pages: Vec<(usize, PageTurns, u64)> = in_turn.collect();
+        let pages: Vec<(usize, PageTieOrder, u64)> = in_turn.collect();
         for round in 0..u64::BITS {
             if entered.iter().all(Option::is_none) {
                 break;

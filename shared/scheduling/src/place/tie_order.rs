@@ -12,13 +12,13 @@ use crate::room::locate;
 
 /// The order of an attempt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turns {
+pub(super) struct TieOrder {
     seed: u64,
 }
 
 /// The order within a page.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PageTurns {
+pub(super) struct PageTieOrder {
     hash: u64,
 }
 
@@ -26,13 +26,13 @@ pub(super) struct PageTurns {
 const PLACE_BITS: u32 = PAGE.trailing_zeros();
 const _: () = assert!(PAGE == u64::BITS as usize, "a page's places are the bits of a word");
 
-impl Turns {
+impl TieOrder {
     pub(super) fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    pub(super) fn of_page(self, page: usize) -> PageTurns {
-        PageTurns { hash: hash::of_number_with(self.seed, page as u32) }
+    pub(super) fn of_page(self, page: usize) -> PageTieOrder {
+        PageTieOrder { hash: hash::of_number_with(self.seed, page as u32) }
     }
 
     /// The key of a node in the order; higher keys come first.
@@ -43,7 +43,7 @@ impl Turns {
     }
 }
 
-impl PageTurns {
+impl PageTieOrder {
     /// See [`TieOrder::tie`].
     #[inline(always)]
     pub(super) fn tie(self, place: usize) -> u64 {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_earlier_round_comes_before_a_later_one_whatever_the_page() {
-        let turns = Turns::new(7);
+        let turns = TieOrder::new(7);
         for page in 0..50 {
             let of_page = turns.of_page(page);
             let set = 1 << 3 | 1 << 40 | 1 << 63;
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn another_seed_is_another_order() {
-        let first = |seed| (0..10_000).max_by_key(|slot| Turns::new(seed).tie(*slot));
+        let first = |seed| (0..10_000).max_by_key(|slot| TieOrder::new(seed).tie(*slot));
         let firsts: std::collections::BTreeSet<_> = (0..64).map(first).collect();
         assert!(firsts.len() > 50, "{firsts:?}");
     }

@@ -19,14 +19,14 @@ impl NodeCounters {
 
     #[inline]
     pub(crate) fn at(&self, slot: u32) -> u32 {
-        let (page, place) = locate(slot);
-        self.pages[page].as_ref().map_or(0, |page| page[place])
+        let (page, bit) = locate(slot);
+        self.pages[page].as_ref().map_or(0, |page| page[bit])
     }
 
     #[inline]
     pub(crate) fn at_mut(&mut self, slot: u32) -> &mut u32 {
-        let (page, place) = locate(slot);
-        &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[place]
+        let (page, bit) = locate(slot);
+        &mut self.pages[page].get_or_insert_with(|| Box::new([0; PAGE]))[bit]
     }
 
     /// Whether all counters of a page are zero.
@@ -50,7 +50,7 @@ pub(crate) fn are_alike(page: &NodePage, used: &Usage) -> bool {
 }
 
 /// The set of nodes of a page whose CPU and memory capacity and usage equal those of the node at index `bit`.
-pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
+pub(crate) fn equal_nodes(page: &NodePage, used: &Usage, bit: usize) -> u64 {
     let mut same = [1; PAGE];
     let columns: &[&[u32; PAGE]] = match page.is_even() {
         true => &[&used.cpu_mhz, &used.memory_mb],
@@ -58,7 +58,7 @@ pub(crate) fn like(page: &NodePage, used: &Usage, place: usize) -> u64 {
     };
     for column in columns {
         for (same, value) in same.iter_mut().zip(*column) {
-            *same &= u8::from(*value == column[place]);
+            *same &= u8::from(*value == column[bit]);
         }
     }
     pack_bits(&same)
@@ -72,23 +72,23 @@ pub(crate) fn equal_to(column: &[u32; PAGE], value: u32) -> u64 {
 /// Packs 64 bytes, each 0 or 1, into the bits of a word.
 pub(crate) fn pack_bits(bytes: &[u8; PAGE]) -> u64 {
     /// Multiplication by this constant moves the lowest bits of eight bytes into the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
+    const PACK: u64 = 0x0102_0408_1020_4080;
     let mut word = 0;
     for (number, eight) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        word |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (number * 8);
+        word |= (u64::from_le_bytes(*eight).wrapping_mul(PACK) >> 56) << (number * 8);
     }
     word
 }
 
 /// Indexes of the set bits of a word, ascending.
-pub(crate) fn places(mut word: u64) -> impl Iterator<Item = usize> {
+pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {
             return None;
         }
-        let place = word.trailing_zeros() as usize;
+        let bit = word.trailing_zeros() as usize;
         word &= word - 1;
-        Some(place)
+        Some(bit)
     })
 }
 
@@ -110,13 +110,13 @@ mod tests {
     #[test]
     fn a_word_of_bytes() {
         let word = 1 | 1 << 9 | 1 << 30 | 1 << 63;
-        let bytes: [u8; PAGE] = std::array::from_fn(|place| (word >> place & 1) as u8);
+        let bytes: [u8; PAGE] = std::array::from_fn(|bit| (word >> bit & 1) as u8);
         assert_eq!(pack_bits(&bytes), word);
         assert_eq!(pack_bits(&[1; PAGE]), u64::MAX);
     }
 
     #[test]
     fn places_of_a_word() {
-        assert_eq!(places(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
+        assert_eq!(bits(1 | 1 << 5 | 1 << 63).collect::<Vec<_>>(), [0, 5, 63]);
     }
 }

@@ -25,11 +25,11 @@ pub(crate) fn last_stable<'a>(
     let mut deployments: Vec<_> = state.deployments_of_job(&job.key()).collect();
     deployments.retain(|deployment| deployment.job.create_index == of_instance);
     deployments.sort_by_key(|deployment| std::cmp::Reverse(deployment.job.version));
-    let settled = deployments.into_iter().find(|deployment| {
-        let part = deployment.groups.get(&group.name);
-        part.is_some_and(|part| part.promoted || part.desired_canaries == 0)
+    let promoted = deployments.into_iter().find(|deployment| {
+        let entry = deployment.groups.get(&group.name);
+        entry.is_some_and(|entry| entry.promoted || entry.desired_canaries == 0)
     });
-    let found = match settled {
+    let found = match promoted {
         Some(deployment) => version(deployment.job.version).map(|job| (job, Some(deployment.id))),
         None => version(at_least)
             .filter(|job| {

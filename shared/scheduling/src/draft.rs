@@ -113,7 +113,7 @@ impl PlacementDraft {
     }
 
     /// Sets the metrics of all placements that do not have their own.
-    pub(crate) fn tell(&mut self, metrics: AllocMetric) {
+    pub(crate) fn set_shared_metrics(&mut self, metrics: AllocMetric) {
         self.metrics = Some(metrics);
     }
 
@@ -133,8 +133,8 @@ impl PlacementDraft {
         for mut placed in self.rows {
             let metrics = placed.metrics.take();
             let known = sets.iter().rposition(|(of, _)| *of == metrics).unwrap_or_else(|| {
-                let told = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
-                let common = Arc::new(AllocCommon { metrics: told, ..common.clone() });
+                let packed = PackedMetric::pack(metrics.as_deref().unwrap_or(&shared));
+                let common = Arc::new(AllocCommon { metrics: packed, ..common.clone() });
                 let placements = Placements { canary: is_canary, ..Placements::new(common) };
                 sets.push((metrics, Columns::new(placements, pages.len())));
                 sets.len() - 1
@@ -149,24 +149,24 @@ impl PlacementDraft {
 struct Columns {
     placements: Placements,
     /// For each slot, 1 plus the position of its node in the list of nodes; 0 if the node is not in the list.
-    place_of_slot: NodeCounters,
+    node_numbers: NodeCounters,
 }
 
 impl Columns {
     fn new(placements: Placements, pages: usize) -> Self {
-        Self { placements, place_of_slot: NodeCounters::new(pages) }
+        Self { placements, node_numbers: NodeCounters::new(pages) }
     }
 
     fn push(&mut self, placed: Placed, pages: &[&NodePage]) {
-        let place = self.place_of_slot.at_mut(placed.slot);
-        if *place == 0 {
+        let number = self.node_numbers.at_mut(placed.slot);
+        if *number == 0 {
             // The id comes from the page, because the node's registration is probably not in the cache.
-            let (page, within) = locate(placed.slot);
-            *place = self.placements.add_node(pages[page].ids[within]) + 1;
+            let (page, bit) = locate(placed.slot);
+            *number = self.placements.add_node(pages[page].ids[bit]) + 1;
         }
         self.placements.push(Placement {
             id: placed.id,
-            node: *place - 1,
+            node: *number - 1,
             name_index: placed.name_index,
             previous: placed.previous,
             assigned: PackedAssigned::pack(&placed.assigned),
@@ -243,7 +243,7 @@ pub(crate) enum FollowUp {
 
 impl FollowUp {
     /// Trigger and description of the evaluations.
-    fn words(self, is_first: bool) -> (EvalTrigger, &'static str) {
+    fn trigger_and_description(self, is_first: bool) -> (EvalTrigger, &'static str) {
         let delayed = if is_first { "created for delayed rescheduling" } else { "" };
         match self {
             Self::Reschedule if is_first => (EvalTrigger::AllocReschedule, delayed),
@@ -268,7 +268,7 @@ pub(crate) fn follow_ups(
         match batches.last_mut() {
             Some((batch, allocs)) if time - batch.wait_until < BATCH_WINDOW => allocs.push(alloc),
             last => {
-                let (trigger, description) = kind.words(last.is_none());
+                let (trigger, description) = kind.trigger_and_description(last.is_none());
                 let id = EvalId::from_bytes(new_id());
                 let batch = Evaluation {
                     status_description: description.into(),

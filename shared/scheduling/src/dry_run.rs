@@ -47,7 +47,7 @@ pub fn dry_run(
     if is_changed {
         let stamp = Stamp { index: state.index().next(), at: state.at() };
         let job = Change::Job(Arc::new(registered(existing.as_deref(), spec, now)));
-        tried.apply_change(&job, stamp).expect("a job fits every state");
+        tried.apply_change(&job, stamp).expect("a job change applies to every state");
         tried.advance(stamp);
     }
     let id = EvalId::from_bytes(new_id());
@@ -115,7 +115,7 @@ mod tests {
         };
         let before = state.index();
         let found = dry_run(&state, &Arc::new(spec), NOW, true, &mut new_id);
-        assert_eq!(state.index(), before, "the snapshot stays as it is");
+        assert_eq!(state.index(), before, "a dry run does not change the snapshot");
         found
     }
 
@@ -138,6 +138,6 @@ mod tests {
         let scene = Scene::default().node(1, 4_000, 8_000).running(0, 1);
         let run = try_out(&scene, |spec| spec.task_groups[0].tasks[0].resources.cpu_mhz = 5_000);
         assert_eq!(run.failed_groups.keys().map(|group| &**group).collect::<Vec<_>>(), ["web"]);
-        assert_eq!(run.creates.len(), 1, "one would wait for room");
+        assert_eq!(run.creates.len(), 1, "a blocked evaluation would be created");
     }
 }

@@ -26,9 +26,9 @@ mod reconcile;
 mod room;
 #[cfg(test)]
 mod scene;
+mod steady_state;
 mod system;
 mod unbuilt;
-mod steady_state;
 
 pub use dry_run::{DryRun, dry_run};
 
@@ -79,13 +79,13 @@ pub struct Proposal {
 /// not an error: the outcome is `failed`. The outcome is also `failed` if the job needs a feature that is not
 /// implemented; the status description names the feature.
 pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
-    if !takes(attempt.eval.kind, &attempt.eval.trigger) {
+    if !accepts(attempt.eval.kind, &attempt.eval.trigger) {
         return outcome::unknown_trigger(attempt);
     }
     // The evaluation of a deregistered job has type `service` whatever the job's type is. If the job was
     // registered again since, its current type applies.
-    let wanted = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
-    let kind = wanted.map_or(attempt.eval.kind, |job| job.spec.kind);
+    let job = attempt.state.job(&attempt.eval.job).filter(|job| !job.spec.stop);
+    let kind = job.map_or(attempt.eval.kind, |job| job.spec.kind);
     match kind {
         JobType::Service | JobType::Batch => generic::schedule(attempt, kind, new_id),
         JobType::System | JobType::SysBatch => system::schedule(attempt, kind, new_id),
@@ -93,7 +93,7 @@ pub fn schedule(attempt: &Attempt<'_>, new_id: NewId<'_>) -> Proposal {
 }
 
 /// Whether the scheduler of a type accepts evaluations with a trigger.
-fn takes(kind: JobType, trigger: &EvalTrigger) -> bool {
+fn accepts(kind: JobType, trigger: &EvalTrigger) -> bool {
     let of_nodes = matches!(kind, JobType::System | JobType::SysBatch);
     match trigger {
         EvalTrigger::JobRegister

@@ -17,7 +17,7 @@ use crate::{Attempt, NewId, Proposal};
 pub(crate) struct Findings {
     pub(crate) annotations: PlanAnnotations,
     /// Number of requested placements, by group.
-    pub(crate) wanted: Map<Text, u32>,
+    pub(crate) requested: Map<Text, u32>,
     /// Number of requested placements that failed, by group.
     pub(crate) queued: Map<Text, u32>,
     pub(crate) failed_groups: BTreeMap<Text, AllocMetric>,
@@ -105,7 +105,11 @@ pub(crate) fn finished(
 
 /// The outcome of a complete attempt on a system or sysbatch job, whose evaluation is never blocked again.
 /// `creates` are blocked evaluations for nodes without capacity.
-pub(crate) fn done(attempt: &Attempt<'_>, findings: Findings, creates: Vec<Evaluation>) -> Outcome {
+pub(crate) fn finished_system(
+    attempt: &Attempt<'_>,
+    findings: Findings,
+    creates: Vec<Evaluation>,
+) -> Outcome {
     let eval = attempt.eval;
     let after = Evaluation {
         status: EvalStatus::Complete,
@@ -125,9 +129,9 @@ pub(crate) fn done(attempt: &Attempt<'_>, findings: Findings, creates: Vec<Evalu
 pub(crate) fn exhausted_system(attempt: &Attempt<'_>, kind: JobType, findings: Findings) -> Outcome {
     let after = Evaluation {
         failed_groups: findings.failed_groups,
-        queued: findings.wanted,
+        queued: findings.requested,
         annotations: Some(Box::new(findings.annotations)),
-        ..failed(attempt, too_many(kind))
+        ..failed(attempt, limit_text(kind))
     };
     Outcome { eval: Box::new(after), creates: Vec::new() }
 }
@@ -148,26 +152,26 @@ pub(crate) fn exhausted(
     let after = Evaluation {
         blocked_eval: Some(blocked.id),
         failed_groups: findings.failed_groups,
-        queued: findings.wanted,
+        queued: findings.requested,
         annotations: Some(Box::new(findings.annotations)),
-        ..failed(attempt, too_many(kind))
+        ..failed(attempt, limit_text(kind))
     };
     Outcome { eval: Box::new(after), creates: vec![blocked] }
 }
 
-fn too_many(kind: JobType) -> String {
+fn limit_text(kind: JobType) -> String {
     format!("maximum attempts reached ({})", attempts_max(kind))
 }
 
 /// The proposal for an evaluation whose trigger the scheduler does not accept.
 pub(crate) fn unknown_trigger(attempt: &Attempt<'_>) -> Proposal {
     let description = format!("scheduler cannot handle '{}' evaluation reason", attempt.eval.trigger);
-    nothing(attempt, failed(attempt, description))
+    empty_proposal(attempt, failed(attempt, description))
 }
 
 /// The proposal for a job that needs a feature which is not implemented.
 pub(crate) fn unbuilt(attempt: &Attempt<'_>, Unbuilt(what): Unbuilt) -> Proposal {
-    nothing(attempt, failed(attempt, unbuilt_text(what)))
+    empty_proposal(attempt, failed(attempt, unbuilt_text(what)))
 }
 
 /// The status description that names a feature which is not implemented.
@@ -175,7 +179,7 @@ fn unbuilt_text(what: &str) -> Text {
     format!("not built yet: {what}").into()
 }
 
-fn nothing(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
+fn empty_proposal(attempt: &Attempt<'_>, after: Evaluation) -> Proposal {
     Proposal { plan: empty_plan(attempt), outcome: Outcome { eval: Box::new(after), creates: Vec::new() } }
 }
 

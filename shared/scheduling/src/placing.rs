@@ -8,8 +8,8 @@ use state::{AllocRef, State};
 
 use crate::downgrade::last_stable;
 use crate::draft::{Placed, PlacementDraft, Reschedules, StopDraft};
-use crate::place::{Chosen, EXPLAINED_MAX, Placer, Version, PlacementRequest};
-use crate::reconcile::{Cause, GroupPlan, Place, reason, tracker};
+use crate::place::{Chosen, EXPLAINED_MAX, PlacementRequest, Placer, Version};
+use crate::reconcile::{Cause, GroupPlan, WantedPlacement, reason, tracker};
 use crate::{Attempt, NewId, metrics};
 
 /// One group on its way into the plan.
@@ -26,7 +26,7 @@ pub(crate) struct JobGroup<'a> {
     /// Placements, grouped by what they share.
     pub(crate) batches: Vec<Batch<'a>>,
     /// Number of requested placements; `queued` counts those that were not placed.
-    pub(crate) wanted: u32,
+    pub(crate) requested: u32,
     pub(crate) queued: u32,
     pub(crate) failed: Option<AllocMetric>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Batch<'a> {
     pub(crate) deployment: Option<DeploymentId>,
     pub(crate) is_canary: bool,
     /// The group's index in that version of the job.
-    place: usize,
+    group_index: usize,
     pub(crate) group: &'a TaskGroup,
     pub(crate) share: AllocatedResources,
     pub(crate) placements: PlacementDraft,
@@ -46,13 +46,13 @@ pub(crate) struct Batch<'a> {
 
 impl<'a> JobGroup<'a> {
     pub(crate) fn new(group: &'a TaskGroup, plan: &GroupPlan<'a>) -> Self {
-        let wanted = (plan.places.len() + plan.destructive.len()) as u32;
-        Self { group, batches: Vec::new(), wanted, queued: wanted, failed: None }
+        let requested = (plan.placements.len() + plan.destructive.len()) as u32;
+        Self { group, batches: Vec::new(), requested, queued: requested, failed: None }
     }
 
     /// Sets the metrics of all placements that do not have their own.
-    fn tell_others(&mut self, metrics: AllocMetric) {
-        self.batches.iter_mut().for_each(|batch| batch.placements.tell(metrics.clone()));
+    fn set_shared_metrics(&mut self, metrics: AllocMetric) {
+        self.batches.iter_mut().for_each(|batch| batch.placements.set_shared_metrics(metrics.clone()));
     }
 }
 
@@ -79,7 +79,7 @@ impl<'a> Placing<'a> {
         for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
             let Some(group) = job_group else { continue };
             let destructive = std::mem::take(&mut plan.destructive);
-            let updates = destructive.iter().map(|alloc| Place {
+            let updates = destructive.iter().map(|alloc| WantedPlacement {
                 name: alloc.name_index().unwrap_or(0),
                 previous: Some(*alloc),
                 cause: Cause::Update,
@@ -90,9 +90,9 @@ impl<'a> Placing<'a> {
         }
         for GroupDraft { plan, job_group, .. } in drafts.iter_mut() {
             let Some(group) = job_group else { continue };
-            let mut places = std::mem::take(&mut plan.places);
-            places.sort_by_key(|place| place.name);
-            self.place_all(group, plan, places.into_iter(), stops, new_id);
+            let mut placements = std::mem::take(&mut plan.placements);
+            placements.sort_by_key(|placement| placement.name);
+            self.place_all(group, plan, placements.into_iter(), stops, new_id);
         }
     }
 
@@ -100,34 +100,34 @@ impl<'a> Placing<'a> {
         &mut self,
         group: &mut JobGroup<'a>,
         plan: &mut GroupPlan<'a>,
-        places: impl ExactSizeIterator<Item = Place<'a>>,
+        placements: impl ExactSizeIterator<Item = WantedPlacement<'a>>,
         stops: &mut StopDraft,
         new_id: NewId<'_>,
     ) {
-        let count = places.len();
+        let count = placements.len();
         let explain_all = self.attempt.explain || self.attempt.eval.annotate_plan || count <= EXPLAINED_MAX;
-        for (number, place) in places.enumerate() {
+        for (number, placement) in placements.enumerate() {
             if let Some(failed) = &mut group.failed {
                 metrics::coalesce(failed, group.group);
-                self.give_up(&place);
+                self.give_up(&placement);
                 continue;
             }
-            let batch = self.batch(group, &place);
+            let batch = self.batch(group, &placement);
             let id = AllocId::from_bytes(new_id());
             let explain = explain_all || number + 1 == count;
-            match self.place_one(&group.batches[batch], &place, id, explain) {
+            match self.place_one(&group.batches[batch], &placement, id, explain) {
                 Ok(chosen) => {
                     group.queued -= 1;
-                    let tracker = self.succeed(group.group, &place, stops);
+                    let tracker = self.succeed(group.group, &placement, stops);
                     let mut metrics = chosen.metric;
                     if !explain_all && let Some(last) = metrics.take() {
-                        group.tell_others(*last);
+                        group.set_shared_metrics(*last);
                     }
                     group.batches[batch].placements.add(Placed {
                         id,
                         slot: chosen.slot,
-                        name_index: plan.names.settle(place.name),
-                        previous: place.previous.map(AllocRef::id),
+                        name_index: plan.names.assign(placement.name),
+                        previous: placement.previous.map(AllocRef::id),
                         assigned: chosen.assigned,
                         tracker,
                         victims: chosen.victims,
@@ -135,35 +135,36 @@ impl<'a> Placing<'a> {
                     });
                 }
                 Err(failed) => {
-                    group.tell_others(AllocMetric::clone(&failed));
+                    group.set_shared_metrics(AllocMetric::clone(&failed));
                     group.failed = Some(*failed);
-                    self.give_up(&place);
+                    self.give_up(&placement);
                 }
             }
         }
     }
 
     /// Index of the batch that a placement belongs to.
-    fn batch(&mut self, group: &mut JobGroup<'a>, place: &Place<'a>) -> usize {
+    fn batch(&mut self, group: &mut JobGroup<'a>, placement: &WantedPlacement<'a>) -> usize {
         let current = self.job;
-        let older = place.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
+        let older =
+            placement.downgrade.and_then(|least| last_stable(self.state(), current, group.group, least));
         let (job, deployment) = older.unwrap_or((current, self.deployment));
-        let is_canary = place.is_canary && deployment.is_some();
+        let is_canary = placement.is_canary && deployment.is_some();
         let same = group.batches.iter().position(|batch| {
             (batch.job.version, batch.deployment, batch.is_canary) == (job.version, deployment, is_canary)
         });
         same.unwrap_or_else(|| {
             let version = self.placer.version(job);
-            let (place, of_version) =
-                job.spec.group(&group.group.name).expect("only versions that have the group are placed");
-            let share = self.placer.share(version, place).clone();
+            let (group_index, of_version) =
+                job.spec.group(&group.group.name).expect("the chosen version has the group");
+            let share = self.placer.share(version, group_index).clone();
             let placements = PlacementDraft::default();
             group.batches.push(Batch {
                 version,
                 job,
                 deployment,
                 is_canary,
-                place,
+                group_index,
                 group: of_version,
                 share,
                 placements,
@@ -176,17 +177,17 @@ impl<'a> Placing<'a> {
     fn place_one(
         &mut self,
         batch: &Batch<'a>,
-        place: &Place<'a>,
+        placement: &WantedPlacement<'a>,
         id: AllocId,
         explain: bool,
     ) -> Result<Chosen, Box<AllocMetric>> {
         self.placer.place(&PlacementRequest {
             version: batch.version,
-            group: batch.place,
+            group: batch.group_index,
             id,
-            name_index: place.name,
-            previous: place.previous,
-            replaces: place.cause == Cause::Update,
+            name_index: placement.name,
+            previous: placement.previous,
+            replaces: placement.cause == Cause::Update,
             explain,
         })
     }
@@ -195,11 +196,11 @@ impl<'a> Placing<'a> {
     fn succeed(
         &mut self,
         group: &TaskGroup,
-        place: &Place<'a>,
+        placement: &WantedPlacement<'a>,
         stops: &mut StopDraft,
     ) -> Option<RescheduleTracker> {
-        let alloc = place.previous?;
-        match place.cause {
+        let alloc = placement.previous?;
+        match placement.cause {
             Cause::Missing | Cause::Lost => None,
             Cause::Update => {
                 stops.add_replaced(alloc.id(), reason::UPDATING);
@@ -214,8 +215,8 @@ impl<'a> Placing<'a> {
     }
 
     /// Handles a failed placement: the predecessor of a reschedule is not stopped.
-    fn give_up(&mut self, place: &Place<'a>) {
-        if let (Cause::Reschedule, Some(alloc)) = (place.cause, place.previous) {
+    fn give_up(&mut self, placement: &WantedPlacement<'a>) {
+        if let (Cause::Reschedule, Some(alloc)) = (placement.cause, placement.previous) {
             self.reschedules.without_room.insert(alloc.id());
             if alloc.transition().migrate == Some(true) {
                 self.placer.unstop(alloc);

@@ -33,7 +33,7 @@ pub(crate) fn steady_state(
         let updates = DesiredUpdates { ignore: count.into(), ..DesiredUpdates::default() };
         findings.annotations.desired_updates.insert(group.name.clone(), updates);
         findings.queued.insert(group.name.clone(), 0);
-        findings.wanted.insert(group.name.clone(), 0);
+        findings.requested.insert(group.name.clone(), 0);
     }
     Some(findings)
 }

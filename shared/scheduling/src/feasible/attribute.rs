@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn what_nodes_tell() {
         let attribute = Attribute { int: Some(11_264), unit: Some("MiB".to_owned()), ..Attribute::default() };
-        let told = Value::of(&attribute).unwrap();
-        assert_eq!(told.compare(&Value::parse("11 GiB")), Some(Ordering::Equal));
+        let reported = Value::of(&attribute).unwrap();
+        assert_eq!(reported.compare(&Value::parse("11 GiB")), Some(Ordering::Equal));
         assert_eq!(Value::of(&Attribute::default()), None);
     }
 }

@@ -7,7 +7,7 @@ use model::job::JobSpec;
 use model::text::matches_pattern;
 use state::{NodePage, NodeRef, PAGE, State};
 
-use crate::columns::{equal_to, places};
+use crate::columns::{bits, equal_to};
 
 /// Number of datacenters of a page that are handled for all of its nodes at once.
 const DATACENTERS_AT_ONCE: usize = 2;
@@ -66,36 +66,36 @@ impl BaseNodes {
 
     /// Whether a node is in the job's pool and datacenters, ready or not.
     pub(crate) fn covers(&self, node: NodeRef<'_>) -> bool {
-        let (page, place) = node.page();
+        let (page, bit) = node.page();
         let of_pool = match self.pool {
             Pool::All => true,
-            Pool::One(number) => number == Some(page.pool[place]),
+            Pool::One(number) => number == Some(page.pool[bit]),
         };
-        of_pool && self.datacenters[page.datacenter[place] as usize]
+        of_pool && self.datacenters[page.datacenter[bit] as usize]
     }
 }
 
 /// Those of a page's nodes whose datacenter is `wanted`; adds them to `counts`. Both are indexed by number of the
 /// datacenter.
 fn in_datacenters(page: &NodePage, nodes: u64, wanted: &[bool], counts: &mut [u32]) -> u64 {
-    let (mut there, mut rest) = (0, nodes);
+    let (mut found, mut rest) = (0, nodes);
     // Pages mostly have few datacenters, so all nodes of one datacenter are handled at once.
     for _ in 0..DATACENTERS_AT_ONCE {
-        let Some(first) = places(rest).next() else { return there };
+        let Some(first) = bits(rest).next() else { return found };
         let datacenter = page.datacenter[first];
         let same = rest & equal_to(&page.datacenter, datacenter);
         if wanted[datacenter as usize] {
             counts[datacenter as usize] += same.count_ones();
-            there |= same;
+            found |= same;
         }
         rest &= !same;
     }
-    for place in places(rest) {
-        let datacenter = page.datacenter[place] as usize;
+    for bit in bits(rest) {
+        let datacenter = page.datacenter[bit] as usize;
         counts[datacenter] += u32::from(wanted[datacenter]);
-        there |= u64::from(wanted[datacenter]) << place;
+        found |= u64::from(wanted[datacenter]) << bit;
     }
-    there
+    found
 }
 
 fn in_pool(page: &NodePage, pool: Pool) -> u64 {

@@ -15,7 +15,7 @@ pub(crate) const DEFAULT_HOST_NETWORK: &str = "default";
 /// The mode of a network that does not set one.
 const DEFAULT_MODE: &str = "host";
 /// Versions of agents that do not report whether they have a bridge.
-const BRIDGE_TOLD_SINCE: &str = "< 0.12";
+const BRIDGE_UNREPORTED: &str = "< 0.12";
 
 /// One property that a node must have.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) enum DiscreteResource {
 
 impl<'a> Check<'a> {
     /// The discrete resource that the check is about, if any.
-    pub(super) fn pieces(&self) -> Option<DiscreteResource> {
+    pub(super) fn discrete_resource(&self) -> Option<DiscreteResource> {
         match self {
             Self::Devices(_) => Some(DiscreteResource::Devices),
             Self::Network(_) => Some(DiscreteResource::Network),
@@ -145,7 +145,7 @@ fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
     }
     // The modes are in the older of a node's two lists of networks, the addresses in the newer.
     let (networks, older) = (&spec.resources.node_networks, &spec.resources.networks);
-    if !older.iter().any(|listed| mode(&listed.mode) == wanted) && !may_have_untold_bridge(wanted, spec) {
+    if !older.iter().any(|listed| mode(&listed.mode) == wanted) && !may_have_unreported_bridge(wanted, spec) {
         return Some("missing network".into());
     }
     for port in ports(group) {
@@ -164,9 +164,9 @@ fn network_failure(group: &TaskGroup, node: NodeRef<'_>) -> Option<Text> {
     None
 }
 
-fn may_have_untold_bridge(wanted: &str, spec: &NodeSpec) -> bool {
+fn may_have_unreported_bridge(wanted: &str, spec: &NodeSpec) -> bool {
     let is_old = |version: &Text| {
-        Bounds::parse(BRIDGE_TOLD_SINCE, Rules::Semver).is_some_and(|bounds| bounds.admit(version))
+        Bounds::parse(BRIDGE_UNREPORTED, Rules::Semver).is_some_and(|bounds| bounds.admit(version))
     };
     wanted == "bridge" && spec.attributes.get("nomad.version").is_some_and(is_old)
 }

@@ -23,7 +23,7 @@ pub(crate) struct Condition<'a> {
     prepared: Option<Matcher>,
     /// The last left side and its result; cached because many nodes have equal values.
     last: RefCell<Option<(Box<str>, bool)>>,
-    words: [&'a str; 2],
+    targets: [&'a str; 2],
     reason: OnceCell<Text>,
 }
 
@@ -63,22 +63,22 @@ impl<'a> Condition<'a> {
     }
 
     fn new(left: &'a str, operand: Operand, right: &'a str) -> Self {
-        let words = [left, right];
-        let [left, right] = words.map(Side::parse);
+        let targets = [left, right];
+        let [left, right] = targets.map(Side::parse);
         let is_literal = matches!(right, Side::Literal(_));
-        let prepared = is_literal.then(|| Matcher::prepare(operand, words[1])).flatten();
-        Self { left, operand, right, prepared, last: RefCell::default(), words, reason: OnceCell::new() }
+        let prepared = is_literal.then(|| Matcher::prepare(operand, targets[1])).flatten();
+        Self { left, operand, right, prepared, last: RefCell::default(), targets, reason: OnceCell::new() }
     }
 
     /// Whether it refers to an attribute that is unique to a node, so its result is not determined by the class
     ///
     pub(crate) fn escapes_class(&self) -> bool {
-        self.words.iter().any(|word| escapes_class(word))
+        self.targets.iter().any(|target| escapes_class(target))
     }
 
     /// The condition as metrics show it.
     pub(crate) fn reason(&self) -> Text {
-        let [left, right] = self.words;
+        let [left, right] = self.targets;
         Text::clone(self.reason.get_or_init(|| format!("{left} {} {right}", self.operand).into()))
     }
 
@@ -124,20 +124,20 @@ impl<'a> Condition<'a> {
 }
 
 /// Whether a target refers to an attribute that is unique to a node.
-pub(crate) fn escapes_class(word: &str) -> bool {
+pub(crate) fn escapes_class(target: &str) -> bool {
     ["${unique.", "${node.unique.", "${attr.unique.", "${meta.unique."]
         .iter()
-        .any(|prefix| word.starts_with(prefix))
+        .any(|prefix| target.starts_with(prefix))
 }
 
 /// The value of a literal or a reference on a node; `None` if the node does not have it.
-pub(crate) fn resolve<'n>(word: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, str>> {
-    Side::parse(word).resolve(node)
+pub(crate) fn resolve<'n>(target: &'n str, node: NodeRef<'n>) -> Option<Cow<'n, str>> {
+    Side::parse(target).resolve(node)
 }
 
 impl<'a> Side<'a> {
-    pub(super) fn parse(word: &'a str) -> Self {
-        let Some(name) = word.strip_prefix("${") else { return Side::Literal(word) };
+    pub(super) fn parse(target: &'a str) -> Self {
+        let Some(name) = target.strip_prefix("${") else { return Side::Literal(target) };
         let Some(name) = name.strip_suffix('}') else { return Side::Unknown };
         match name {
             "node.unique.id" => Side::NodeId,

@@ -96,7 +96,7 @@ pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
 pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
     let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
     let mut constraints = asked.flat_map(|request| &request.constraints);
-    let is_unique = |word: &str| word == IDS || word.starts_with("${device.attr.unique.");
+    let is_unique = |target: &str| target == IDS || target.starts_with("${device.attr.unique.");
     constraints.any(|constraint| is_unique(&constraint.l_target) || is_unique(&constraint.r_target))
 }
 
@@ -122,8 +122,8 @@ enum Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn parse(word: &'a str) -> Self {
-        let Some(name) = word.strip_prefix("${") else { return Self::Literal(Value::parse(word)) };
+    fn parse(target: &'a str) -> Self {
+        let Some(name) = target.strip_prefix("${") else { return Self::Literal(Value::parse(target)) };
         match name.strip_suffix('}').and_then(|name| name.strip_prefix("device.")) {
             Some("ids") => Self::Ids,
             Some("model") => Self::Model,
@@ -292,6 +292,6 @@ mod tests {
         };
         let devices = [gpus(), NodeDeviceGroup { name: "t4".into(), ..gpus() }];
         assert!(covers(&ask(4), &devices));
-        assert!(!covers(&ask(5), &devices), "of the instances two are not healthy");
+        assert!(!covers(&ask(5), &devices), "two of the six instances are unhealthy");
     }
 }

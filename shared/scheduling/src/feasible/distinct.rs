@@ -4,7 +4,7 @@ use model::Text;
 use model::job::{Constraint, Job, Operand, TaskGroup};
 use state::{AllocRef, NodePage, State};
 
-use super::property::{Counted, Property};
+use super::property::{CountChange, Property};
 
 /// The rules that apply to one group.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl<'a> Distinct<'a> {
         let spec = &job.spec;
         let of_tasks = group.tasks.iter().flat_map(|task| &task.constraints);
         let of_group = || group.constraints.iter().chain(of_tasks.clone());
-        let job_group = spec.constraints.iter().map(|constraint| (constraint, None));
-        let all = job_group.chain(of_group().map(|constraint| (constraint, Some(&group.name))));
+        let of_job = spec.constraints.iter().map(|constraint| (constraint, None));
+        let all = of_job.chain(of_group().map(|constraint| (constraint, Some(&group.name))));
         let properties = all.filter(|(constraint, _)| constraint.operand == Operand::DistinctProperty);
         let property = |(constraint, group): (&'a Constraint, Option<&'a Text>)| DistinctProperty {
             property: Property::of(state, pages, &constraint.l_target, group, (job.create_index, allocs)),
@@ -82,7 +82,7 @@ impl<'a> Distinct<'a> {
     }
 
     /// Records a change of the allocations of the job's group `group` on the node in a slot.
-    pub(crate) fn note(&mut self, slot: u32, group: &Text, change: Counted) {
+    pub(crate) fn note(&mut self, slot: u32, group: &Text, change: CountChange) {
         for rule in self.properties.iter_mut().filter(|rule| rule.property.counts_group(group)) {
             rule.property.note(slot, change);
         }

@@ -26,18 +26,18 @@ pub(crate) use checks::{DEFAULT_HOST_NETWORK, DiscreteResource, host_network};
 pub(crate) use condition::Condition;
 pub(crate) use device::DeviceRequest;
 pub(crate) use distinct::{Distinct, Neighbours};
-pub(crate) use property::{Counted, Property, kind_of};
+pub(crate) use property::{CountChange, Property, kind_of};
 pub(crate) use volumes::{PlacementVolumes, Volumes};
 
 use checks::Check;
 
-use crate::columns::{by_kind, places, pack_bits};
+use crate::columns::{bits, by_kind, pack_bits};
 
 /// The reason reported for a node whose class is known to be ineligible.
 const CLASS_INELIGIBLE: &str = "computed class ineligible";
 
 /// Verdict of a kind that was not checked yet.
-const UNASKED: u8 = 2;
+const UNCHECKED: u8 = 2;
 
 /// The feasibility of one job's groups, in one attempt.
 #[derive(Debug)]
@@ -54,12 +54,12 @@ pub(crate) struct Feasibility<'a> {
 impl<'a> Feasibility<'a> {
     pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage], spec: &'a JobSpec) -> Self {
         let kinds = state.node_kinds();
-        let job_group = spec.constraints.iter().map(Condition::of_constraint).map(Check::Condition).collect();
+        let of_job = spec.constraints.iter().map(Condition::of_constraint).map(Check::Condition).collect();
         let of_group = |group: &'a TaskGroup| Checks::of_group(group, kinds);
         Self {
             state,
             pages,
-            job: Checks::new(job_group, kinds),
+            job: Checks::new(of_job, kinds),
             groups: spec.task_groups.iter().map(of_group).collect(),
             class_of_kind: vec![None; kinds],
             class_ineligible: CLASS_INELIGIBLE.into(),
@@ -69,30 +69,30 @@ impl<'a> Feasibility<'a> {
     /// The nodes of the base set on which a group of the job can run, a word for each page.
     pub(crate) fn scan(&mut self, group: usize, base: &BaseNodes) -> Vec<u64> {
         let mut feasible = base.words.clone();
-        let is_of_kind = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
+        let same_within_kinds = self.job.is_same_within_kinds() && self.groups[group].is_same_within_kinds();
         // For each kind, 1 if its nodes are feasible, 0 if not.
-        let mut verdicts = vec![UNASKED; self.class_of_kind.len()];
+        let mut verdicts = vec![UNCHECKED; self.class_of_kind.len()];
         for (number, word) in feasible.iter_mut().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
-            let slot = |place| (number * PAGE + place) as u32;
-            if !is_of_kind {
-                let refusing = places(*word).filter(|place| !self.allows_in(group, slot(*place)));
-                *word &= !refusing.fold(0, |all, place| all | 1 << place);
+            let slot = |bit| (number * PAGE + bit) as u32;
+            if !same_within_kinds {
+                let refusing = bits(*word).filter(|bit| !self.allows_in(group, slot(*bit)));
+                *word &= !refusing.fold(0, |all, bit| all | 1 << bit);
                 continue;
             }
             // All nodes of a page at once, by a table lookup without branches.
-            let mut told = by_kind(page, &verdicts);
-            let unasked = *word & pack_bits(&told.map(|verdict| u8::from(verdict == UNASKED)));
-            if unasked != 0 {
-                for place in places(unasked) {
-                    let verdict = &mut verdicts[page.kind[place] as usize];
-                    if *verdict == UNASKED {
-                        *verdict = u8::from(self.allows_in(group, slot(place)));
+            let mut page_verdicts = by_kind(page, &verdicts);
+            let unchecked = *word & pack_bits(&page_verdicts.map(|verdict| u8::from(verdict == UNCHECKED)));
+            if unchecked != 0 {
+                for bit in bits(unchecked) {
+                    let verdict = &mut verdicts[page.kind[bit] as usize];
+                    if *verdict == UNCHECKED {
+                        *verdict = u8::from(self.allows_in(group, slot(bit)));
                     }
                 }
-                told = by_kind(page, &verdicts);
+                page_verdicts = by_kind(page, &verdicts);
             }
-            *word &= pack_bits(&told.map(|verdict| u8::from(verdict == 1)));
+            *word &= pack_bits(&page_verdicts.map(|verdict| u8::from(verdict == 1)));
         }
         feasible
     }
@@ -104,8 +104,8 @@ impl<'a> Feasibility<'a> {
     /// Whether a group of the job can run on a node, which need not be in the base set.
     pub(crate) fn allows(&mut self, group: usize, node: NodeRef<'_>) -> bool {
         let (kind, class) = self.kind(node);
-        let is_class = |checks: &Checks<'_>| checks.rules_out(class);
-        if is_class(&self.job) || is_class(&self.groups[group]) {
+        let rules_out = |checks: &Checks<'_>| checks.rules_out(class);
+        if rules_out(&self.job) || rules_out(&self.groups[group]) {
             return false;
         }
         self.job.failing(kind, node).is_none() && self.groups[group].failing(kind, node).is_none()
@@ -127,7 +127,7 @@ impl<'a> Feasibility<'a> {
                 (of_group, check)
             }
         };
-        match checks.may_tell(class) {
+        match checks.report_once(class) {
             true => checks.checks[check].failure(node),
             false => Some(Text::clone(&self.class_ineligible)),
         }
@@ -162,24 +162,24 @@ impl<'a> Feasibility<'a> {
         &self,
         group: usize,
         node: NodeRef<'_>,
-        alone: bool,
+        unique: bool,
     ) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
         let all = [&self.job, &self.groups[group]];
-        all.into_iter().flat_map(move |checks| checks.failures(node, alone))
+        all.into_iter().flat_map(move |checks| checks.failures(node, unique))
     }
 
     /// Rules out the classes that were found ineligible for another version of the job, for the job itself or for the
     /// group. Class eligibility is cached by job, not by version.
     pub(crate) fn inherit(&mut self, group: usize, from: &Self, group_there: Option<usize>) {
-        self.job.ruled_out.extend(from.told_ineligible(&from.job));
+        self.job.ruled_out.extend(from.reported_ineligible(&from.job));
         if let Some(there) = group_there {
-            self.groups[group].ruled_out.extend(from.told_ineligible(&from.groups[there]));
+            self.groups[group].ruled_out.extend(from.reported_ineligible(&from.groups[there]));
         }
     }
 
-    fn told_ineligible(&self, checks: &Checks<'_>) -> Vec<u32> {
-        if !checks.told_all {
-            return checks.told.iter().copied().collect();
+    fn reported_ineligible(&self, checks: &Checks<'_>) -> Vec<u32> {
+        if !checks.all_reported {
+            return checks.reported.iter().copied().collect();
         }
         let failing = checks.verdicts.iter().zip(&self.class_of_kind);
         let failing = failing.filter(|(verdict, _)| matches!(verdict, Verdict::Fails(_)));
@@ -188,8 +188,8 @@ impl<'a> Feasibility<'a> {
 
     /// Records that a pass over the whole base set was made without reporting reasons; it has met every class.
     pub(crate) fn mark_all_reported(&mut self, group: usize) {
-        self.job.told_all = true;
-        self.groups[group].told_all = true;
+        self.job.all_reported = true;
+        self.groups[group].all_reported = true;
     }
 
     /// Whether some class does not determine feasibility for all of its nodes.
@@ -215,8 +215,8 @@ impl<'a> Feasibility<'a> {
 
     /// The numbers of a node's kind and of its class.
     fn kind(&mut self, node: NodeRef<'_>) -> (usize, u32) {
-        let (page, place) = node.page();
-        let (kind, class) = (page.kind[place] as usize, page.class[place]);
+        let (page, bit) = node.page();
+        let (kind, class) = (page.kind[bit] as usize, page.class[bit]);
         self.class_of_kind[kind] = Some(class);
         (kind, class)
     }
@@ -233,8 +233,8 @@ struct Checks<'a> {
     /// Kinds of which some node passed.
     passed: Vec<bool>,
     /// Computed classes whose reason was reported.
-    told: HashSet<u32>,
-    told_all: bool,
+    reported: HashSet<u32>,
+    all_reported: bool,
     /// Computed classes that were found ineligible for another version of the job.
     ruled_out: HashSet<u32>,
 }
@@ -252,13 +252,13 @@ impl<'a> Checks<'a> {
     fn new(checks: Vec<Check<'a>>, kinds: usize) -> Self {
         let unique = checks.iter().enumerate().filter(|(_, check)| check.differs_within_kind());
         Self {
-            unique: unique.map(|(place, _)| place).collect(),
+            unique: unique.map(|(index, _)| index).collect(),
             escapes_class: checks.iter().any(Check::escapes_class),
             verdicts: vec![Verdict::Unknown; kinds],
             passed: vec![false; kinds],
             checks,
-            told: HashSet::new(),
-            told_all: false,
+            reported: HashSet::new(),
+            all_reported: false,
             ruled_out: HashSet::new(),
         }
     }
@@ -282,8 +282,8 @@ impl<'a> Checks<'a> {
     /// Index of the first check that a node fails.
     fn failing(&mut self, kind: usize, node: NodeRef<'_>) -> Option<usize> {
         if self.verdicts[kind] == Verdict::Unknown {
-            let mut asked = (0..self.checks.len()).filter(|place| !self.unique.contains(place));
-            let failed = asked.find(|place| self.checks[*place].fails_on(node));
+            let mut shared_checks = (0..self.checks.len()).filter(|index| !self.unique.contains(index));
+            let failed = shared_checks.find(|index| self.checks[*index].fails_on(node));
             self.verdicts[kind] = failed.map_or(Verdict::Passes, Verdict::Fails);
         }
         let shared = match self.verdicts[kind] {
@@ -291,21 +291,25 @@ impl<'a> Checks<'a> {
             Verdict::Passes | Verdict::Unknown => None,
         };
         let before = shared.unwrap_or(self.checks.len());
-        let mut unique = self.unique.iter().copied().take_while(|place| *place < before);
-        let failing = unique.find(|place| self.checks[*place].fails_on(node)).or(shared);
+        let mut unique = self.unique.iter().copied().take_while(|index| *index < before);
+        let failing = unique.find(|index| self.checks[*index].fails_on(node)).or(shared);
         self.passed[kind] |= failing.is_none();
         failing
     }
 
     /// The reasons of all checks that a node fails: of those made for single nodes, or of the others.
-    fn failures(&self, node: NodeRef<'_>, unique: bool) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
-        let asked = self.checks.iter().enumerate();
-        let asked = asked.filter(move |(place, _)| self.unique.contains(place) == unique);
-        asked.filter_map(move |(_, check)| Some((check.failure(node)?, check.pieces())))
+    fn failures(
+        &self,
+        node: NodeRef<'_>,
+        unique: bool,
+    ) -> impl Iterator<Item = (Text, Option<DiscreteResource>)> {
+        let selected = self.checks.iter().enumerate();
+        let selected = selected.filter(move |(index, _)| self.unique.contains(index) == unique);
+        selected.filter_map(move |(_, check)| Some((check.failure(node)?, check.discrete_resource())))
     }
 
     /// Whether the reason of a class may be reported. It counts as reported from then on.
-    fn may_tell(&mut self, class: u32) -> bool {
-        self.escapes_class || !self.told_all && self.told.insert(class)
+    fn report_once(&mut self, class: u32) -> bool {
+        self.escapes_class || !self.all_reported && self.reported.insert(class)
     }
 }

@@ -51,13 +51,13 @@ impl Use {
 
 /// A change of the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountChange {
     /// The plan places an allocation.
     Proposed,
     /// The plan stops an allocation.
     Cleared,
     /// The plan does not stop an allocation after all.
-    Kept,
+    Restored,
 }
 
 impl<'a> Property<'a> {
@@ -106,12 +106,12 @@ impl<'a> Property<'a> {
     /// The number of the value of the node in a slot.
     pub(crate) fn value(&mut self, slot: u32) -> Option<u32> {
         let kind = kind_of(self.pages, slot)?;
-        let place = if self.is_unique { slot as usize } else { kind };
-        if self.known[place] == UNKNOWN {
+        let index = if self.is_unique { slot as usize } else { kind };
+        if self.known[index] == UNKNOWN {
             let node = self.state.node_at(slot)?;
-            self.known[place] = self.side.resolve(node).map_or(MISSING, |text| self.number(&text));
+            self.known[index] = self.side.resolve(node).map_or(MISSING, |text| self.number(&text));
         }
-        let number = self.known[place];
+        let number = self.known[index];
         (number != MISSING).then_some(number)
     }
 
@@ -142,13 +142,13 @@ impl<'a> Property<'a> {
     }
 
     /// Records a change on the node in a slot. Returns the value whose counts changed.
-    pub(crate) fn note(&mut self, slot: u32, change: Counted) -> Option<u32> {
+    pub(crate) fn note(&mut self, slot: u32, change: CountChange) -> Option<u32> {
         let value = self.value(slot)?;
         let counted = &mut self.uses[value as usize];
         match change {
-            Counted::Proposed => counted.proposed += 1,
-            Counted::Cleared => counted.cleared += 1,
-            Counted::Kept => counted.cleared -= 1,
+            CountChange::Proposed => counted.proposed += 1,
+            CountChange::Cleared => counted.cleared += 1,
+            CountChange::Restored => counted.cleared -= 1,
         }
         Some(value)
     }
@@ -167,8 +167,8 @@ impl<'a> Property<'a> {
 
 /// The kind of the node in a slot; `None` if the node was deleted.
 pub(crate) fn kind_of(pages: &[&NodePage], slot: u32) -> Option<usize> {
-    let (page, place) = (pages[slot as usize / PAGE], slot as usize % PAGE);
-    (page.known >> place & 1 != 0).then(|| page.kind[place] as usize)
+    let (page, bit) = (pages[slot as usize / PAGE], slot as usize % PAGE);
+    (page.known >> bit & 1 != 0).then(|| page.kind[bit] as usize)
 }
 
 #[cfg(test)]

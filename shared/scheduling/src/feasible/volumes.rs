@@ -11,7 +11,7 @@ use model::volume::{CsiVolume, CsiVolumeKey, HostVolume, HostVolumeState};
 use model::{HostVolumeId, JobKey};
 use state::{NodeRef, State};
 
-use crate::room::{Room, NodeAlloc};
+use crate::room::{NodeAlloc, Room};
 
 const NO_HOST_VOLUMES: &str = "missing compatible host volumes";
 
@@ -61,7 +61,7 @@ impl<'a> Volumes<'a> {
     }
 
     /// The requests of the placement with an index in its name.
-    pub(crate) fn asked<'v>(&'v self, room: &Room<'a>, name_index: u32) -> PlacementVolumes<'v, 'a> {
+    pub(crate) fn for_placement<'v>(&'v self, room: &Room<'a>, name_index: u32) -> PlacementVolumes<'v, 'a> {
         let is_sticky = self.host.iter().any(|request| request.sticky);
         let found = |request: &&'a VolumeRequest| {
             let key = self.csi_key(request, name_index);
@@ -92,10 +92,10 @@ impl<'a> Volumes<'a> {
         });
         let is_open = |claim: &&std::sync::Arc<model::volume::VolumeClaim>| {
             let Some(holder) = self.state.alloc(claim.alloc_id) else { return false };
-            let holds = |tenant: NodeAlloc<'_>| {
-                tenant.alloc.is_none_or(|alloc| !alloc.is_terminal())
-                    && (tenant.alloc.is_some_and(|alloc| alloc.id() == claim.alloc_id)
-                        || tenant.is_of(&self.job, &self.group.name))
+            let holds = |node_alloc: NodeAlloc<'_>| {
+                node_alloc.alloc.is_none_or(|alloc| !alloc.is_terminal())
+                    && (node_alloc.alloc.is_some_and(|alloc| alloc.id() == claim.alloc_id)
+                        || node_alloc.is_of(&self.job, &self.group.name))
             };
             !room.node_allocs(holder.node_slot()).any(holds)
         };
@@ -156,7 +156,7 @@ impl PlacementVolumes<'_, '_> {
             && known.state == HostVolumeState::Ready
             && may_access(known, request)
             && (effective_access(request) != AccessMode::SingleNodeSingleWriter
-                || room.node_allocs(node.slot()).all(|tenant| !writes(tenant, name)))
+                || room.node_allocs(node.slot()).all(|node_alloc| !writes(node_alloc, name)))
             && (!request.sticky || self.open_claims.is_empty() || self.open_claims.contains(&known.id))
     }
 
@@ -280,9 +280,11 @@ fn may_access(volume: &HostVolume, request: &VolumeRequest) -> bool {
 }
 
 /// Whether an allocation may write to a host volume of that name. Assumed if its group is unknown.
-fn writes(tenant: NodeAlloc<'_>, name: &str) -> bool {
-    let Some(group) = tenant.group else { return true };
+fn writes(node_alloc: NodeAlloc<'_>, name: &str) -> bool {
+    let Some(group) = node_alloc.group else { return true };
     group.volumes.values().any(|request| {
-        request.kind == VolumeKind::Host && !request.read_only && *source(request, tenant.name_index) == *name
+        request.kind == VolumeKind::Host
+            && !request.read_only
+            && *source(request, node_alloc.name_index) == *name
     })
 }

@@ -5,19 +5,19 @@ use std::cmp::Reverse;
 
 use state::{NodePage, Usage};
 
-use crate::columns::like;
-use crate::rank::{ScoreFactors, Rank, Ranking};
+use crate::columns::equal_nodes;
+use crate::rank::{Rank, Ranking, ScoreFactors};
 
 /// Fewer nodes of a page than this are ranked one by one.
 const ALIKE_MIN: u32 = if cfg!(test) { 2 } else { 8 };
 /// After this many too small sets in a page, the remaining nodes of the page are ranked one by one.
-const ODD_MAX: u32 = 2;
+const SMALL_SETS_MAX: u32 = 2;
 /// How many of the latest sets are compared; neighbouring pages mostly contain the same few sets.
 const KNOWN_MAX: usize = 8;
 
 /// Nodes of one rank: page numbers, each with the nodes of that page.
 #[derive(Debug)]
-pub(super) struct Alike {
+pub(super) struct AlikeNodes {
     pub(super) rank: Rank,
     pub(super) pages: Vec<(usize, u64)>,
     /// CPU and memory capacity, and CPU and memory usage, of each node.
@@ -26,11 +26,11 @@ pub(super) struct Alike {
 
 /// Collects sets of equal nodes, page by page.
 #[derive(Debug, Default)]
-pub(super) struct AlikeNodes {
-    found: Vec<Alike>,
+pub(super) struct AlikeCollector {
+    found: Vec<AlikeNodes>,
 }
 
-impl AlikeNodes {
+impl AlikeCollector {
     /// Takes those of `nodes` that have enough equals in the page, and returns the rest. With `is_alike`, which says
     /// that the whole page is known to be equal, it takes all.
     pub(super) fn take(
@@ -44,42 +44,42 @@ impl AlikeNodes {
             self.add(ranking, (number, page, used), 0, nodes);
             return 0;
         }
-        let (mut left, mut odd, mut misses) = (nodes, 0, 0);
-        while left != 0 && misses < ODD_MAX {
-            let place = left.trailing_zeros() as usize;
-            let same = left & like(page, used, place);
-            left &= !same;
+        let (mut rest, mut small, mut small_sets) = (nodes, 0, 0);
+        while rest != 0 && small_sets < SMALL_SETS_MAX {
+            let bit = rest.trailing_zeros() as usize;
+            let same = rest & equal_nodes(page, used, bit);
+            rest &= !same;
             if same.count_ones() < ALIKE_MIN {
-                odd |= same;
-                misses += 1;
+                small |= same;
+                small_sets += 1;
             } else {
-                self.add(ranking, (number, page, used), place, same);
+                self.add(ranking, (number, page, used), bit, same);
             }
         }
-        odd | left
+        small | rest
     }
 
     fn add(
         &mut self,
         ranking: &Ranking<'_>,
         (number, page, used): (usize, &NodePage, &Usage),
-        place: usize,
+        bit: usize,
         nodes: u64,
     ) {
-        let [has, in_use] = [page.capacity(place), used.at(place)];
+        let [has, in_use] = [page.capacity(bit), used.at(bit)];
         let amounts = [has.cpu_mhz, has.memory_mb, in_use.cpu_mhz, in_use.memory_mb];
         let mut known = self.found.iter_mut().rev().take(KNOWN_MAX);
         if let Some(alike) = known.find(|alike| alike.amounts == amounts) {
             alike.pages.push((number, nodes));
             return;
         }
-        let rank =
-            ranking.rank(&ScoreFactors { fit: ranking.fit_as_asked(page, place, in_use), ..ScoreFactors::default() });
-        self.found.push(Alike { rank, pages: vec![(number, nodes)], amounts });
+        let rank = ranking
+            .rank(&ScoreFactors { fit: ranking.fit_as_asked(page, bit, in_use), ..ScoreFactors::default() });
+        self.found.push(AlikeNodes { rank, pages: vec![(number, nodes)], amounts });
     }
 
     /// All sets, best rank first.
-    pub(super) fn best_first(mut self) -> Vec<Alike> {
+    pub(super) fn best_first(mut self) -> Vec<AlikeNodes> {
         self.found.sort_unstable_by_key(|alike| Reverse(alike.rank));
         self.found
     }

@@ -6,16 +6,16 @@ use model::job::{Job, JobType, TaskGroup};
 use model::{AllocId, Text};
 use state::{AllocRef, NodePage, PAGE};
 
-use super::alike::AlikeNodes;
+use super::alike::AlikeCollector;
 use super::demand::common_share;
-use super::standings::RankHeaps;
-use super::turns::TieOrder;
+use super::rank_heaps::RankHeaps;
+use super::tie_order::TieOrder;
 use super::world::World;
-use crate::columns::{are_alike, places};
-use crate::feasible::{PlacementVolumes, Counted, Distinct, Volumes};
+use crate::columns::{are_alike, bits};
+use crate::feasible::{CountChange, Distinct, PlacementVolumes, Volumes};
 use crate::hash;
 use crate::preempt;
-use crate::rank::{ScoreFactors, PageFits, Rank, Ranking, Spreads};
+use crate::rank::{PageFits, Rank, Ranking, ScoreFactors, Spreads};
 use crate::room::{Ask, Exhausted, Offer, locate};
 
 /// The feasible nodes of one group.
@@ -31,30 +31,30 @@ pub(crate) struct Candidates<'a> {
     /// A word for each page.
     pub(super) feasible: Vec<u64>,
     /// The feasible nodes with enough of each amount, as of the last journal entry read; set once the heaps are built.
-    pub(super) roomy: Vec<u64>,
+    pub(super) fitting: Vec<u64>,
     /// Affinity score by slot; empty if there are no affinities.
     affinity: Vec<f64>,
     pub(super) spreads: Option<Spreads<'a>>,
     pub(super) distinct: Distinct<'a>,
     pub(super) volumes: Option<Volumes<'a>>,
     /// The order among nodes of equal rank.
-    turns: TieOrder,
+    tie_order: TieOrder,
     /// Number of journal entries that were read.
-    seen: usize,
+    journal_read: usize,
     /// The nodes by rank; built for the first placement that uses the fast path.
-    standings: Option<RankHeaps>,
+    heaps: Option<RankHeaps>,
     /// Nodes whose entry holds for one placement only.
-    unsettled: Vec<u32>,
+    temporary: Vec<u32>,
 }
 
 /// Minimum number of nodes that are kept of each tuple of values. Low in tests, so that it is exceeded there, too.
-const LINED_UP_MIN: usize = if cfg!(test) { 2 } else { 8 };
+const KEPT_MIN: usize = if cfg!(test) { 2 } else { 8 };
 /// Allocation id for offers that do not depend on one.
 pub(super) const NO_ALLOC: AllocId = AllocId::from_bytes([0; 16]);
 
 /// Parameters of one placement that are not the same for its whole group.
 #[derive(Debug)]
-pub(super) struct Turn<'t, 'a> {
+pub(super) struct PlacementParams<'t, 'a> {
     pub(super) id: AllocId,
     /// Slots of nodes on which predecessors failed.
     pub(super) penalised: &'t [u32],
@@ -65,10 +65,10 @@ pub(super) struct Turn<'t, 'a> {
 
 /// What a node would give, with its score factors.
 #[derive(Debug, Clone)]
-pub(super) struct Place<'a> {
+pub(super) struct NodeOffer<'a> {
     pub(super) offer: Offer,
     pub(super) victims: Vec<AllocRef<'a>>,
-    pub(super) merits: ScoreFactors,
+    pub(super) factors: ScoreFactors,
 }
 
 /// Why a node cannot take an allocation.
@@ -94,7 +94,7 @@ impl<'a> Candidates<'a> {
         let mut affinity = Vec::new();
         if let Some(affinities) = ranking.affinities() {
             affinity.resize(pages.len() * PAGE, 0.0);
-            let node = |slot| state.node_at(slot).expect("feasible nodes are known");
+            let node = |slot| state.node_at(slot).expect("feasible nodes exist");
             let scores = affinities.scores(slots(&feasible).map(node), state.node_kinds());
             for (slot, score) in slots(&feasible).zip(scores) {
                 affinity[slot as usize] = score;
@@ -102,7 +102,7 @@ impl<'a> Candidates<'a> {
         }
         let mut spreads = Spreads::of(state, pages, job, group, &world.allocs);
         if let Some(spreads) = &mut spreads {
-            spreads.welcome(&feasible);
+            spreads.set_candidates(&feasible);
         }
         Self {
             job,
@@ -113,42 +113,42 @@ impl<'a> Candidates<'a> {
             spreads,
             distinct: Distinct::of(state, pages, job, group, &world.allocs),
             volumes: Volumes::of(state, &job.spec, group),
-            turns: TieOrder::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
-            seen: 0,
-            standings: None,
-            unsettled: Vec::new(),
+            tie_order: TieOrder::new(hash::mix(hash::of_id(eval.id.as_bytes()) ^ state.index().0)),
+            journal_read: 0,
+            heaps: None,
+            temporary: Vec::new(),
             share,
             ask,
             feasible,
-            roomy: Vec::new(),
+            fitting: Vec::new(),
         }
     }
 
     /// Reads the new entries of the journal.
     pub(super) fn catch_up(&mut self, world: &World<'a>) {
-        let from = std::mem::replace(&mut self.seen, world.journal.len());
-        let mut moved = std::mem::take(&mut self.unsettled);
+        let from = std::mem::replace(&mut self.journal_read, world.journal.len());
+        let mut changed = std::mem::take(&mut self.temporary);
         for event in &world.journal[from..] {
-            moved.push(event.slot);
+            changed.push(event.slot);
             let Some((group, change)) = event.counted else { continue };
             self.distinct.note(event.slot, world.group_name(group), change);
-            if change != Counted::Proposed && self.distinct.counts_values() {
+            if change != CountChange::Proposed && self.distinct.counts_values() {
                 // Other nodes with the value may have been rejected because of it.
-                self.standings = None;
+                self.heaps = None;
             }
             if group == self.number
                 && let Some(spreads) = &mut self.spreads
             {
                 let tuples = spreads.note(event.slot, change);
-                if let Some(standings) = &mut self.standings {
-                    standings.recount(spreads, &tuples);
+                if let Some(heaps) = &mut self.heaps {
+                    heaps.update_levels(spreads, &tuples);
                 }
             }
         }
-        if self.standings.is_some() {
-            moved.sort_unstable();
-            moved.dedup();
-            moved.into_iter().for_each(|slot| self.stand(world, slot, false));
+        if self.heaps.is_some() {
+            changed.sort_unstable();
+            changed.dedup();
+            changed.into_iter().for_each(|slot| self.update_node(world, slot, false));
         }
     }
 
@@ -167,196 +167,206 @@ impl<'a> Candidates<'a> {
     pub(super) fn best_of(
         &mut self,
         world: &World<'a>,
-        turn: &Turn<'_, 'a>,
+        params: &PlacementParams<'_, 'a>,
         count: usize,
-    ) -> Vec<(u32, Place<'a>)> {
+    ) -> Vec<(u32, NodeOffer<'a>)> {
         let mut best = Vec::with_capacity(count);
         while best.len() < count
-            && let Some((slot, place)) = self.best_without(world, turn, &best)
+            && let Some((slot, node_offer)) = self.best_without(world, params, &best)
         {
-            if let Some(standings) = &mut self.standings {
-                standings.leave(slot);
+            if let Some(heaps) = &mut self.heaps {
+                heaps.remove(slot);
             }
-            best.push((slot, place));
+            best.push((slot, node_offer));
         }
-        self.unsettled.extend(best.iter().map(|(slot, _)| *slot));
+        self.temporary.extend(best.iter().map(|(slot, _)| *slot));
         best
     }
 
     /// Prepares for a placement that uses the fast path.
-    pub(super) fn get_ready(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
-        if self.standings.is_none() {
+    pub(super) fn prepare(&mut self, world: &World<'a>, params: &PlacementParams<'_, 'a>) {
+        if self.heaps.is_none() {
             let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-            self.line_up(world, LINED_UP_MIN.max(2 * self.group.count as usize / tuples.max(1)));
+            self.build_heaps(world, KEPT_MIN.max(2 * self.group.count as usize / tuples.max(1)));
         }
-        self.penalise(world, turn);
+        self.penalise(world, params);
     }
 
-    fn penalise(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) {
-        for slot in turn.penalised {
-            self.stand(world, *slot, true);
-            self.unsettled.push(*slot);
+    fn penalise(&mut self, world: &World<'a>, params: &PlacementParams<'_, 'a>) {
+        for slot in params.penalised {
+            self.update_node(world, *slot, true);
+            self.temporary.push(*slot);
         }
     }
 
     /// The best node for a placement without preemption.
-    pub(super) fn best(&mut self, world: &World<'a>, turn: &Turn<'_, 'a>) -> Option<(u32, Place<'a>)> {
-        self.best_without(world, turn, &[])
+    pub(super) fn best(
+        &mut self,
+        world: &World<'a>,
+        params: &PlacementParams<'_, 'a>,
+    ) -> Option<(u32, NodeOffer<'a>)> {
+        self.best_without(world, params, &[])
     }
 
     /// The best node except for those in `found`.
     fn best_without(
         &mut self,
         world: &World<'a>,
-        turn: &Turn<'_, 'a>,
-        found: &[(u32, Place<'a>)],
-    ) -> Option<(u32, Place<'a>)> {
+        params: &PlacementParams<'_, 'a>,
+        found: &[(u32, NodeOffer<'a>)],
+    ) -> Option<(u32, NodeOffer<'a>)> {
         loop {
-            let best = self.standings.as_mut()?.best(self.spreads.as_ref());
-            if self.standings.as_ref()?.is_exhausted() {
-                self.line_up(world, usize::MAX);
-                self.penalise(world, turn);
-                let standings = self.standings.as_mut()?;
-                found.iter().for_each(|(slot, _)| standings.leave(*slot));
+            let best = self.heaps.as_mut()?.best(self.spreads.as_ref());
+            if self.heaps.as_ref()?.is_exhausted() {
+                self.build_heaps(world, usize::MAX);
+                self.penalise(world, params);
+                let heaps = self.heaps.as_mut()?;
+                found.iter().for_each(|(slot, _)| heaps.remove(*slot));
                 continue;
             }
             let slot = best?;
-            match self.look_at(world, slot, turn) {
-                Ok(place) => return Some((slot, place)),
+            match self.evaluate(world, slot, params) {
+                Ok(node_offer) => return Some((slot, node_offer)),
                 // The node is removed until something changes there.
-                Err(_) => self.standings.as_mut()?.leave(slot),
+                Err(_) => self.heaps.as_mut()?.remove(slot),
             }
         }
     }
 
     /// Builds the heaps from the nodes with enough of each amount, or from at least the best `most` of each tuple.
-    fn line_up(&mut self, world: &World<'a>, most: usize) {
+    fn build_heaps(&mut self, world: &World<'a>, kept_min: usize) {
         let tuples = self.spreads.as_ref().map_or(1, Spreads::tuples);
-        let mut standings = RankHeaps::new(world.pages.len(), tuples, most);
-        let others = world.of_group(self.number);
-        let is_offered = self.ask.decides_score();
+        let mut heaps = RankHeaps::new(world.pages.len(), tuples, kept_min);
+        let others = world.group_counts(self.number);
+        let needs_offer = self.ask.decides_score();
         let mut fits = PageFits::default();
-        let mut alike = AlikeNodes::default();
-        self.roomy.resize(self.feasible.len(), 0);
+        let mut alike = AlikeCollector::default();
+        self.fitting.resize(self.feasible.len(), 0);
         for number in 0..self.feasible.len() {
             let (page, used) = (world.pages[number], world.room.used(number));
             let is_alike = are_alike(page, used);
             let word = self.feasible[number] & world.room.fitting(number, self.ask.demand, is_alike);
-            self.roomy[number] = word;
+            self.fitting[number] = word;
             if word == 0 {
                 continue;
             }
-            let is_bare = !is_offered && self.affinity.is_empty() && others.is_zero(number);
-            let mut nodes = match is_bare {
+            let ranks_by_amounts = !needs_offer && self.affinity.is_empty() && others.is_zero(number);
+            let mut nodes = match ranks_by_amounts {
                 true => alike.take(&self.ranking, (number, page, used), word, is_alike),
                 false => word,
             };
             if nodes == 0 {
                 continue;
             }
-            if !is_offered {
+            if !needs_offer {
                 self.ranking.fit_page(page, used, nodes, &mut fits);
             }
-            if is_bare && self.spreads.is_none() {
+            if ranks_by_amounts && self.spreads.is_none() {
                 // Most nodes are rejected by their score alone, all of a page at once.
-                nodes &= fits.at_least(standings.least_steps());
+                nodes &= fits.at_least(heaps.least_steps());
             }
             let tuples = self.spreads.as_mut().map_or([0; PAGE], |spreads| spreads.tuples_of(number, nodes));
-            let turns = self.turns.of_page(number);
-            for place in places(nodes) {
-                let slot = (number * PAGE + place) as u32;
-                let merits = match is_offered {
-                    true => self.offered_merits(world, slot),
+            let order = self.tie_order.of_page(number);
+            for bit in bits(nodes) {
+                let slot = (number * PAGE + bit) as u32;
+                let factors = match needs_offer {
+                    true => self.offer_factors(world, slot),
                     false => {
-                        let fit = self.ranking.fit_of(&fits, page, used, place);
-                        Some(ScoreFactors { fit, ..self.standing_merits(world, slot) })
+                        let fit = self.ranking.fit_of(&fits, page, used, bit);
+                        Some(ScoreFactors { fit, ..self.fixed_factors(world, slot) })
                     }
                 };
-                let Some(merits) = merits else { continue };
-                standings.line_up(slot, tuples[place], self.ranking.rank(&merits), turns.tie(place));
+                let Some(factors) = factors else { continue };
+                heaps.add(slot, tuples[bit], self.ranking.rank(&factors), order.tie(bit));
             }
         }
         let spreads = &mut self.spreads;
         let mut tuple = |slot| spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
         for alike in alike.best_first() {
-            standings.line_up_alike(&alike, self.turns, &mut tuple);
+            heaps.add_alike(&alike, self.tie_order, &mut tuple);
         }
-        standings.open(self.spreads.as_ref());
-        self.standings = Some(standings);
-        self.unsettled.clear();
+        heaps.build(self.spreads.as_ref());
+        self.heaps = Some(heaps);
+        self.temporary.clear();
     }
 
     /// Updates one node's entry.
-    fn stand(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
+    fn update_node(&mut self, world: &World<'a>, slot: u32, penalised: bool) {
         if !self.is_feasible(slot) {
             return;
         }
-        let (page, place) = locate(slot);
-        let is_short = world.room.short(slot, self.ask.demand).is_some();
-        self.roomy[page] = self.roomy[page] & !(1 << place) | u64::from(!is_short) << place;
-        let merits = if is_short {
+        let (page, bit) = locate(slot);
+        let lacks_amount = world.room.shortage(slot, self.ask.demand).is_some();
+        self.fitting[page] = self.fitting[page] & !(1 << bit) | u64::from(!lacks_amount) << bit;
+        let factors = if lacks_amount {
             None
         } else if self.ask.decides_score() {
-            self.offered_merits(world, slot)
+            self.offer_factors(world, slot)
         } else {
-            let used = world.room.used(page).at(place);
-            let fit = self.ranking.fit(world.pages[page], place, used, self.ask.demand);
-            Some(ScoreFactors { fit, ..self.standing_merits(world, slot) })
+            let used = world.room.used(page).at(bit);
+            let fit = self.ranking.fit(world.pages[page], bit, used, self.ask.demand);
+            Some(ScoreFactors { fit, ..self.fixed_factors(world, slot) })
         };
         let tuple = self.spreads.as_mut().map_or(0, |spreads| spreads.tuple(slot));
         let tie = self.tie(slot);
-        let rank = merits.map(|merits| self.ranking.rank(&ScoreFactors { penalised, ..merits }));
-        if let Some(standings) = &mut self.standings {
+        let rank = factors.map(|factors| self.ranking.rank(&ScoreFactors { penalised, ..factors }));
+        if let Some(heaps) = &mut self.heaps {
             match rank {
-                Some(rank) => standings.enter(slot, tuple, rank, tie),
-                None => standings.leave(slot),
+                Some(rank) => heaps.insert(slot, tuple, rank, tie),
+                None => heaps.remove(slot),
             }
         }
     }
 
     /// Score factors that do not depend on the node's offer.
-    fn standing_merits(&self, world: &World<'a>, slot: u32) -> ScoreFactors {
+    fn fixed_factors(&self, world: &World<'a>, slot: u32) -> ScoreFactors {
         ScoreFactors {
-            others: world.of_group(self.number).at(slot),
+            others: world.group_counts(self.number).at(slot),
             affinity: self.affinity.get(slot as usize).copied().unwrap_or_default(),
             ..ScoreFactors::default()
         }
     }
 
     /// All score factors, for groups whose score depends on the node's offer.
-    fn offered_merits(&self, world: &World<'a>, slot: u32) -> Option<ScoreFactors> {
-        let (page, place) = locate(slot);
-        let used = world.room.used(page).at(place);
+    fn offer_factors(&self, world: &World<'a>, slot: u32) -> Option<ScoreFactors> {
+        let (page, bit) = locate(slot);
+        let used = world.room.used(page).at(bit);
         let offer = world.room.offer(slot, &self.ask, NO_ALLOC).ok()?;
-        Some(self.merits(world, slot, used, &offer))
+        Some(self.factors(world, slot, used, &offer))
     }
 
     /// The node's offer at a placement, with its score factors; or why the node is rejected.
-    pub(super) fn look_at(
+    pub(super) fn evaluate(
         &mut self,
         world: &World<'a>,
         slot: u32,
-        turn: &Turn<'_, 'a>,
-    ) -> Result<Place<'a>, Rejection> {
-        self.check(world, slot, turn).map_or(Ok(()), |reason| Err(Rejection::Filtered(reason)))?;
+        params: &PlacementParams<'_, 'a>,
+    ) -> Result<NodeOffer<'a>, Rejection> {
+        self.first_failure(world, slot, params).map_or(Ok(()), |reason| Err(Rejection::Filtered(reason)))?;
         let exhausted = |exhausted: Exhausted| Rejection::Exhausted(exhausted.0);
-        let (page, place) = locate(slot);
-        let (offer, used, victims) = if turn.preempts {
-            let option = preempt::make_room(world, slot, &self.ask, turn.id, self.job).map_err(exhausted)?;
+        let (page, bit) = locate(slot);
+        let (offer, used, victims) = if params.preempts {
+            let option =
+                preempt::make_room(world, slot, &self.ask, params.id, self.job).map_err(exhausted)?;
             (option.offer, option.used, option.victims)
         } else {
-            let offer = world.room.offer(slot, &self.ask, turn.id).map_err(exhausted)?;
-            (offer, world.room.used(page).at(place), Vec::new())
+            let offer = world.room.offer(slot, &self.ask, params.id).map_err(exhausted)?;
+            (offer, world.room.used(page).at(bit), Vec::new())
         };
         let preemption = (!victims.is_empty()).then(|| preempt::score(&victims));
-        let penalised = turn.penalised.contains(&slot);
-        let merits = ScoreFactors { preemption, penalised, ..self.merits(world, slot, used, &offer) };
-        Ok(Place { offer, victims, merits })
+        let penalised = params.penalised.contains(&slot);
+        let factors = ScoreFactors { preemption, penalised, ..self.factors(world, slot, used, &offer) };
+        Ok(NodeOffer { offer, victims, factors })
     }
 
     /// Why a node is rejected, apart from its free resources.
-    fn check(&mut self, world: &World<'a>, slot: u32, turn: &Turn<'_, 'a>) -> Option<Text> {
-        self.failures(world, slot, turn).next()
+    fn first_failure(
+        &mut self,
+        world: &World<'a>,
+        slot: u32,
+        params: &PlacementParams<'_, 'a>,
+    ) -> Option<Text> {
+        self.failures(world, slot, params).next()
     }
 
     /// All reasons for which a node is rejected, apart from its free resources.
@@ -364,21 +374,21 @@ impl<'a> Candidates<'a> {
         &mut self,
         world: &World<'a>,
         slot: u32,
-        turn: &Turn<'_, 'a>,
+        params: &PlacementParams<'_, 'a>,
     ) -> impl Iterator<Item = Text> {
         let node = || world.room.node(slot);
-        let volumes = turn.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
+        let volumes = params.volumes.as_ref().and_then(|volumes| volumes.failure(&world.room, node()));
         let is_system = matches!(self.job.spec.kind, JobType::System | JobType::SysBatch);
         let neighbours = world.neighbours(slot, self.number);
         volumes.into_iter().chain(self.distinct.failures(slot, neighbours, is_system))
     }
 
-    fn merits(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
-        let (page, place) = locate(slot);
+    fn factors(&self, world: &World<'a>, slot: u32, used: Demand, offer: &Offer) -> ScoreFactors {
+        let (page, bit) = locate(slot);
         ScoreFactors {
-            fit: self.ranking.fit(world.pages[page], place, used, offer.demand),
+            fit: self.ranking.fit(world.pages[page], bit, used, offer.demand),
             devices: offer.devices,
-            ..self.standing_merits(world, slot)
+            ..self.fixed_factors(world, slot)
         }
     }
 
@@ -396,25 +406,24 @@ impl<'a> Candidates<'a> {
     }
 
     /// The rank of a node, including the spread.
-    pub(super) fn rank(&self, merits: &ScoreFactors, boost: f64) -> Rank {
-        let rank = self.ranking.rank(merits);
+    pub(super) fn rank(&self, factors: &ScoreFactors, boost: f64) -> Rank {
+        let rank = self.ranking.rank(factors);
         Rank { sum: rank.sum.with_spread(boost), ..rank }
     }
 
     /// The node's key among nodes of equal rank.
     pub(super) fn tie(&self, slot: u32) -> u64 {
-        self.turns.tie(slot)
+        self.tie_order.tie(slot)
     }
 
     pub(super) fn is_feasible(&self, slot: u32) -> bool {
-        let (page, place) = locate(slot);
-        self.feasible[page] >> place & 1 != 0
+        let (page, bit) = locate(slot);
+        self.feasible[page] >> bit & 1 != 0
     }
 }
 
 /// The slots of a set of nodes, ascending.
 pub(super) fn slots(words: &[u64]) -> impl Iterator<Item = u32> {
-    let of_page =
-        |(number, word): (usize, &u64)| places(*word).map(move |place| (number * PAGE + place) as u32);
+    let of_page = |(number, word): (usize, &u64)| bits(*word).map(move |bit| (number * PAGE + bit) as u32);
     words.iter().enumerate().flat_map(of_page)
 }

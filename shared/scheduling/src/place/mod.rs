@@ -6,10 +6,10 @@
 mod alike;
 mod candidates;
 mod demand;
+mod rank_heaps;
 mod reasons;
 mod scan;
-mod standings;
-mod turns;
+mod tie_order;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(crate) use demand::common_share;
 pub(crate) use scan::add_exhausted_resources;
 pub(crate) use world::World;
 
-use candidates::{Candidates, NO_ALLOC, Place, Turn, slots};
+use candidates::{Candidates, NO_ALLOC, NodeOffer, PlacementParams, slots};
 use scan::{Nodes, Scan, scan};
 
 use crate::feasible::{BaseNodes, Feasibility};
@@ -81,11 +81,11 @@ struct Preferences {
 /// Result of choosing a node without scanning all nodes.
 enum FastPath<'a> {
     /// Slot of the best node, its offer, and the metrics if they were requested.
-    Found(u32, Place<'a>, Option<Box<AllocMetric>>),
+    Found(u32, NodeOffer<'a>, Option<Box<AllocMetric>>),
     /// No node has enough free resources; with the metrics.
-    Nothing(Box<AllocMetric>),
+    NoCapacity(Box<AllocMetric>),
     /// The fast path cannot answer: all nodes have to be scanned.
-    Unknown,
+    NeedsScan,
 }
 
 /// Chooses nodes for the placement requests of one attempt.
@@ -161,15 +161,17 @@ impl<'a> Placer<'a> {
         if stack.feasibility.reason(group, node).is_some() {
             return false;
         }
-        let candidates = stack.groups[group].as_mut().expect("it was just made");
+        let candidates = stack.groups[group].as_mut().expect("the candidates were created above");
         self.world.stop(alloc);
         candidates.catch_up(&self.world);
         let volumes = candidates.volumes.take();
-        let asked =
-            volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, alloc.name_index().unwrap_or(0)));
-        let turn = Turn { id: alloc.id(), penalised: &[], volumes: asked, preempts: false };
-        let fits = candidates.look_at(&self.world, slot, &turn).is_ok();
-        drop(turn);
+        let placement_volumes = volumes
+            .as_ref()
+            .map(|volumes| volumes.for_placement(&self.world.room, alloc.name_index().unwrap_or(0)));
+        let params =
+            PlacementParams { id: alloc.id(), penalised: &[], volumes: placement_volumes, preempts: false };
+        let fits = candidates.evaluate(&self.world, slot, &params).is_ok();
+        drop(params);
         candidates.volumes = volumes;
         self.world.unstop(alloc);
         if fits {
@@ -179,13 +181,13 @@ impl<'a> Placer<'a> {
     }
 
     /// Chooses a node and takes its resources; the error holds the metrics of the failure.
-    pub(crate) fn place(&mut self, wish: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
-        self.staging(wish, |placer, wish, prefers| {
-            let mut chosen = placer.choose(wish, prefers);
+    pub(crate) fn place(&mut self, request: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.with_staged_stop(request, |placer, request, preferences| {
+            let mut chosen = placer.choose(request, preferences);
             match &mut chosen {
-                Err(metric) => metric.reasons = placer.reasons(wish, |_| true),
-                Ok(Chosen { slot, metric: Some(metric), .. }) if is_bad(metric) => {
-                    metric.reasons = placer.reasons(wish, |other| other != *slot);
+                Err(metric) => metric.reasons = placer.reasons(request, |_| true),
+                Ok(Chosen { slot, metric: Some(metric), .. }) if has_negative_score(metric) => {
+                    metric.reasons = placer.reasons(request, |other| other != *slot);
                 }
                 Ok(_) => {}
             }
@@ -202,53 +204,69 @@ impl<'a> Placer<'a> {
     ) -> Vec<Reason> {
         self.candidates(version, group);
         let (id, name_index) = (NO_ALLOC, 0);
-        let wish = PlacementRequest { version, group, id, name_index, previous: None, replaces: false, explain: false };
-        self.reasons(&wish, |slot| slots.contains(&slot))
+        let request = PlacementRequest {
+            version,
+            group,
+            id,
+            name_index,
+            previous: None,
+            replaces: false,
+            explain: false,
+        };
+        self.reasons(&request, |slot| slots.contains(&slot))
     }
 
     /// Every reason against those nodes of the base set for which `includes` holds.
-    fn reasons(&mut self, wish: &PlacementRequest<'a>, asks: impl Fn(u32) -> bool) -> Vec<Reason> {
-        self.at_turn(wish, &[], false, |world, candidates, feasibility, base, turn| {
-            let nodes = slots(&base.words).filter(|slot| asks(*slot));
-            reasons::reasons(world, candidates, (feasibility, wish.group), turn, nodes)
+    fn reasons(&mut self, request: &PlacementRequest<'a>, includes: impl Fn(u32) -> bool) -> Vec<Reason> {
+        self.with_candidates(request, &[], false, |world, candidates, feasibility, base, params| {
+            let nodes = slots(&base.words).filter(|slot| includes(*slot));
+            reasons::reasons(world, candidates, (feasibility, request.group), params, nodes)
         })
     }
 
     /// Calls `f` with the candidates brought up to date, and the parameters of one placement.
-    fn at_turn<T>(
+    fn with_candidates<T>(
         &mut self,
-        wish: &PlacementRequest<'a>,
+        request: &PlacementRequest<'a>,
         penalised: &[u32],
         preempts: bool,
-        look: impl FnOnce(&World<'a>, &mut Candidates<'a>, &mut Feasibility<'a>, &BaseNodes, &Turn<'_, 'a>) -> T,
+        f: impl FnOnce(
+            &World<'a>,
+            &mut Candidates<'a>,
+            &mut Feasibility<'a>,
+            &BaseNodes,
+            &PlacementParams<'_, 'a>,
+        ) -> T,
     ) -> T {
-        let Stack { base, feasibility, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it is asked for before");
+        let Stack { base, feasibility, groups, .. } = &mut self.stacks[request.version.0];
+        let candidates = groups[request.group].as_mut().expect("callers create the candidates first");
         candidates.catch_up(&self.world);
         let volumes = candidates.volumes.take();
-        let asked = volumes.as_ref().map(|volumes| volumes.asked(&self.world.room, wish.name_index));
-        let turn = Turn { id: wish.id, penalised, volumes: asked, preempts };
-        let seen = look(&self.world, candidates, feasibility, base, &turn);
-        drop(turn);
+        let placement_volumes =
+            volumes.as_ref().map(|volumes| volumes.for_placement(&self.world.room, request.name_index));
+        let params = PlacementParams { id: request.id, penalised, volumes: placement_volumes, preempts };
+        let result = f(&self.world, candidates, feasibility, base, &params);
+        drop(params);
         candidates.volumes = volumes;
-        seen
+        result
     }
 
     /// Stages the predecessor's stop while a node is chosen, and reverts it if none is found.
-    fn staging(
+    fn with_staged_stop(
         &mut self,
-        wish: &PlacementRequest<'a>,
+        request: &PlacementRequest<'a>,
         choose: impl FnOnce(&mut Self, &PlacementRequest<'a>, &Preferences) -> Result<Chosen, Box<AllocMetric>>,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        self.candidates(wish.version, wish.group);
-        let leaves = wish.previous.filter(|alloc| wish.replaces && !self.world.room.is_removed(alloc.id()));
-        if let Some(alloc) = leaves {
+        self.candidates(request.version, request.group);
+        let staged =
+            request.previous.filter(|alloc| request.replaces && !self.world.room.is_removed(alloc.id()));
+        if let Some(alloc) = staged {
             self.world.stop(alloc);
         }
-        let preferences = self.preferences(wish);
-        let chosen = choose(self, wish, &preferences);
+        let preferences = self.preferences(request);
+        let chosen = choose(self, request, &preferences);
         if chosen.is_err()
-            && let Some(alloc) = leaves
+            && let Some(alloc) = staged
         {
             self.world.unstop(alloc);
         }
@@ -257,16 +275,20 @@ impl<'a> Placer<'a> {
 
     /// [`place`](Self::place) without the fast path.
     #[cfg(test)]
-    fn place_by_scan(&mut self, wish: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
-        self.staging(wish, Self::choose_by_scan)
+    fn place_by_scan(&mut self, request: &PlacementRequest<'a>) -> Result<Chosen, Box<AllocMetric>> {
+        self.with_staged_stop(request, Self::choose_by_scan)
     }
 
     /// Places an allocation on a given node if it fits there, with preemption if that is enabled.
-    pub(crate) fn place_on(&mut self, wish: &PlacementRequest<'a>, slot: u32) -> Result<Chosen, Box<AllocMetric>> {
-        self.candidates(wish.version, wish.group);
-        let may_preempt = self.stacks[wish.version.0].may_preempt;
-        let scan = self.pass(wish, &[], Nodes::Own(slot), may_preempt);
-        self.settle(wish, scan)
+    pub(crate) fn place_on(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        slot: u32,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        self.candidates(request.version, request.group);
+        let may_preempt = self.stacks[request.version.0].may_preempt;
+        let scan = self.pass(request, &[], Nodes::Own(slot), may_preempt);
+        self.finish_pass(request, scan)
     }
 
     /// For each computed class that was checked, whether its nodes are feasible.
@@ -290,7 +312,7 @@ impl<'a> Placer<'a> {
         groups[group].get_or_insert_with(|| {
             if let Some(current) = current.first() {
                 let there = current.job.spec.group(&job.spec.task_groups[group].name);
-                feasibility.inherit(group, &current.feasibility, there.map(|(place, _)| place));
+                feasibility.inherit(group, &current.feasibility, there.map(|(index, _)| index));
             }
             let feasible = feasibility.scan(group, base);
             let of = (*job, &job.spec.task_groups[group]);
@@ -298,104 +320,139 @@ impl<'a> Placer<'a> {
         })
     }
 
-    fn preferences(&self, wish: &PlacementRequest<'a>) -> Preferences {
-        let stack = &self.stacks[wish.version.0];
-        let group = &stack.job.spec.task_groups[wish.group];
-        let preferred = wish.previous.and_then(|alloc| preferred(stack.job, group, alloc));
+    fn preferences(&self, request: &PlacementRequest<'a>) -> Preferences {
+        let stack = &self.stacks[request.version.0];
+        let group = &stack.job.spec.task_groups[request.group];
+        let preferred = request.previous.and_then(|alloc| preferred(stack.job, group, alloc));
         Preferences {
-            penalised: wish.previous.map_or_else(Vec::new, |alloc| penalised(self.world.state, alloc)),
+            penalised: request.previous.map_or_else(Vec::new, |alloc| penalised(self.world.state, alloc)),
             preferred: preferred.filter(|slot| stack.base.contains(*slot)),
         }
     }
 
-    fn choose(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
-        match self.best(wish, prefers) {
-            FastPath::Found(slot, place, metric) => Ok(self.take(wish, slot, place, metric)),
-            FastPath::Nothing(metric) => {
+    fn choose(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        match self.best(request, preferences) {
+            FastPath::Found(slot, node_offer, metric) => Ok(self.take(request, slot, node_offer, metric)),
+            FastPath::NoCapacity(metric) => {
                 let scan = Scan { best: None, metric: *metric };
-                self.settle_or_preempt(wish, prefers, scan)
+                self.finish_or_preempt(request, preferences, scan)
             }
-            FastPath::Unknown => self.choose_by_scan(wish, prefers),
+            FastPath::NeedsScan => self.choose_by_scan(request, preferences),
         }
     }
 
     /// Chooses by scanning all nodes, which also yields the metrics.
-    fn choose_by_scan(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> Result<Chosen, Box<AllocMetric>> {
-        let scan = self.pass_preferring(wish, prefers, false);
-        self.settle_or_preempt(wish, prefers, scan)
+    fn choose_by_scan(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+    ) -> Result<Chosen, Box<AllocMetric>> {
+        let scan = self.pass_preferring(request, preferences, false);
+        self.finish_or_preempt(request, preferences, scan)
     }
 
-    fn settle_or_preempt(
+    fn finish_or_preempt(
         &mut self,
-        wish: &PlacementRequest<'a>,
-        prefers: &Preferences,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
         mut scan: Scan<'a>,
     ) -> Result<Chosen, Box<AllocMetric>> {
-        if scan.best.is_none() && self.stacks[wish.version.0].may_preempt {
-            scan = self.pass_preferring(wish, prefers, true);
+        if scan.best.is_none() && self.stacks[request.version.0].may_preempt {
+            scan = self.pass_preferring(request, preferences, true);
         }
-        self.settle(wish, scan)
+        self.finish_pass(request, scan)
     }
 
     /// The result of a pass without preemption, without scanning all nodes.
-    fn best(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences) -> FastPath<'a> {
-        let candidates = self.stacks[wish.version.0].groups[wish.group].as_ref();
-        let candidates = candidates.expect("it is asked for before");
-        let has_simple_metrics = candidates.has_simple_metrics() && prefers.preferred.is_none();
-        if wish.explain && !has_simple_metrics || candidates.differ_by_placement() {
-            return FastPath::Unknown;
+    fn best(&mut self, request: &PlacementRequest<'a>, preferences: &Preferences) -> FastPath<'a> {
+        let candidates = self.stacks[request.version.0].groups[request.group].as_ref();
+        let candidates = candidates.expect("callers create the candidates first");
+        let has_simple_metrics = candidates.has_simple_metrics() && preferences.preferred.is_none();
+        if request.explain && !has_simple_metrics || candidates.differ_by_placement() {
+            return FastPath::NeedsScan;
         }
-        self.at_turn(wish, &prefers.penalised, false, |world, candidates, feasibility, base, turn| {
-            let preferred = prefers.preferred.filter(|slot| candidates.is_feasible(*slot));
-            let preferred =
-                preferred.and_then(|slot| Some((slot, candidates.look_at(world, slot, turn).ok()?)));
-            if let Some((slot, place)) = preferred {
-                return FastPath::Found(slot, place, None);
-            }
-            candidates.get_ready(world, turn);
-            let best = candidates.best(world, turn);
-            let is_told = wish.explain || best.is_none() && has_simple_metrics;
-            let metric = is_told
-                .then(|| Box::new(scan::tell(world, candidates, feasibility, (base, wish.group), turn)));
-            match (best, metric) {
-                (Some((slot, place)), metric) => {
-                    feasibility.mark_all_reported(wish.group);
-                    FastPath::Found(slot, place, metric)
+        self.with_candidates(
+            request,
+            &preferences.penalised,
+            false,
+            |world, candidates, feasibility, base, params| {
+                let preferred = preferences.preferred.filter(|slot| candidates.is_feasible(*slot));
+                let preferred =
+                    preferred.and_then(|slot| Some((slot, candidates.evaluate(world, slot, params).ok()?)));
+                if let Some((slot, node_offer)) = preferred {
+                    return FastPath::Found(slot, node_offer, None);
                 }
-                (None, Some(metric)) => FastPath::Nothing(metric),
-                (None, None) => FastPath::Unknown,
-            }
-        })
+                candidates.prepare(world, params);
+                let best = candidates.best(world, params);
+                let with_metrics = request.explain || best.is_none() && has_simple_metrics;
+                let metric = with_metrics.then(|| {
+                    Box::new(scan::fast_metrics(
+                        world,
+                        candidates,
+                        feasibility,
+                        (base, request.group),
+                        params,
+                    ))
+                });
+                match (best, metric) {
+                    (Some((slot, node_offer)), metric) => {
+                        feasibility.mark_all_reported(request.group);
+                        FastPath::Found(slot, node_offer, metric)
+                    }
+                    (None, Some(metric)) => FastPath::NoCapacity(metric),
+                    (None, None) => FastPath::NeedsScan,
+                }
+            },
+        )
     }
 
-    fn pass_preferring(&mut self, wish: &PlacementRequest<'a>, prefers: &Preferences, preempts: bool) -> Scan<'a> {
-        if let Some(slot) = prefers.preferred {
-            let scan = self.pass(wish, &prefers.penalised, Nodes::Preferred(slot), preempts);
+    fn pass_preferring(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        preferences: &Preferences,
+        preempts: bool,
+    ) -> Scan<'a> {
+        if let Some(slot) = preferences.preferred {
+            let scan = self.pass(request, &preferences.penalised, Nodes::Preferred(slot), preempts);
             if scan.best.is_some() {
                 return scan;
             }
         }
-        self.pass(wish, &prefers.penalised, Nodes::Base, preempts)
+        self.pass(request, &preferences.penalised, Nodes::Base, preempts)
     }
 
-    fn pass(&mut self, wish: &PlacementRequest<'a>, penalised: &[u32], nodes: Nodes, preempts: bool) -> Scan<'a> {
-        self.at_turn(wish, penalised, preempts, |world, candidates, feasibility, base, turn| {
-            scan(world, candidates, feasibility, (base, wish.group), turn, nodes)
+    fn pass(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        penalised: &[u32],
+        nodes: Nodes,
+        preempts: bool,
+    ) -> Scan<'a> {
+        self.with_candidates(request, penalised, preempts, |world, candidates, feasibility, base, params| {
+            scan(world, candidates, feasibility, (base, request.group), params, nodes)
         })
     }
 
-    fn settle(&mut self, wish: &PlacementRequest<'a>, scan: Scan<'a>) -> Result<Chosen, Box<AllocMetric>> {
+    fn finish_pass(
+        &mut self,
+        request: &PlacementRequest<'a>,
+        scan: Scan<'a>,
+    ) -> Result<Chosen, Box<AllocMetric>> {
         let Scan { best, metric } = scan;
         let mut metric = Box::new(metric);
         match best {
-            Some((slot, place)) => {
-                let metric = wish.explain.then_some(metric);
-                Ok(self.take(wish, slot, place, metric))
+            Some((slot, node_offer)) => {
+                let metric = request.explain.then_some(metric);
+                Ok(self.take(request, slot, node_offer, metric))
             }
             None => {
-                let candidates = self.candidates(wish.version, wish.group);
+                let candidates = self.candidates(request.version, request.group);
                 add_exhausted_resources(&mut metric, candidates.group);
-                let missing = candidates.volumes.as_ref().map(|volumes| volumes.missing(wish.name_index));
+                let missing = candidates.volumes.as_ref().map(|volumes| volumes.missing(request.name_index));
                 self.missing.extend(missing.into_iter().flatten());
                 Err(metric)
             }
@@ -404,20 +461,20 @@ impl<'a> Placer<'a> {
 
     fn take(
         &mut self,
-        wish: &PlacementRequest<'a>,
+        request: &PlacementRequest<'a>,
         slot: u32,
-        place: Place<'a>,
+        node_offer: NodeOffer<'a>,
         metric: Option<Box<AllocMetric>>,
     ) -> Chosen {
-        let Stack { job, groups, .. } = &mut self.stacks[wish.version.0];
-        let candidates = groups[wish.group].as_mut().expect("it was chosen from");
-        let Place { offer, victims, .. } = place;
+        let Stack { job, groups, .. } = &mut self.stacks[request.version.0];
+        let candidates = groups[request.group].as_mut().expect("the choice was made from these candidates");
+        let NodeOffer { offer, victims, .. } = node_offer;
         victims.iter().for_each(|alloc| self.world.preempt(*alloc));
         let room = &mut self.world.room;
-        room.take(slot, offer.demand);
+        room.allocate(slot, offer.demand);
         room.allocate_assigned(slot, &candidates.share, &offer.assigned);
         if candidates.volumes.is_some() {
-            room.welcome(slot, job, candidates.group, wish.name_index);
+            room.add_planned(slot, job, candidates.group, request.name_index);
         }
         self.world.placed(slot, candidates.number);
         let victims = victims.into_iter().map(AllocRef::id).collect();
@@ -439,7 +496,7 @@ impl<'a> Stack<'a> {
 }
 
 /// Whether the best node has a negative score.
-fn is_bad(metric: &AllocMetric) -> bool {
+fn has_negative_score(metric: &AllocMetric) -> bool {
     metric.scores.first().is_some_and(|best| best.normalized < 0.0)
 }
 

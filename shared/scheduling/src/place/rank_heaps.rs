@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use state::PAGE;
 
-use super::alike::Alike;
-use super::turns::{self, PageTieOrder, TieOrder};
+use super::alike::AlikeNodes;
+use super::tie_order::{self, PageTieOrder, TieOrder};
 use crate::columns::NodeCounters;
 use crate::rank::{Level, Rank, Spreads, Sum};
 
@@ -20,7 +20,7 @@ const PARTS_MAX: usize = 8;
 
 /// Heaps with fewer entries than this are not pruned, because pruning would cost more than it saves. Low in tests,
 /// which have few nodes.
-const SORTED_OUT_MIN: usize = if cfg!(test) { 4 } else { 32 };
+const PRUNE_MIN: usize = if cfg!(test) { 4 } else { 32 };
 
 /// Nodes by rank.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct RankHeaps {
     /// By tuple and number of scores.
     heaps: Vec<Heap>,
     /// Minimum number of entries that each heap keeps.
-    most: usize,
+    kept_min: usize,
     /// Whether the best node may be one that was dropped.
     is_exhausted: bool,
     /// Number of insertions of each node; entries with an older stamp are stale.
@@ -40,41 +40,43 @@ pub(super) struct RankHeaps {
 #[derive(Debug, Clone, Default)]
 struct Heap {
     /// Entries before the heap is built.
-    lined_up: Vec<Entry>,
+    pending: Vec<Entry>,
     heap: BinaryHeap<Entry>,
     /// The best of the dropped entries.
-    sent_away: Option<Entry>,
+    best_dropped: Option<Entry>,
 }
 
 impl Heap {
-    fn line_up(&mut self, entry: Entry, most: usize) {
-        if self.sent_away.is_some_and(|away| entry < away) {
+    fn add(&mut self, entry: Entry, kept_min: usize) {
+        if self.best_dropped.is_some_and(|dropped| entry < dropped) {
             return;
         }
-        if self.lined_up.capacity() == 0 {
-            self.lined_up.reserve(SORTED_OUT_MIN);
+        if self.pending.capacity() == 0 {
+            self.pending.reserve(PRUNE_MIN);
         }
-        self.lined_up.push(entry);
-        if self.lined_up.len() >= most.saturating_mul(2).max(SORTED_OUT_MIN) {
-            let (_, best_away, _) = self.lined_up.select_nth_unstable_by(most, |left, right| right.cmp(left));
-            let best_away = *best_away;
-            self.turn_away(best_away);
-            self.lined_up.truncate(most);
+        self.pending.push(entry);
+        if self.pending.len() >= kept_min.saturating_mul(2).max(PRUNE_MIN) {
+            let (_, dropped, _) =
+                self.pending.select_nth_unstable_by(kept_min, |left, right| right.cmp(left));
+            let dropped = *dropped;
+            self.note_dropped(dropped);
+            self.pending.truncate(kept_min);
         }
     }
 
     /// Notes that entries were dropped, none of them better than `best`.
-    fn turn_away(&mut self, best: Entry) {
-        self.sent_away = self.sent_away.max(Some(best));
+    fn note_dropped(&mut self, best: Entry) {
+        self.best_dropped = self.best_dropped.max(Some(best));
     }
 
     /// Whether entries of a rank are dropped in any case.
-    fn is_closed_to(&self, rank: Rank) -> bool {
-        self.sent_away.is_some_and(|away| (away.steps, away.alignment) > (rank.sum.steps, rank.alignment))
+    fn drops_all(&self, rank: Rank) -> bool {
+        self.best_dropped
+            .is_some_and(|dropped| (dropped.steps, dropped.alignment) > (rank.sum.steps, rank.alignment))
     }
 
-    fn open(&mut self) {
-        self.heap = BinaryHeap::from(std::mem::take(&mut self.lined_up));
+    fn build(&mut self) {
+        self.heap = BinaryHeap::from(std::mem::take(&mut self.pending));
     }
 }
 
@@ -92,7 +94,7 @@ impl Entry {
     /// An entry that is not above any entry of `rank` whose round is `round` or earlier.
     fn least_of(rank: Rank, round: u32) -> Self {
         let Rank { sum, alignment } = rank;
-        Self { steps: sum.steps, alignment, tie: turns::least_tie(round), slot: 0, stamp: 0 }
+        Self { steps: sum.steps, alignment, tie: tie_order::least_tie(round), slot: 0, stamp: 0 }
     }
 }
 
@@ -136,59 +138,70 @@ impl Contender {
 
 impl RankHeaps {
     /// No nodes yet; at least the best `most` of each heap will be kept.
-    pub(super) fn new(pages: usize, tuples: usize, most: usize) -> Self {
+    pub(super) fn new(pages: usize, tuples: usize, kept_min: usize) -> Self {
         let heaps = vec![Heap::default(); tuples * PARTS_MAX];
-        Self { heaps, most: most.max(1), is_exhausted: false, stamps: NodeCounters::new(pages), levels: None }
+        Self {
+            heaps,
+            kept_min: kept_min.max(1),
+            is_exhausted: false,
+            stamps: NodeCounters::new(pages),
+            levels: None,
+        }
     }
 
     /// Adds a node before the heaps are built: building them at once takes less time than inserting nodes one by one.
-    pub(super) fn line_up(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
+    pub(super) fn add(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
         let entry = Entry { steps: rank.sum.steps, alignment: rank.alignment, tie, slot, stamp: 0 };
-        self.heaps[place(tuple, rank.sum.parts.into())].line_up(entry, self.most);
+        self.heaps[heap_index(tuple, rank.sum.parts.into())].add(entry, self.kept_min);
     }
 
     /// The sum of scores, in steps, below which a node with a single score is dropped; only where there are no tuples.
     pub(super) fn least_steps(&self) -> i64 {
-        self.heaps[place(0, 1)].sent_away.map_or(i64::MIN, |away| away.steps)
+        self.heaps[heap_index(0, 1)].best_dropped.map_or(i64::MIN, |dropped| dropped.steps)
     }
 
     /// Adds nodes of one rank, round by round, until each tuple has as many as are kept.
-    pub(super) fn line_up_alike(&mut self, alike: &Alike, turns: TieOrder, tuple: &mut impl FnMut(u32) -> u32) {
+    pub(super) fn add_alike(
+        &mut self,
+        alike: &AlikeNodes,
+        order: TieOrder,
+        tuple: &mut impl FnMut(u32) -> u32,
+    ) {
         let rank = alike.rank;
-        let of = |tuple: usize| place(tuple as u32, rank.sum.parts.into());
+        let of = |tuple: usize| heap_index(tuple as u32, rank.sum.parts.into());
         // By tuple: number of nodes added; `None` if the tuple needs no more.
-        let count = |tuple| (!self.heaps[of(tuple)].is_closed_to(rank)).then_some(0);
-        let mut entered: Vec<Option<usize>> = (0..self.heaps.len() / PARTS_MAX).map(count).collect();
-        let in_turn = alike.pages.iter().map(|(number, word)| {
-            let turns = turns.of_page(*number);
-            (*number, turns, turns.rounds(*word))
+        let count = |tuple| (!self.heaps[of(tuple)].drops_all(rank)).then_some(0);
+        let mut added: Vec<Option<usize>> = (0..self.heaps.len() / PARTS_MAX).map(count).collect();
+        let by_page = alike.pages.iter().map(|(number, word)| {
+            let order = order.of_page(*number);
+            (*number, order, order.rounds(*word))
         });
-        let pages: Vec<(usize, PageTieOrder, u64)> = in_turn.collect();
+        let pages: Vec<(usize, PageTieOrder, u64)> = by_page.collect();
         for round in 0..u64::BITS {
-            if entered.iter().all(Option::is_none) {
+            if added.iter().all(Option::is_none) {
                 break;
             }
-            for (number, turns, _) in pages.iter().filter(|(.., rounds)| rounds >> round & 1 != 0) {
-                let place = turns.place(round);
-                let slot = (number * PAGE + place) as u32;
+            for (number, order, _) in pages.iter().filter(|(.., rounds)| rounds >> round & 1 != 0) {
+                let bit = order.bit(round);
+                let slot = (number * PAGE + bit) as u32;
                 let tuple = tuple(slot);
-                if let Some(count) = &mut entered[tuple as usize] {
+                if let Some(count) = &mut added[tuple as usize] {
                     *count += 1;
-                    self.line_up(slot, tuple, rank, turns.tie(place));
+                    self.add(slot, tuple, rank, order.tie(bit));
                 }
             }
-            for (tuple, count) in entered.iter_mut().enumerate() {
-                if count.is_some_and(|count| count >= self.most) {
+            for (tuple, count) in added.iter_mut().enumerate() {
+                if count.is_some_and(|count| count >= self.kept_min) {
                     *count = None;
-                    self.heaps[of(tuple)].turn_away(Entry::least_of(rank, round));
+                    self.heaps[of(tuple)].note_dropped(Entry::least_of(rank, round));
                 }
             }
         }
     }
 
     /// Builds the heaps; from now on [`Self::best`] can be called.
-    pub(super) fn open(&mut self, spreads: Option<&Spreads<'_>>) {
-        self.heaps.iter_mut().for_each(Heap::open);
+    pub(super) fn build(&mut self, spreads: Option<&Spreads<'_>>) {
+        self.heaps.iter_mut().for_each(Heap::build);
         if let Some(spreads) = spreads {
             self.levels = Some(Levels::default());
             (0..spreads.tuples() as u32).for_each(|tuple| self.set_level(spreads, tuple));
@@ -196,11 +209,11 @@ impl RankHeaps {
     }
 
     /// Inserts a node, or replaces its entry.
-    pub(super) fn enter(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
-        self.leave(slot);
+    pub(super) fn insert(&mut self, slot: u32, tuple: u32, rank: Rank, tie: u64) {
+        self.remove(slot);
         let parts = usize::from(rank.sum.parts);
-        let heap_place = place(tuple, parts);
-        if self.heaps.len() <= heap_place {
+        let index = heap_index(tuple, parts);
+        if self.heaps.len() <= index {
             self.heaps.resize_with((tuple as usize + 1) * PARTS_MAX, Heap::default);
         }
         let entry = Entry {
@@ -210,7 +223,7 @@ impl RankHeaps {
             slot,
             stamp: self.stamps.at(slot),
         };
-        let heap = &mut self.heaps[heap_place].heap;
+        let heap = &mut self.heaps[index].heap;
         heap.push(entry);
         if let Some(levels) = &mut self.levels
             && heap.peek() == Some(&entry)
@@ -220,12 +233,12 @@ impl RankHeaps {
     }
 
     /// Removes a node.
-    pub(super) fn leave(&mut self, slot: u32) {
+    pub(super) fn remove(&mut self, slot: u32) {
         *self.stamps.at_mut(slot) += 1;
     }
 
     /// Recomputes the levels of some tuples after the counts of their values changed.
-    pub(super) fn recount(&mut self, spreads: &Spreads<'_>, tuples: &[u32]) {
+    pub(super) fn update_levels(&mut self, spreads: &Spreads<'_>, tuples: &[u32]) {
         tuples.iter().for_each(|tuple| self.set_level(spreads, *tuple));
     }
 
@@ -245,7 +258,7 @@ impl RankHeaps {
             }
             _ => {
                 let tops = (0..PARTS_MAX).filter_map(|parts| {
-                    let top = self.top(place(0, parts))?;
+                    let top = self.top(heap_index(0, parts))?;
                     Some(Contender::of(top, parts, 0.0))
                 });
                 tops.max()
@@ -263,7 +276,7 @@ impl RankHeaps {
             for (parts, tops) in tops[*level as usize].iter_mut().enumerate() {
                 while let Some((entry, tuple)) = tops.peek().copied() {
                     let is_here = of_tuple[tuple as usize] == *level;
-                    let now = if is_here { self.top(place(tuple, parts)) } else { None };
+                    let now = if is_here { self.top(heap_index(tuple, parts)) } else { None };
                     if now == Some(entry) {
                         any = true;
                         let contender = Contender::of(entry, parts, spreads.boost(tuple, lowest));
@@ -280,8 +293,8 @@ impl RankHeaps {
     }
 
     /// The best entry of a heap that is not stale.
-    fn top(&mut self, place: usize) -> Option<Entry> {
-        let Heap { heap, sent_away, .. } = self.heaps.get_mut(place)?;
+    fn top(&mut self, index: usize) -> Option<Entry> {
+        let Heap { heap, best_dropped, .. } = self.heaps.get_mut(index)?;
         while let Some(entry) = heap.peek() {
             if entry.stamp == self.stamps.at(entry.slot) {
                 break;
@@ -289,15 +302,15 @@ impl RankHeaps {
             heap.pop();
         }
         let top = heap.peek().copied();
-        self.is_exhausted |= *sent_away > top;
+        self.is_exhausted |= *best_dropped > top;
         top
     }
 
     fn set_level(&mut self, spreads: &Spreads<'_>, tuple: u32) {
         let Some(mut levels) = self.levels.take() else { return };
-        if levels.settle(tuple, spreads.level(tuple)) {
+        if levels.assign(tuple, spreads.level(tuple)) {
             for parts in 0..PARTS_MAX {
-                if let Some(top) = self.top(place(tuple, parts)) {
+                if let Some(top) = self.top(heap_index(tuple, parts)) {
                     levels.push(tuple, parts, top);
                 }
             }
@@ -306,7 +319,7 @@ impl RankHeaps {
     }
 }
 
-fn place(tuple: u32, parts: usize) -> usize {
+fn heap_index(tuple: u32, parts: usize) -> usize {
     tuple as usize * PARTS_MAX + parts
 }
 
@@ -315,17 +328,17 @@ const NO_LEVEL: u32 = u32::MAX;
 
 impl Levels {
     /// Sets the level of a tuple. Returns whether it changed.
-    fn settle(&mut self, tuple: u32, level: Level) -> bool {
+    fn assign(&mut self, tuple: u32, level: Level) -> bool {
         let next = self.numbers.len() as u32;
         let number = *self.numbers.entry(level).or_insert(next);
         if number == next {
             self.tops.push(std::array::from_fn(|_| BinaryHeap::new()));
         }
-        let place = tuple as usize;
-        if self.of_tuple.len() <= place {
-            self.of_tuple.resize(place + 1, NO_LEVEL);
+        let index = tuple as usize;
+        if self.of_tuple.len() <= index {
+            self.of_tuple.resize(index + 1, NO_LEVEL);
         }
-        std::mem::replace(&mut self.of_tuple[place], number) != number
+        std::mem::replace(&mut self.of_tuple[index], number) != number
     }
 
     fn push(&mut self, tuple: u32, parts: usize, entry: Entry) {

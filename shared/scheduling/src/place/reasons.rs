@@ -7,73 +7,73 @@ use std::collections::HashMap;
 use model::Text;
 use model::alloc::{Demand, Reason, Shortfall};
 
-use super::candidates::{Candidates, Turn};
+use super::candidates::{Candidates, PlacementParams};
 use super::world::World;
-use crate::feasible::{Feasibility, DiscreteResource};
+use crate::feasible::{DiscreteResource, Feasibility};
 use crate::room::Exhausted;
 
 /// Maximum number of reasons; those that alone exclude the most nodes are kept.
 const REASONS_MAX: usize = 20;
 
 /// Reasons against all nodes of one kind, by number, and the discrete resources that those nodes lack.
-type OfKind = Vec<(usize, Option<DiscreteResource>)>;
+type KindReasons = Vec<(usize, Option<DiscreteResource>)>;
 
 /// All reasons against the nodes in `slots`, without preemption. Amounts are compared with the current free resources.
 pub(super) fn reasons<'a>(
     world: &World<'a>,
     candidates: &mut Candidates<'a>,
     (feasibility, group): (&Feasibility<'a>, usize),
-    turn: &Turn<'_, 'a>,
+    params: &PlacementParams<'_, 'a>,
     slots: impl Iterator<Item = u32>,
 ) -> Vec<Reason> {
     let mut tally = Tally::default();
-    let mut of_kinds: Vec<Option<OfKind>> = vec![None; world.state.node_kinds()];
-    let mut none_of = Vec::new();
+    let mut by_kind: Vec<Option<KindReasons>> = vec![None; world.state.node_kinds()];
+    let mut lacking = Vec::new();
     for slot in slots {
         let node = world.room.node(slot);
-        let (page, place) = node.page();
-        let of_kind = of_kinds[page.kind[place] as usize].get_or_insert_with(|| {
+        let (page, bit) = node.page();
+        let kind_reasons = by_kind[page.kind[bit] as usize].get_or_insert_with(|| {
             let failures = feasibility.failures(group, node, false);
-            failures.map(|(reason, pieces)| (tally.number(&reason), pieces)).collect()
+            failures.map(|(reason, resource)| (tally.number(&reason), resource)).collect()
         });
-        none_of.clear();
-        for (reason, pieces) in of_kind {
-            tally.hit(*reason, 0);
-            none_of.extend(*pieces);
+        lacking.clear();
+        for (reason, resource) in kind_reasons {
+            tally.add_number(*reason, 0);
+            lacking.extend(*resource);
         }
-        for (reason, pieces) in feasibility.failures(group, node, true) {
-            tally.meet(&reason, 0);
-            none_of.extend(pieces);
+        for (reason, resource) in feasibility.failures(group, node, true) {
+            tally.add(&reason, 0);
+            lacking.extend(resource);
         }
-        candidates.failures(world, slot, turn).for_each(|reason| tally.meet(&reason, 0));
-        let demand = pieces(world, candidates, (slot, turn), &none_of, &mut tally);
-        for (short, by) in world.room.shortfalls(slot, demand) {
-            tally.meet(short.as_str(), by);
+        candidates.failures(world, slot, params).for_each(|reason| tally.add(&reason, 0));
+        let demand = discrete_shortages(world, candidates, (slot, params), &lacking, &mut tally);
+        for (dimension, missing) in world.room.shortfalls(slot, demand) {
+            tally.add(dimension.as_str(), missing);
         }
-        tally.settle();
+        tally.finish_node();
     }
     tally.into_reasons()
 }
 
 /// Counts shortages of discrete resources that the node has in principle. Returns the amounts to compare with the rest.
-fn pieces(
+fn discrete_shortages(
     world: &World<'_>,
     candidates: &Candidates<'_>,
-    (slot, turn): (u32, &Turn<'_, '_>),
-    none_of: &[DiscreteResource],
+    (slot, params): (u32, &PlacementParams<'_, '_>),
+    lacking: &[DiscreteResource],
     tally: &mut Tally,
 ) -> Demand {
     let ask = &candidates.ask;
     if ask.is_plain() {
         return ask.demand;
     }
-    let mut draft = world.room.draft(slot, turn.id);
+    let mut draft = world.room.draft(slot, params.id);
     let mut note = |step: Result<(), Exhausted>| {
         if let Err(Exhausted(reason)) = step {
-            tally.meet(&reason, 0);
+            tally.add(&reason, 0);
         }
     };
-    let has_some = |pieces: DiscreteResource| !none_of.contains(&pieces);
+    let has_some = |resource: DiscreteResource| !lacking.contains(&resource);
     note(draft.check_node());
     if has_some(DiscreteResource::Network) {
         let of_tasks = ask.tasks.iter().filter_map(|task| task.network);
@@ -93,16 +93,16 @@ fn pieces(
 #[derive(Debug, Default)]
 struct Tally {
     numbers: HashMap<Text, usize>,
-    reasons: Vec<Counted>,
+    reasons: Vec<ReasonCount>,
     /// Reasons against the current node, and how much of each amount is missing there.
     of_node: Vec<(usize, u32)>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct ReasonCount {
     reason: Reason,
     /// Whether the shortfall is of nodes that this reason alone excludes.
-    of_alone: bool,
+    is_alone: bool,
 }
 
 impl Tally {
@@ -113,30 +113,30 @@ impl Tally {
         let name = Text::from(name);
         self.numbers.insert(Text::clone(&name), self.reasons.len());
         let reason = Reason { name, nodes: 0, alone: 0, shortfall: None };
-        self.reasons.push(Counted { reason, of_alone: false });
+        self.reasons.push(ReasonCount { reason, is_alone: false });
         self.reasons.len() - 1
     }
 
-    fn meet(&mut self, name: &str, missing: u32) {
+    fn add(&mut self, name: &str, missing: u32) {
         let number = self.number(name);
-        self.hit(number, missing);
+        self.add_number(number, missing);
     }
 
-    fn hit(&mut self, number: usize, missing: u32) {
+    fn add_number(&mut self, number: usize, missing: u32) {
         if !self.of_node.iter().any(|(known, _)| *known == number) {
             self.of_node.push((number, missing));
         }
     }
 
     /// Finishes the current node.
-    fn settle(&mut self) {
+    fn finish_node(&mut self) {
         let alone = self.of_node.len() == 1;
         for (number, missing) in self.of_node.drain(..) {
             let counted = &mut self.reasons[number];
             counted.reason.nodes += 1;
             counted.reason.alone += u32::from(alone);
             if missing > 0 {
-                counted.lack(missing, alone);
+                counted.add_shortfall(missing, alone);
             }
         }
     }
@@ -151,16 +151,16 @@ impl Tally {
     }
 }
 
-impl Counted {
-    fn lack(&mut self, missing: u32, alone: bool) {
-        let least = self.reason.shortfall.map(|shortfall| (!self.of_alone, shortfall.amount));
+impl ReasonCount {
+    fn add_shortfall(&mut self, missing: u32, alone: bool) {
+        let least = self.reason.shortfall.map(|shortfall| (!self.is_alone, shortfall.amount));
         let this = (!alone, missing);
         match &mut self.reason.shortfall {
             Some(shortfall) if least == Some(this) => shortfall.nodes += 1,
             Some(_) if least < Some(this) => {}
             shortfall => {
                 *shortfall = Some(Shortfall { amount: missing, nodes: 1 });
-                self.of_alone = alone;
+                self.is_alone = alone;
             }
         }
     }
@@ -173,8 +173,8 @@ mod tests {
     fn told(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
         let mut tally = Tally::default();
         for node in nodes {
-            node.iter().for_each(|(name, missing)| tally.meet(name, *missing));
-            tally.settle();
+            node.iter().for_each(|(name, missing)| tally.add(name, *missing));
+            tally.finish_node();
         }
         tally.into_reasons()
     }

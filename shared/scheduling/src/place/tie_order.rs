@@ -23,8 +23,8 @@ pub(super) struct PageTieOrder {
 }
 
 /// Number of bits that the index of a node in its page takes.
-const PLACE_BITS: u32 = PAGE.trailing_zeros();
-const _: () = assert!(PAGE == u64::BITS as usize, "a page's places are the bits of a word");
+const INDEX_BITS: u32 = PAGE.trailing_zeros();
+const _: () = assert!(PAGE == u64::BITS as usize, "a page has one node for each bit of a word");
 
 impl TieOrder {
     pub(super) fn new(seed: u64) -> Self {
@@ -38,26 +38,26 @@ impl TieOrder {
     /// The key of a node in the order; higher keys come first.
     #[inline(always)]
     pub(super) fn tie(self, slot: u32) -> u64 {
-        let (page, place) = locate(slot);
-        self.of_page(page).tie(place)
+        let (page, bit) = locate(slot);
+        self.of_page(page).tie(bit)
     }
 }
 
 impl PageTieOrder {
     /// See [`TieOrder::tie`].
     #[inline(always)]
-    pub(super) fn tie(self, place: usize) -> u64 {
-        let round = (place as u32).wrapping_sub(self.first()) % u64::BITS;
-        least_tie(round) | self.hash >> PLACE_BITS
+    pub(super) fn tie(self, bit: usize) -> u64 {
+        let round = (bit as u32).wrapping_sub(self.first()) % u64::BITS;
+        least_tie(round) | self.hash >> INDEX_BITS
     }
 
     /// A set of nodes, with bit `n` for the node of round `n`.
-    pub(super) fn rounds(self, places: u64) -> u64 {
-        places.rotate_right(self.first())
+    pub(super) fn rounds(self, nodes: u64) -> u64 {
+        nodes.rotate_right(self.first())
     }
 
     /// Index of the node of a round.
-    pub(super) fn place(self, round: u32) -> usize {
+    pub(super) fn bit(self, round: u32) -> usize {
         ((round + self.first()) % u64::BITS) as usize
     }
 
@@ -69,7 +69,7 @@ impl PageTieOrder {
 /// The lowest tie of a round, which is above all ties of later rounds.
 #[inline(always)]
 pub(super) fn least_tie(round: u32) -> u64 {
-    u64::from(u64::BITS - 1 - round) << (u64::BITS - PLACE_BITS)
+    u64::from(u64::BITS - 1 - round) << (u64::BITS - INDEX_BITS)
 }
 
 #[cfg(test)]
@@ -78,18 +78,15 @@ mod tests {
 
     #[test]
     fn an_earlier_round_comes_before_a_later_one_whatever_the_page() {
-        let turns = TieOrder::new(7);
+        let order = TieOrder::new(7);
         for page in 0..50 {
-            let of_page = turns.of_page(page);
+            let of_page = order.of_page(page);
             let set = 1 << 3 | 1 << 40 | 1 << 63;
             for round in 0..u64::BITS {
-                let place = of_page.place(round);
-                assert_eq!(of_page.rounds(set) >> round & 1, set >> place & 1);
-                let tie = turns.tie((page * PAGE + place) as u32);
-                assert_eq!(
-                    (tie, tie >> (u64::BITS - PLACE_BITS)),
-                    (of_page.tie(place), 63 - u64::from(round))
-                );
+                let bit = of_page.bit(round);
+                assert_eq!(of_page.rounds(set) >> round & 1, set >> bit & 1);
+                let tie = order.tie((page * PAGE + bit) as u32);
+                assert_eq!((tie, tie >> (u64::BITS - INDEX_BITS)), (of_page.tie(bit), 63 - u64::from(round)));
             }
         }
     }

@@ -7,7 +7,7 @@ use model::{JobKey, Text};
 use state::{AllocRef, NodePage, State};
 
 use crate::columns::NodeCounters;
-use crate::feasible::{Counted, Neighbours};
+use crate::feasible::{CountChange, Neighbours};
 use crate::room::Room;
 
 /// The cluster with the plan's changes so far.
@@ -18,7 +18,7 @@ pub(crate) struct World<'a> {
     pub(crate) room: Room<'a>,
     /// All allocations of the job, of every incarnation, including terminal ones.
     pub(crate) allocs: Vec<AllocRef<'a>>,
-    census: Census,
+    alloc_counts: AllocCounts,
     /// Changes in order. A holder of data by node reads it to find out which of its data are stale.
     pub(crate) journal: Vec<Event>,
     victims: HashMap<(JobKey, Text), u32>,
@@ -29,18 +29,18 @@ pub(crate) struct World<'a> {
 pub(crate) struct Event {
     pub(crate) slot: u32,
     /// Number of the group of the job, and how its count changes; `None` for an allocation of another job.
-    pub(crate) counted: Option<(u32, Counted)>,
+    pub(crate) counted: Option<(u32, CountChange)>,
 }
 
 /// Number of allocations of the job, and of each of its groups, on each node.
 #[derive(Debug)]
-struct Census {
+struct AllocCounts {
     pages: usize,
     job: NodeCounters,
     groups: Vec<(Text, NodeCounters)>,
 }
 
-impl Census {
+impl AllocCounts {
     /// The number of a group, including groups that only allocations refer to.
     fn group(&mut self, name: &Text) -> u32 {
         let known = self.groups.iter().position(|(known, _)| known == name);
@@ -66,7 +66,11 @@ impl<'a> World<'a> {
             pages,
             room: Room::of(state, pages),
             allocs: state.allocs_of_job(job).collect(),
-            census: Census { pages: pages.len(), job: NodeCounters::new(pages.len()), groups: Vec::new() },
+            alloc_counts: AllocCounts {
+                pages: pages.len(),
+                job: NodeCounters::new(pages.len()),
+                groups: Vec::new(),
+            },
             journal: Vec::new(),
             victims: HashMap::new(),
         };
@@ -76,66 +80,66 @@ impl<'a> World<'a> {
             let name = alloc.group_name();
             let group = match last {
                 Some((of, group)) if std::ptr::eq(of, name) => group,
-                Some(_) | None => world.census.group(name),
+                Some(_) | None => world.alloc_counts.group(name),
             };
             last = Some((name, group));
-            world.census.count(group, alloc.node_slot(), true);
+            world.alloc_counts.count(group, alloc.node_slot(), true);
         }
         world
     }
 
     /// The number of one of the job's groups.
     pub(crate) fn group(&mut self, name: &Text) -> u32 {
-        self.census.group(name)
+        self.alloc_counts.group(name)
     }
 
     /// The name of the group with a number.
     pub(crate) fn group_name(&self, group: u32) -> &Text {
-        &self.census.groups[group as usize].0
+        &self.alloc_counts.groups[group as usize].0
     }
 
     /// The job's allocations on a node.
     pub(crate) fn neighbours(&self, slot: u32, group: u32) -> Neighbours {
-        Neighbours { job: self.census.job.at(slot), group: self.of_group(group).at(slot) }
+        Neighbours { job: self.alloc_counts.job.at(slot), group: self.group_counts(group).at(slot) }
     }
 
     /// Number of a group's allocations on each node.
-    pub(crate) fn of_group(&self, group: u32) -> &NodeCounters {
-        &self.census.groups[group as usize].1
+    pub(crate) fn group_counts(&self, group: u32) -> &NodeCounters {
+        &self.alloc_counts.groups[group as usize].1
     }
 
     /// Notes that the plan stops an allocation of the job.
     pub(crate) fn stop(&mut self, alloc: AllocRef<'a>) {
         if !self.room.is_removed(alloc.id()) {
-            self.room.leave(alloc);
-            self.count(alloc, Counted::Cleared);
+            self.room.release(alloc);
+            self.count(alloc, CountChange::Cleared);
         }
     }
 
     /// Reverts [`Self::stop`].
     pub(crate) fn unstop(&mut self, alloc: AllocRef<'a>) {
         if self.room.is_removed(alloc.id()) {
-            self.room.stay(alloc);
-            self.count(alloc, Counted::Kept);
+            self.room.restore(alloc);
+            self.count(alloc, CountChange::Restored);
         }
     }
 
     /// Notes that the plan updates an allocation of the job in place. It then counts as proposed by the plan, too
     ///
     pub(crate) fn update(&mut self, alloc: AllocRef<'a>) {
-        let group = self.census.group(alloc.group_name());
-        self.note(alloc.node_slot(), Some((group, Counted::Proposed)));
+        let group = self.alloc_counts.group(alloc.group_name());
+        self.note(alloc.node_slot(), Some((group, CountChange::Proposed)));
     }
 
     /// Notes that the plan places an allocation of a group on a node.
     pub(crate) fn placed(&mut self, slot: u32, group: u32) {
-        self.census.count(group, slot, true);
-        self.note(slot, Some((group, Counted::Proposed)));
+        self.alloc_counts.count(group, slot, true);
+        self.note(slot, Some((group, CountChange::Proposed)));
     }
 
     /// Notes that the plan preempts an allocation of another job.
     pub(crate) fn preempt(&mut self, alloc: AllocRef<'a>) {
-        self.room.leave(alloc);
+        self.room.release(alloc);
         let group = (alloc.job_key().clone(), Text::clone(alloc.group_name()));
         *self.victims.entry(group).or_default() += 1;
         self.note(alloc.node_slot(), None);
@@ -147,15 +151,15 @@ impl<'a> World<'a> {
         self.victims.get(&group).copied().unwrap_or(0)
     }
 
-    fn count(&mut self, alloc: AllocRef<'a>, change: Counted) {
-        let group = self.census.group(alloc.group_name());
+    fn count(&mut self, alloc: AllocRef<'a>, change: CountChange) {
+        let group = self.alloc_counts.group(alloc.group_name());
         if !alloc.client_status().is_terminal() {
-            self.census.count(group, alloc.node_slot(), change != Counted::Cleared);
+            self.alloc_counts.count(group, alloc.node_slot(), change != CountChange::Cleared);
         }
         self.note(alloc.node_slot(), Some((group, change)));
     }
 
-    fn note(&mut self, slot: u32, counted: Option<(u32, Counted)>) {
+    fn note(&mut self, slot: u32, counted: Option<(u32, CountChange)>) {
         self.journal.push(Event { slot, counted });
     }
 }

@@ -42,22 +42,22 @@ impl Amounts {
 
 /// The victims that free `ask`; empty if there is no solution. `candidates` are sorted by priority.
 pub(super) fn victims<'a>(draft: &Draft<'_>, ask: Demand, candidates: &[Candidate<'a>]) -> Vec<AllocRef<'a>> {
-    let (page, place) = draft.node.page();
-    let remaining = Amounts::of(page.capacity(place)).minus(Amounts::of(draft.used));
+    let (page, bit) = draft.node.page();
+    let remaining = Amounts::of(page.capacity(bit)).minus(Amounts::of(draft.used));
     let ask = Amounts::of(ask);
-    let may_go: Vec<Candidate<'a>> =
-        candidates.iter().filter(|candidate| candidate.may_go).copied().collect();
+    let preemptible: Vec<Candidate<'a>> =
+        candidates.iter().filter(|candidate| candidate.is_preemptible).copied().collect();
     let amounts = |candidate: &Candidate<'_>| Amounts::of(candidate.alloc.demand());
 
     // Pick candidates by ascending priority and then by distance, until the request is met.
     let (mut need, mut available) = (ask, remaining);
     let mut picks: Vec<Candidate<'a>> = Vec::new();
     let mut is_met = false;
-    for group in may_go.chunk_by(|a, b| a.priority == b.priority) {
+    for group in preemptible.chunk_by(|a, b| a.priority == b.priority) {
         let mut left = group.to_vec();
         while !is_met && !left.is_empty() {
-            let away = |candidate: &Candidate<'_>| need.distance(amounts(candidate)) + candidate.penalty;
-            let nearest = (0..left.len()).min_by(|a, b| away(&left[*a]).total_cmp(&away(&left[*b])));
+            let cost = |candidate: &Candidate<'_>| need.distance(amounts(candidate)) + candidate.penalty;
+            let nearest = (0..left.len()).min_by(|a, b| cost(&left[*a]).total_cmp(&cost(&left[*b])));
             let Some(nearest) = nearest else { break };
             let pick = left.remove(nearest);
             available = available.plus(amounts(&pick));

@@ -14,7 +14,7 @@ use model::job::Job;
 use state::AllocRef;
 
 use crate::place::World;
-use crate::room::{Ask, Draft, Exhausted, Offer, Dimension};
+use crate::room::{Ask, Dimension, Draft, Exhausted, Offer};
 
 /// Minimum difference between the priority of a job and the priority of its victims.
 const PRIORITY_DELTA: u16 = 10;
@@ -26,7 +26,7 @@ const MIDDLE: f64 = 2048.0;
 
 /// An offer of a node after preemption.
 #[derive(Debug)]
-pub(crate) struct Made<'a> {
+pub(crate) struct Preemption<'a> {
     pub(crate) offer: Offer,
     /// Amounts in use when the allocation was found to fit, including those of victims that free amounts.
     pub(crate) used: Demand,
@@ -41,7 +41,7 @@ struct Candidate<'a> {
     /// Priority of the job version that the allocation runs.
     priority: u16,
     /// Whether the priority is low enough for preemption.
-    may_go: bool,
+    is_preemptible: bool,
     /// Penalty for preempting more of its group.
     penalty: f64,
 }
@@ -53,16 +53,16 @@ pub(crate) fn make_room<'a>(
     ask: &Ask<'_>,
     id: AllocId,
     job: &Job,
-) -> Result<Made<'a>, Exhausted> {
+) -> Result<Preemption<'a>, Exhausted> {
     if ask.is_plain() && !world.room.is_big_enough(slot, ask.demand) {
         // The node is too small even when empty, so no candidate has to be checked.
         let used = world.room.used_on(slot);
-        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
     }
     let mut candidates = candidates(world, slot, job);
-    if !candidates.iter().any(|candidate| candidate.may_go) {
+    if !candidates.iter().any(|candidate| candidate.is_preemptible) {
         let used = world.room.used_on(slot);
-        return Ok(Made { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
+        return Ok(Preemption { offer: world.room.offer(slot, ask, id)?, used, victims: Vec::new() });
     }
     let mut victims: Vec<AllocRef<'a>> = Vec::new();
     let mut draft = world.room.draft(slot, id);
@@ -92,19 +92,19 @@ pub(crate) fn make_room<'a>(
         draft.task_cores(task)?;
     }
     let used = draft.used;
-    if let Some(short) = draft.short(ask.demand) {
-        let exhausted = |short: Dimension| Exhausted(short.as_str().into());
+    if let Some(dimension) = draft.shortage(ask.demand) {
+        let exhausted = |dimension: Dimension| Exhausted(dimension.as_str().into());
         let wanted = draft.demand(ask.demand);
         let found = amounts::victims(&draft, wanted, &candidates);
         if found.is_empty() {
-            return Err(exhausted(short));
+            return Err(exhausted(dimension));
         }
-        leave(&mut draft, &mut candidates, &mut victims, found);
-        if let Some(short) = draft.short(ask.demand) {
-            return Err(exhausted(short));
+        remove_victims(&mut draft, &mut candidates, &mut victims, found);
+        if let Some(dimension) = draft.shortage(ask.demand) {
+            return Err(exhausted(dimension));
         }
     }
-    Ok(Made { offer: draft.finish(ask.demand), used, victims })
+    Ok(Preemption { offer: draft.finish(ask.demand), used, victims })
 }
 
 /// Score of a placement that preempts these allocations.
@@ -126,9 +126,9 @@ fn candidates<'a>(world: &World<'a>, slot: u32, job: &Job) -> Vec<Candidate<'a>>
     let mut candidates: Vec<Candidate<'a>> = others
         .map(|alloc| {
             let of = alloc.job().spec.priority;
-            let may_go = of.saturating_add(PRIORITY_DELTA) <= priority;
-            let penalty = if may_go { penalty(world, alloc) } else { 0.0 };
-            Candidate { alloc, priority: of, may_go, penalty }
+            let is_preemptible = of.saturating_add(PRIORITY_DELTA) <= priority;
+            let penalty = if is_preemptible { penalty(world, alloc) } else { 0.0 };
+            Candidate { alloc, priority: of, is_preemptible, penalty }
         })
         .collect();
     candidates.sort_unstable_by_key(|candidate| (candidate.priority, candidate.alloc.id()));
@@ -161,18 +161,18 @@ fn retry<'r, 'a>(
     if found.is_empty() {
         return Err(exhausted);
     }
-    leave(draft, candidates, victims, found);
+    remove_victims(draft, candidates, victims, found);
     step(draft)
 }
 
-fn leave<'a>(
+fn remove_victims<'a>(
     draft: &mut Draft<'_>,
     candidates: &mut Vec<Candidate<'a>>,
     victims: &mut Vec<AllocRef<'a>>,
     found: Vec<AllocRef<'a>>,
 ) {
     candidates.retain(|candidate| !found.iter().any(|alloc| alloc.id() == candidate.alloc.id()));
-    found.iter().for_each(|alloc| draft.leave(*alloc));
+    found.iter().for_each(|alloc| draft.release(*alloc));
     victims.extend(found);
 }
 

@@ -27,7 +27,7 @@ pub(super) fn victims<'a>(
     for candidate in candidates {
         let Some(network) = first_network(candidate.alloc) else { continue };
         let device = Text::clone(&network.device);
-        if candidate.may_go {
+        if candidate.is_preemptible {
             devices.entry(device).or_default().push(Holder { candidate: *candidate, network });
         } else {
             let ports = network.reserved_ports.iter().map(|port| port.value);
@@ -64,7 +64,7 @@ fn of_device<'a>(
     if total < ask.mbits {
         return None;
     }
-    let free = total.saturating_sub(draft.book.ports.used_mbits(device));
+    let free = total.saturating_sub(draft.discrete.ports.used_mbits(device));
     let mut picks: Vec<&Holder<'a>> = Vec::new();
     for port in &ask.reserved_ports {
         if blocked.contains(&port.value) {
@@ -82,9 +82,9 @@ fn of_device<'a>(
     if free + given(&picks) < ask.mbits {
         let mut others: Vec<&Holder<'a>> =
             holders.iter().filter(|holder| !picks.iter().any(|pick| std::ptr::eq(*pick, *holder))).collect();
-        let away = |holder: &Holder<'_>| distance(ask, &holder.network) + holder.candidate.penalty;
+        let cost = |holder: &Holder<'_>| distance(ask, &holder.network) + holder.candidate.penalty;
         others.sort_by(|a, b| {
-            a.candidate.priority.cmp(&b.candidate.priority).then(away(a).total_cmp(&away(b)))
+            a.candidate.priority.cmp(&b.candidate.priority).then(cost(a).total_cmp(&cost(b)))
         });
         for holder in others {
             if free + given(&picks) >= ask.mbits {

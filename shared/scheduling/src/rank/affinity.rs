@@ -30,8 +30,8 @@ impl<'a> Affinities<'a> {
     pub(crate) fn scores<'n>(&self, nodes: impl Iterator<Item = NodeRef<'n>>, kinds: usize) -> Vec<f64> {
         let mut known: Vec<Option<f64>> = vec![None; kinds];
         let score = |node: NodeRef<'n>| {
-            let (page, place) = node.page();
-            let known = &mut known[page.kind[place] as usize];
+            let (page, bit) = node.page();
+            let known = &mut known[page.kind[bit] as usize];
             match *known {
                 Some(score) if !self.differ_within_kind => score,
                 Some(_) | None => *known.insert(self.score(node)),

@@ -15,7 +15,7 @@ use model::cluster::SchedulerAlgorithm;
 use model::job::{JobSpec, JobType, TaskGroup};
 use state::{NodePage, PAGE, State, Usage};
 
-use crate::columns::{places, pack_bits};
+use crate::columns::{bits, pack_bits};
 
 use affinity::Affinities;
 pub(crate) use power::ten_to;
@@ -28,9 +28,9 @@ const FULL: f64 = 20.0;
 /// Scores are compared as multiples of 1 / `STEPS`, so scores that differ by less are equal (design §8).
 const STEPS: f64 = 1e12;
 /// Up to this many nodes of a page are scored one by one.
-const FEW: u32 = 8;
+const FEW_NODES: u32 = 8;
 /// Weight of tightness relative to alignment, whose weight is one (`docs/architecture.md`).
-const TIGHTNESS_BESIDE_ALIGNMENT: f64 = 0.2;
+const TIGHTNESS_WEIGHT: f64 = 0.2;
 
 /// Parameters of a group's scores that do not depend on the node.
 #[derive(Debug)]
@@ -210,29 +210,29 @@ impl<'a> Ranking<'a> {
     /// page, which are vectorized; the results for other nodes are then meaningless.
     pub(crate) fn fit_page(&self, page: &NodePage, used: &Usage, nodes: u64, fits: &mut PageFits) {
         let PageFits { fitness } = fits;
-        if nodes.count_ones() <= FEW {
-            for place in places(nodes) {
-                fitness[place] = self.fit_as_asked(page, place, used.at(place)).fitness;
+        if nodes.count_ones() <= FEW_NODES {
+            for bit in bits(nodes) {
+                fitness[bit] = self.fit_as_asked(page, bit, used.at(bit)).fitness;
             }
             return;
         }
-        let (has, ask) = (|place| amounts_at(page, place), Amounts::of(self.ask));
+        let (has, ask) = (|bit| amounts_at(page, bit), Amounts::of(self.ask));
         match self.algorithm {
             SchedulerAlgorithm::Align => {
-                for (place, fitness) in fitness.iter_mut().enumerate() {
-                    let left = left(has(place), Amounts::of(used.at(place)));
+                for (bit, fitness) in fitness.iter_mut().enumerate() {
+                    let left = left(has(bit), Amounts::of(used.at(bit)));
                     *fitness = self.scale.suitability(self.scale.alignment(left, ask), left, ask);
                 }
             }
             SchedulerAlgorithm::Binpack | SchedulerAlgorithm::Spread => {
                 let (mut cpu, mut memory) = ([0.0; PAGE], [0.0; PAGE]);
-                for place in 0..PAGE {
-                    let free = free(has(place), Amounts::of(used.at(place)), ask);
-                    (cpu[place], memory[place]) = (free.cpu, free.memory);
+                for bit in 0..PAGE {
+                    let free = free(has(bit), Amounts::of(used.at(bit)), ask);
+                    (cpu[bit], memory[bit]) = (free.cpu, free.memory);
                 }
                 cpu.iter_mut().chain(&mut memory).for_each(|share| *share = ten_to(*share));
-                for place in 0..PAGE {
-                    fitness[place] = self.fullness(cpu[place] + memory[place]);
+                for bit in 0..PAGE {
+                    fitness[bit] = self.fullness(cpu[bit] + memory[bit]);
                 }
             }
         }
@@ -240,20 +240,20 @@ impl<'a> Ranking<'a> {
 
     /// The result of [`Self::fit_page`] for one node, with its alignment.
     #[inline]
-    pub(crate) fn fit_of(&self, fits: &PageFits, page: &NodePage, used: &Usage, place: usize) -> Fit {
-        let left = left(amounts_at(page, place), Amounts::of(used.at(place)));
+    pub(crate) fn fit_of(&self, fits: &PageFits, page: &NodePage, used: &Usage, bit: usize) -> Fit {
+        let left = left(amounts_at(page, bit), Amounts::of(used.at(bit)));
         let alignment = self.scale.alignment(left, Amounts::of(self.ask));
-        Fit { fitness: fits.fitness[place], alignment }
+        Fit { fitness: fits.fitness[bit], alignment }
     }
 
     /// The same as [`Self::fit_page`] for one node with `used` in use, equal in every bit.
-    pub(crate) fn fit_as_asked(&self, page: &NodePage, place: usize, used: Demand) -> Fit {
-        self.fit(page, place, used, self.ask)
+    pub(crate) fn fit_as_asked(&self, page: &NodePage, bit: usize, used: Demand) -> Fit {
+        self.fit(page, bit, used, self.ask)
     }
 
     /// The same for the amounts of an offer, which may be more than the group asks for.
-    pub(crate) fn fit(&self, page: &NodePage, place: usize, used: Demand, ask: Demand) -> Fit {
-        let (has, used, ask) = (amounts_at(page, place), Amounts::of(used), Amounts::of(ask));
+    pub(crate) fn fit(&self, page: &NodePage, bit: usize, used: Demand, ask: Demand) -> Fit {
+        let (has, used, ask) = (amounts_at(page, bit), Amounts::of(used), Amounts::of(ask));
         let left = left(has, used);
         let alignment = self.scale.alignment(left, ask);
         let fitness = match self.algorithm {
@@ -291,26 +291,26 @@ impl<'a> Ranking<'a> {
 
     /// The sum of all scores of a node.
     #[inline]
-    pub(crate) fn sum(&self, merits: &ScoreFactors) -> Sum {
-        let (mut sum, mut parts) = (merits.fit.fitness, 1);
+    pub(crate) fn sum(&self, factors: &ScoreFactors) -> Sum {
+        let (mut sum, mut parts) = (factors.fit.fitness, 1);
         let mut append = |score: f64| {
             sum += score;
             parts += 1;
         };
-        if let Some(devices) = merits.devices {
+        if let Some(devices) = factors.devices {
             append(devices);
         }
         if !self.is_system {
-            if merits.others > 0 {
-                append(self.anti_affinity(merits.others));
+            if factors.others > 0 {
+                append(self.anti_affinity(factors.others));
             }
-            if merits.penalised {
+            if factors.penalised {
                 append(PENALTY);
             }
             if self.affinities.is_some() {
-                append(merits.affinity);
+                append(factors.affinity);
             }
-            if let Some(preemption) = merits.preemption {
+            if let Some(preemption) = factors.preemption {
                 append(preemption);
             }
         }
@@ -319,26 +319,26 @@ impl<'a> Ranking<'a> {
 
     /// The rank of a node, without the spread.
     #[inline]
-    pub(crate) fn rank(&self, merits: &ScoreFactors) -> Rank {
-        Rank { sum: self.sum(merits), alignment: to_steps(merits.fit.alignment) }
+    pub(crate) fn rank(&self, factors: &ScoreFactors) -> Rank {
+        Rank { sum: self.sum(factors), alignment: to_steps(factors.fit.alignment) }
     }
 
     /// The scores of a node as metrics show them.
-    pub(crate) fn scores(&self, merits: &ScoreFactors, boost: f64) -> Vec<(Scorer, f64)> {
-        let mut scores = vec![(self.scorer(), merits.fit.fitness)];
-        scores.extend(merits.devices.map(|score| (Scorer::Devices, score)));
+    pub(crate) fn scores(&self, factors: &ScoreFactors, boost: f64) -> Vec<(Scorer, f64)> {
+        let mut scores = vec![(self.scorer(), factors.fit.fitness)];
+        scores.extend(factors.devices.map(|score| (Scorer::Devices, score)));
         if self.is_system {
             return scores;
         }
         scores.extend([
-            (Scorer::JobAntiAffinity, self.anti_affinity(merits.others)),
-            (Scorer::ReschedulePenalty, if merits.penalised { PENALTY } else { 0.0 }),
-            (Scorer::NodeAffinity, merits.affinity),
+            (Scorer::JobAntiAffinity, self.anti_affinity(factors.others)),
+            (Scorer::ReschedulePenalty, if factors.penalised { PENALTY } else { 0.0 }),
+            (Scorer::NodeAffinity, factors.affinity),
         ]);
         if to_steps(boost) != 0 {
             scores.push((Scorer::AllocationSpread, boost));
         }
-        scores.extend(merits.preemption.map(|score| (Scorer::Preemption, score)));
+        scores.extend(factors.preemption.map(|score| (Scorer::Preemption, score)));
         scores
     }
 }
@@ -347,8 +347,8 @@ impl<'a> Ranking<'a> {
 const PENALTY: f64 = -1.0;
 
 #[inline(always)]
-fn amounts_at(page: &NodePage, place: usize) -> Amounts {
-    Amounts { cpu: f64::from(page.cpu_mhz[place]), memory: f64::from(page.memory_mb[place]) }
+fn amounts_at(page: &NodePage, bit: usize) -> Amounts {
+    Amounts { cpu: f64::from(page.cpu_mhz[bit]), memory: f64::from(page.memory_mb[bit]) }
 }
 
 /// Free amounts of a node; zero where more is used than the node has.
@@ -376,10 +376,10 @@ impl Scale {
                 continue;
             }
             // Without branches, so that the loop is vectorized.
-            for place in 0..PAGE {
-                let counts = u64::from(word >> place & 1 != 0);
-                mhz += u64::from(page.cpu_mhz[place]) * counts;
-                mb += u64::from(page.memory_mb[place]) * counts;
+            for bit in 0..PAGE {
+                let counts = u64::from(word >> bit & 1 != 0);
+                mhz += u64::from(page.cpu_mhz[bit]) * counts;
+                mb += u64::from(page.memory_mb[bit]) * counts;
             }
             number += u64::from(word.count_ones());
         }
@@ -406,7 +406,7 @@ impl Scale {
     fn suitability(&self, alignment: f64, left: Amounts, ask: Amounts) -> f64 {
         let rest = self.scaled(left.with(ask, |left, ask| (left - ask).max(0.0)));
         let tightness = 1.0 / (1.0 + rest.cpu.max(rest.memory));
-        (alignment + TIGHTNESS_BESIDE_ALIGNMENT * tightness) / (1.0 + TIGHTNESS_BESIDE_ALIGNMENT)
+        (alignment + TIGHTNESS_WEIGHT * tightness) / (1.0 + TIGHTNESS_WEIGHT)
     }
 }
 

@@ -11,8 +11,8 @@ use model::Text;
 use model::job::{Job, Spread, TaskGroup};
 use state::{AllocRef, NodePage, PAGE, State};
 
-use crate::columns::{by_kind, places, pack_bits};
-use crate::feasible::{Counted, Property, kind_of};
+use crate::columns::{bits, by_kind, pack_bits};
+use crate::feasible::{CountChange, Property, kind_of};
 
 /// The value that stands for all values without a target.
 const ANY_VALUE: &str = "*";
@@ -82,17 +82,17 @@ impl<'a> Spreads<'a> {
         group: &'a TaskGroup,
         allocs: &[AllocRef<'a>],
     ) -> Option<Self> {
-        let job_group = &job.spec.spreads;
-        let all: Vec<&'a Spread> = job_group.iter().chain(&group.spreads).collect();
+        let of_job = &job.spec.spreads;
+        let all: Vec<&'a Spread> = of_job.iter().chain(&group.spreads).collect();
         // For the same attribute, the job's targets and weight take precedence over the group's.
-        let settled = |spread: &&'a Spread| {
-            job_group.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
+        let effective = |spread: &&'a Spread| {
+            of_job.iter().find(|other| other.attribute == spread.attribute).unwrap_or(spread)
         };
         let weights: u32 = all.iter().map(|spread| spread.weight).sum();
         let one = |spread: &&'a Spread| {
             let jobs_allocs = (job.create_index, allocs);
             let property = Property::of(state, pages, &spread.attribute, Some(&group.name), jobs_allocs);
-            OneSpread::new(property, spread, settled(spread), (group.count, weights))
+            OneSpread::new(property, spread, effective(spread), (group.count, weights))
         };
         let spreads: Vec<OneSpread<'a>> = all.iter().map(one).collect();
         let is_unique = spreads.iter().any(|spread| spread.property.is_unique());
@@ -111,10 +111,10 @@ impl<'a> Spreads<'a> {
     #[inline]
     pub(crate) fn tuple(&mut self, slot: u32) -> u32 {
         let kind = kind_of(self.pages, slot);
-        let place = kind.map(|kind| if self.is_unique { slot as usize } else { kind });
-        match place.map(|place| self.known[place]) {
+        let index = kind.map(|kind| if self.is_unique { slot as usize } else { kind });
+        match index.map(|index| self.known[index]) {
             Some(tuple) if tuple != UNKNOWN => tuple,
-            Some(_) | None => self.find_tuple(slot, place),
+            Some(_) | None => self.find_tuple(slot, index),
         }
     }
 
@@ -123,24 +123,26 @@ impl<'a> Spreads<'a> {
         let page = self.pages[number];
         let first = number * PAGE;
         let mut tuples: [u32; PAGE] = match self.is_unique {
-            true => *self.known[first..].first_chunk().expect("pages are whole"),
+            true => {
+                *self.known[first..].first_chunk().expect("`known` has an entry for each node of each page")
+            }
             false => page.kind.map(|kind| self.known[kind as usize]),
         };
         let unknown = nodes & pack_bits(&tuples.map(|tuple| u8::from(tuple == UNKNOWN)));
-        for place in places(unknown) {
-            tuples[place] = self.tuple((first + place) as u32);
+        for bit in bits(unknown) {
+            tuples[bit] = self.tuple((first + bit) as u32);
         }
         tuples
     }
 
-    fn find_tuple(&mut self, slot: u32, place: Option<usize>) -> u32 {
+    fn find_tuple(&mut self, slot: u32, index: Option<usize>) -> u32 {
         let cells: Vec<Option<u32>> = self.all.iter_mut().map(|spread| spread.cell(slot)).collect();
         let tuple = match self.numbers.get(&cells) {
             Some(tuple) => *tuple,
             None => self.add_tuple(cells),
         };
-        if let Some(place) = place {
-            self.known[place] = tuple;
+        if let Some(index) = index {
+            self.known[index] = tuple;
         }
         tuple
     }
@@ -149,9 +151,9 @@ impl<'a> Spreads<'a> {
         let tuple = self.tuples.len() as u32;
         for (with_cell, cell) in self.with_cell.iter_mut().zip(&cells) {
             let Some(cell) = cell else { continue };
-            let place = *cell as usize;
-            with_cell.resize_with(with_cell.len().max(place + 1), Vec::new);
-            with_cell[place].push(tuple);
+            let index = *cell as usize;
+            with_cell.resize_with(with_cell.len().max(index + 1), Vec::new);
+            with_cell[index].push(tuple);
         }
         self.numbers.insert(cells.clone(), tuple);
         self.tuples.push(cells);
@@ -164,23 +166,22 @@ impl<'a> Spreads<'a> {
     }
 
     /// Sets which nodes are candidates, a word for each page.
-    pub(crate) fn welcome(&mut self, nodes: &[u64]) {
+    pub(crate) fn set_candidates(&mut self, nodes: &[u64]) {
         // For each kind, 1 if it was handled.
         let mut seen = vec![0; self.known.len()];
         for (number, word) in nodes.iter().enumerate().filter(|(_, word)| **word != 0) {
             let page = self.pages[number];
             let unseen = if self.is_unique { *word } else { *word & !pack_bits(&by_kind(page, &seen)) };
-            for place in places(unseen) {
-                let is_news =
-                    self.is_unique || std::mem::replace(&mut seen[page.kind[place] as usize], 1) == 0;
-                if is_news {
-                    self.welcome_one((number * PAGE + place) as u32);
+            for bit in bits(unseen) {
+                let is_new = self.is_unique || std::mem::replace(&mut seen[page.kind[bit] as usize], 1) == 0;
+                if is_new {
+                    self.set_candidate((number * PAGE + bit) as u32);
                 }
             }
         }
     }
 
-    fn welcome_one(&mut self, slot: u32) {
+    fn set_candidate(&mut self, slot: u32) {
         let tuple = self.tuple(slot) as usize;
         for (spread, cell) in self.all.iter_mut().zip(&self.tuples[tuple]) {
             if let Some(cell) = cell {
@@ -190,7 +191,7 @@ impl<'a> Spreads<'a> {
     }
 
     /// Records a change of the group's allocations on the node in a slot. Returns the tuples whose level changed.
-    pub(crate) fn note(&mut self, slot: u32, change: Counted) -> Vec<u32> {
+    pub(crate) fn note(&mut self, slot: u32, change: CountChange) -> Vec<u32> {
         let mut changed = Vec::new();
         for (spread, with_cell) in self.all.iter_mut().zip(&self.with_cell) {
             let Some(cell) = spread.note(slot, change) else { continue };
@@ -223,13 +224,13 @@ impl<'a> Spreads<'a> {
 impl<'a> OneSpread<'a> {
     /// A spread with the values of `own`, and the targets and the weight of `effective`, which is a spread over the
     /// same attribute.
-    fn new(property: Property<'a>, own: &Spread, goes: &Spread, of_all: (u32, u32)) -> Self {
+    fn new(property: Property<'a>, own: &Spread, effective: &Spread, of_all: (u32, u32)) -> Self {
         let (count, weights) = of_all;
-        let goal = match goes.targets.is_empty() {
+        let goal = match effective.targets.is_empty() {
             true => Goal::Even(BTreeMap::new()),
             false => {
-                let weight = f64::from(goes.weight) / f64::from(weights.max(1));
-                Goal::Targets(desired(goes, count), weight)
+                let weight = f64::from(effective.weight) / f64::from(weights.max(1));
+                Goal::Targets(desired(effective, count), weight)
             }
         };
         let named = own.targets.iter().map(|target| Text::clone(&target.value)).collect();
@@ -280,7 +281,7 @@ impl<'a> OneSpread<'a> {
         self.cells.push(Cell { name, used: 0, present: 0, desired, has_candidates: false });
     }
 
-    fn note(&mut self, slot: u32, change: Counted) -> Option<u32> {
+    fn note(&mut self, slot: u32, change: CountChange) -> Option<u32> {
         let value = self.property.value(slot)?;
         let number = self.cell_of(value);
         let (was_present, before) = (self.property.is_present(value), self.property.used(value));
@@ -293,7 +294,7 @@ impl<'a> OneSpread<'a> {
             match counts.get_mut(&cell.used) {
                 Some(1) => drop(counts.remove(&cell.used)),
                 Some(cells) => *cells -= 1,
-                None => unreachable!("a cell in use is counted"),
+                None => unreachable!("the count of each cell in use is recorded"),
             }
         }
         cell.used = cell.used + after - before;

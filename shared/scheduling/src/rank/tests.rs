@@ -68,7 +68,7 @@ fn the_shape_of_what_is_left_decides_between_equal_scores() {
     let ask = Demand { cpu_mhz: 100, memory_mb: 100, disk_mb: 0 };
     let nodes = Scene::default().node(1, 1_000, 1_000).node(2, 1_000, 1_000);
     let (fit, _) = ranking_with(&nodes, ask, SchedulerAlgorithm::Align);
-    assert!((fit.alignment - 1.0).abs() < 1e-12, "as much of each is left as is asked");
+    assert!((fit.alignment - 1.0).abs() < 1e-12, "free and requested amounts have the same ratio");
     let rank = |score: f64, alignment| Rank {
         sum: Sum { steps: to_steps(score), parts: 1 },
         alignment: to_steps(alignment),

@@ -9,8 +9,8 @@ use model::job::UpdateStrategy;
 use state::AllocRef;
 
 use super::classify::{Class, classify};
-use super::rollout::{Part, Rollout};
-use super::{Cause, Context, GroupPlan, Place, Stop, number, reason};
+use super::rollout::{GroupEntry, Rollout};
+use super::{Cause, Context, GroupPlan, Stop, WantedPlacement, number, reason};
 
 /// A group's untainted canaries.
 #[derive(Debug, Default)]
@@ -90,23 +90,29 @@ impl<'a> Canaries<'a> {
     pub(super) fn place(
         &self,
         update: Option<&UpdateStrategy>,
-        part: &mut Part,
+        entry: &mut GroupEntry,
         rollout: &Rollout<'a>,
         plan: &mut GroupPlan<'a>,
     ) -> bool {
-        let wanted = update.map_or(0, |update| update.canary);
-        let missing = (wanted as usize).saturating_sub(self.allocs.len());
-        if plan.destructive.is_empty() || missing == 0 || part.group.promoted {
+        let desired = update.map_or(0, |update| update.canary);
+        let missing = (desired as usize).saturating_sub(self.allocs.len());
+        if plan.destructive.is_empty() || missing == 0 || entry.group.promoted {
             return false;
         }
-        part.group.desired_canaries = wanted;
+        entry.group.desired_canaries = desired;
         if !rollout.is_paused() && !rollout.has_failed() {
             plan.updates.canary += missing as u64;
             let [existing, replaced] = [&self.allocs, &plan.destructive]
                 .map(|allocs| allocs.iter().copied().map(number).collect::<BTreeSet<u32>>());
             for name in plan.names.next_canaries(missing, &existing, &replaced) {
                 let cause = Cause::Missing;
-                plan.places.push(Place { name, previous: None, cause, is_canary: true, downgrade: None });
+                plan.placements.push(WantedPlacement {
+                    name,
+                    previous: None,
+                    cause,
+                    is_canary: true,
+                    downgrade: None,
+                });
             }
         }
         true

@@ -76,7 +76,7 @@ impl<'a> Stop<'a> {
 
 /// An allocation to place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct WantedPlacement<'a> {
     /// The index in its name.
     pub(crate) name: u32,
     pub(crate) previous: Option<AllocRef<'a>>,
@@ -104,7 +104,7 @@ pub(crate) enum Cause {
 #[derive(Debug)]
 pub(crate) struct GroupPlan<'a> {
     pub(crate) stops: Vec<Stop<'a>>,
-    pub(crate) places: Vec<Place<'a>>,
+    pub(crate) placements: Vec<WantedPlacement<'a>>,
     /// Allocations to replace, by the index in their names.
     pub(crate) destructive: Vec<AllocRef<'a>>,
     pub(crate) in_place: Vec<AllocRef<'a>>,
@@ -126,7 +126,7 @@ impl<'a> GroupPlan<'a> {
     fn new(names: Names) -> Self {
         Self {
             stops: Vec::new(),
-            places: Vec::new(),
+            placements: Vec::new(),
             destructive: Vec::new(),
             in_place: Vec::new(),
             disconnecting: Vec::new(),
@@ -147,8 +147,8 @@ impl<'a> GroupPlan<'a> {
 
     /// Adds a stop, unless the allocation is already stopped and the stop would not change its client status.
     fn stop(&mut self, stop: Stop<'a>) {
-        let is_news = |status: ClientStatus| status != stop.alloc.client_status();
-        if !stop.alloc.desired_status().is_terminal() || stop.client_status.is_some_and(is_news) {
+        let changes = |status: ClientStatus| status != stop.alloc.client_status();
+        if !stop.alloc.desired_status().is_terminal() || stop.client_status.is_some_and(changes) {
             self.stops.push(stop);
         }
     }
@@ -188,71 +188,71 @@ impl<'a> Target<'a> {
 
 /// Reconciles a group that the job has.
 pub(crate) fn reconcile<'a>(
-    wanted: Target<'a>,
+    target: Target<'a>,
     allocs: &[AllocRef<'a>],
     rollout: &mut Rollout<'a>,
-    nodes: &mut dyn InPlaceCheck<'a>,
+    in_place: &mut dyn InPlaceCheck<'a>,
     new_id: NewId<'_>,
 ) -> GroupPlan<'a> {
-    if wanted.group.count == 0 {
-        return stop_unwanted(wanted.context, wanted.is_batch(), allocs);
+    if target.group.count == 0 {
+        return stop_unwanted(target.context, target.is_batch(), allocs);
     }
-    let mut part = rollout.part(wanted.group, pacing(wanted.update()));
+    let mut entry = rollout.entry(target.group, pacing(target.update()));
     let mut plan = GroupPlan::new(Names::new(0, std::iter::empty()));
-    let mut base = sets::base(wanted, allocs, &mut plan);
+    let mut base = sets::base(target, allocs, &mut plan);
     canaries::stop_unneeded(&mut base, rollout, &mut plan);
-    let canaries = Canaries::current(wanted.context, &mut base, rollout, &mut plan);
+    let canaries = Canaries::current(target.context, &mut base, rollout, &mut plan);
 
-    let mut sets = Sets::of(wanted, &base, rollout, &mut plan);
-    sets.reconnect(&base, wanted.job, &mut plan);
-    let is_held = sets.delay_lost(wanted.context, allocs, &mut plan);
+    let mut sets = Sets::of(target, &base, rollout, &mut plan);
+    sets.reconnect(&base, target.job, &mut plan);
+    let is_held = sets.delay_lost(target.context, allocs, &mut plan);
     let numbers: Vec<u32> = sets.named().map(number).collect();
-    plan.names = Names::new(wanted.group.count, numbers.into_iter());
-    sets.stop_surplus(wanted.count(), &canaries, part.is_canarying(), &mut plan);
-    sets.stop_superseded(wanted.job, &mut plan);
+    plan.names = Names::new(target.group.count, numbers.into_iter());
+    sets.stop_surplus(target.count(), &canaries, entry.is_canarying(), &mut plan);
+    sets.stop_superseded(target.job, &mut plan);
     sets.forget_stopped(&mut plan);
 
-    sets.update(wanted, &mut plan, nodes);
-    if part.is_canarying() {
+    sets.update(target, &mut plan, in_place);
+    if entry.is_canarying() {
         sets.untainted.retain(|alloc| !canaries.has(*alloc));
     }
-    sets.stop_needless_updates(wanted.count(), &mut plan);
+    sets.stop_excess_updates(target.count(), &mut plan);
     let is_changing = !plan.destructive.is_empty() || !plan.in_place.is_empty();
-    if !part.exists {
-        part.group.desired_total += (plan.destructive.len() + plan.in_place.len()) as u32;
+    if !entry.exists {
+        entry.group.desired_total += (plan.destructive.len() + plan.in_place.len()) as u32;
     }
-    let needs_canaries = canaries.place(wanted.update(), &mut part, rollout, &mut plan);
-    let is_ready = !rollout.is_paused() && !rollout.has_failed() && !part.is_canarying();
-    let mut limit = sets.limit(wanted, &part, rollout, &plan);
+    let needs_canaries = canaries.place(target.update(), &mut entry, rollout, &mut plan);
+    let is_ready = !rollout.is_paused() && !rollout.has_failed() && !entry.is_canarying();
+    let mut limit = sets.limit(target, &entry, rollout, &plan);
 
-    let missing = if is_held { Vec::new() } else { sets.missing(wanted.count(), &part, &mut plan) };
-    if !part.exists {
-        part.group.desired_total += missing.len() as u32;
+    let missing = if is_held { Vec::new() } else { sets.missing(target.count(), &entry, &mut plan) };
+    if !entry.exists {
+        entry.group.desired_total += missing.len() as u32;
     }
     let is_complete = !is_changing && missing.is_empty() && sets.is_stable() && !needs_canaries;
     limit = limit.saturating_sub(missing.len());
     sets.emit(missing, is_ready, rollout, &mut plan);
     update::cut_destructive(if is_ready { limit } else { 0 }, &mut plan);
     sets.forget_replaced(&plan);
-    sets.migrate(wanted.is_batch(), &part, &mut plan);
-    if plan.places.len() > wanted.count() {
-        plan.places.truncate(wanted.count());
-        plan.updates.place = wanted.count() as u64;
+    sets.migrate(target.is_batch(), &entry, &mut plan);
+    if plan.placements.len() > target.count() {
+        plan.placements.truncate(target.count());
+        plan.updates.place = target.count() as u64;
     }
 
-    let runs = |alloc: &AllocRef<'_>| alloc.common().job == wanted.job.version_key();
-    let begins = !part.exists && part.group.desired_total > 0 && pacing(wanted.update()).is_some();
+    let runs = |alloc: &AllocRef<'_>| alloc.common().job == target.job.version_key();
+    let begins = !entry.exists && entry.group.desired_total > 0 && pacing(target.update()).is_some();
     if begins && (is_changing || !base.iter().any(runs)) {
-        rollout.attach(wanted.attempt, wanted.job, wanted.group, part.group.clone(), new_id);
+        rollout.attach(target.attempt, target.job, target.group, entry.group.clone(), new_id);
     }
-    plan.is_complete = is_complete && is_done(&part);
+    plan.is_complete = is_complete && is_done(&entry);
     sets.conclude(plan)
 }
 
 /// Whether the group's part of the deployment is complete.
-fn is_done(part: &rollout::Part) -> bool {
-    let group = &part.group;
-    !part.exists
+fn is_done(entry: &rollout::GroupEntry) -> bool {
+    let group = &entry.group;
+    !entry.exists
         || group.healthy_allocs >= group.desired_total.max(group.desired_canaries)
             && (group.desired_canaries == 0 || group.promoted)
 }

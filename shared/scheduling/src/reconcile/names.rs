@@ -86,7 +86,7 @@ impl Names {
 
     /// The index of a new allocation that should have `wanted`: the next index if several allocations have `wanted`
     ///
-    pub(crate) fn settle(&mut self, wanted: u32) -> u32 {
+    pub(crate) fn assign(&mut self, wanted: u32) -> u32 {
         match self.duplicates.get_mut(&wanted) {
             Some(more) if *more > 0 => {
                 *more -= 1;
@@ -137,9 +137,9 @@ impl NumberSet {
     }
 
     fn highest(&self, n: usize) -> Vec<u32> {
-        let of_word = |(place, word): (usize, &u64)| {
+        let of_word = |(index, word): (usize, &u64)| {
             let word = *word;
-            (0..64).rev().filter(move |bit| word >> bit & 1 != 0).map(move |bit| place as u32 * 64 + bit)
+            (0..64).rev().filter(move |bit| word >> bit & 1 != 0).map(move |bit| index as u32 * 64 + bit)
         };
         let dense = self.dense.iter().enumerate().rev().filter(|(_, word)| **word != 0).flat_map(of_word);
         self.sparse.iter().rev().copied().chain(dense).take(n).collect()
@@ -167,12 +167,12 @@ mod tests {
     #[test]
     fn a_number_that_several_have_is_not_given_again() {
         let mut names = Names::new(3, [0, 0, 1].into_iter());
-        assert_eq!((names.settle(0), names.settle(0), names.settle(1)), (2, 0, 1));
+        assert_eq!((names.assign(0), names.assign(0), names.assign(1)), (2, 0, 1));
 
         let mut names = Names::new(3, [0, 0, 1].into_iter());
         names.release(0);
-        assert_eq!((names.settle(0), names.next()), (0, 2), "one still has it");
+        assert_eq!((names.assign(0), names.next()), (0, 2), "one allocation still has the index");
         names.release(1);
-        assert_eq!(names.next(), 1, "nobody has it");
+        assert_eq!(names.next(), 1, "no allocation has the index");
     }
 }

@@ -43,8 +43,8 @@ impl<'a> Sets<'a> {
         }
         self.later.retain(|(_, alloc)| stays(alloc));
         plan.disconnecting.retain(|(_, alloc)| stays(alloc));
-        let mut told = std::collections::BTreeSet::new();
-        stops.retain(|stop| told.insert(stop.alloc.id()));
+        let mut seen = std::collections::BTreeSet::new();
+        stops.retain(|stop| seen.insert(stop.alloc.id()));
         stops.into_iter().for_each(|stop| plan.count_stop(stop));
     }
 

@@ -39,17 +39,17 @@ pub(super) struct Rescheduler<'a> {
 impl Rescheduler<'_> {
     /// When an allocation whose node is not disconnecting is rescheduled.
     pub(super) fn due(self, alloc: AllocRef<'_>) -> Due {
-        let wishes_reschedule = alloc.transition().reschedule == Some(true);
+        let reschedule_requested = alloc.transition().reschedule == Some(true);
         let may_be_due = alloc.is_terminal()
             || alloc.client_status() == ClientStatus::Unknown
-            || self.is_batch && wishes_reschedule;
+            || self.is_batch && reschedule_requested;
         if !may_be_due {
             return Due::Never;
         }
         if alloc.is_terminal() && alloc.extra().next.is_some() {
             return Due::Dropped;
         }
-        match self.filter(alloc, wishes_reschedule) {
+        match self.filter(alloc, reschedule_requested) {
             Filter::Stays => Due::Never,
             Filter::Ignored => Due::Dropped,
             Filter::Considered => self.considered(alloc),
@@ -57,14 +57,14 @@ impl Rescheduler<'_> {
     }
 
     /// When an allocation whose node has just been disconnected is rescheduled.
-    pub(super) fn due_out_of_sight(self, alloc: AllocRef<'_>) -> Due {
-        let wishes_reschedule = alloc.transition().reschedule == Some(true);
+    pub(super) fn due_disconnecting(self, alloc: AllocRef<'_>) -> Due {
+        let reschedule_requested = alloc.transition().reschedule == Some(true);
         if alloc.client_status() == ClientStatus::Unknown
             || alloc.is_terminal() && alloc.extra().next.is_some()
         {
             return Due::Dropped;
         }
-        match self.filter(alloc, wishes_reschedule) {
+        match self.filter(alloc, reschedule_requested) {
             Filter::Ignored => Due::Dropped,
             Filter::Stays | Filter::Considered if self.is_held_by_rollout(alloc) => Due::Never,
             Filter::Stays | Filter::Considered if !is_replaced(alloc) => Due::Never,
@@ -81,12 +81,12 @@ impl Rescheduler<'_> {
     }
 
     /// Whether an allocation is considered for rescheduling.
-    fn filter(self, alloc: AllocRef<'_>, wishes_reschedule: bool) -> Filter {
-        let had_no_place = || last_outcome(alloc) == Some(RescheduleOutcome::NoPlacement);
+    fn filter(self, alloc: AllocRef<'_>, reschedule_requested: bool) -> Filter {
+        let last_failed = || last_outcome(alloc) == Some(RescheduleOutcome::NoPlacement);
         let client = alloc.client_status();
         if !self.is_batch {
             return match alloc.desired_status() {
-                DesiredStatus::Stop | DesiredStatus::Evict if had_no_place() => Filter::Considered,
+                DesiredStatus::Stop | DesiredStatus::Evict if last_failed() => Filter::Considered,
                 DesiredStatus::Stop | DesiredStatus::Evict => Filter::Ignored,
                 DesiredStatus::Run => match client {
                     ClientStatus::Complete | ClientStatus::Lost => Filter::Ignored,
@@ -100,12 +100,12 @@ impl Rescheduler<'_> {
         if alloc.transition().migrate_disable_placement == Some(true) {
             return Filter::Stays;
         }
-        if wishes_reschedule {
+        if reschedule_requested {
             return Filter::Considered;
         }
         match alloc.desired_status() {
             DesiredStatus::Stop if ran_successfully(alloc) => Filter::Stays,
-            DesiredStatus::Stop if had_no_place() => Filter::Considered,
+            DesiredStatus::Stop if last_failed() => Filter::Considered,
             DesiredStatus::Stop | DesiredStatus::Evict => Filter::Ignored,
             DesiredStatus::Run if client == ClientStatus::Failed => Filter::Considered,
             DesiredStatus::Run => Filter::Stays,
@@ -120,8 +120,8 @@ impl Rescheduler<'_> {
         if alloc.transition().force_reschedule == Some(true) && alloc.client_status().is_terminal() {
             return Due::Now;
         }
-        let is_asked_for = alloc.extra().followup_eval == Some(self.eval);
-        let time = if alloc.client_status() == ClientStatus::Unknown && is_asked_for {
+        let is_own_followup = alloc.extra().followup_eval == Some(self.eval);
+        let time = if alloc.client_status() == ClientStatus::Unknown && is_own_followup {
             self.time_after(alloc, unknown_since(alloc).unwrap_or(self.now))
         } else {
             self.own_time(alloc)

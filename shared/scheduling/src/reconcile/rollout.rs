@@ -32,20 +32,20 @@ pub(crate) struct Rollout<'a> {
     /// The deployment of the job's current version.
     pub(crate) current: Option<Deployment>,
     /// Whether the plan contains the current deployment in full.
-    is_told: bool,
+    is_in_plan: bool,
     is_new: bool,
     updates: Vec<DeploymentUpdate>,
 }
 
 /// A group's entry in the current deployment.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct GroupEntry {
     pub(crate) group: DeploymentGroup,
     /// Whether the deployment in the snapshot has the group.
     pub(crate) exists: bool,
 }
 
-impl Part {
+impl GroupEntry {
     /// Whether canaries are tried before anything else is replaced.
     pub(crate) fn is_canarying(&self) -> bool {
         self.group.desired_canaries != 0 && !self.group.promoted
@@ -59,11 +59,11 @@ pub(crate) fn pacing(update: Option<&UpdateStrategy>) -> Option<&UpdateStrategy>
 
 impl<'a> Rollout<'a> {
     /// Selects the current deployment. `job` is `None` if the job is stopped.
-    pub(crate) fn of(attempt: &Attempt<'a>, wanted: Option<&Job>) -> Self {
+    pub(crate) fn of(attempt: &Attempt<'a>, job: Option<&Job>) -> Self {
         let latest = attempt.state.latest_deployment(&attempt.eval.job).map(Arc::as_ref);
         let mut rollout = Self { latest, ..Self::default() };
         let Some(deployment) = latest else { return rollout };
-        let ends_with = match wanted {
+        let ends_with = match job {
             None => description::STOPPED_JOB,
             Some(job) if job.version_key() != deployment.job => {
                 rollout.old = latest;
@@ -106,7 +106,7 @@ impl<'a> Rollout<'a> {
 
     /// Whether the plan changes a deployment so far.
     pub(crate) fn has_changes(&self) -> bool {
-        self.is_told || !self.updates.is_empty()
+        self.is_in_plan || !self.updates.is_empty()
     }
 
     /// The deployment of new allocations.
@@ -135,11 +135,11 @@ impl<'a> Rollout<'a> {
     }
 
     /// A group's entry; a new one if the deployment does not have the group.
-    pub(crate) fn part(&self, group: &TaskGroup, update: Option<&UpdateStrategy>) -> Part {
+    pub(crate) fn entry(&self, group: &TaskGroup, update: Option<&UpdateStrategy>) -> GroupEntry {
         let known = self.current.as_ref().and_then(|current| current.groups.get(&group.name));
         match known {
-            Some(known) => Part { group: known.clone(), exists: true },
-            None => Part { group: new_entry(update), exists: false },
+            Some(known) => GroupEntry { group: known.clone(), exists: true },
+            None => GroupEntry { group: new_entry(update), exists: false },
         }
     }
 
@@ -149,14 +149,14 @@ impl<'a> Rollout<'a> {
         attempt: &Attempt<'_>,
         job: &Job,
         group: &TaskGroup,
-        part: DeploymentGroup,
+        entry: DeploymentGroup,
         new_id: NewId<'_>,
     ) {
         let is_new = self.current.is_none();
         let current = self.current.get_or_insert_with(|| begin(attempt, job, attempt.eval.priority, new_id));
-        current.groups.insert(group.name.clone(), part);
+        current.groups.insert(group.name.clone(), entry);
         self.is_new |= is_new;
-        self.is_told |= self.is_new;
+        self.is_in_plan |= self.is_new;
     }
 
     /// The same for a system job.
@@ -165,7 +165,7 @@ impl<'a> Rollout<'a> {
         attempt: &Attempt<'_>,
         job: &Job,
         group: &TaskGroup,
-        part: DeploymentGroup,
+        entry: DeploymentGroup,
         new_id: NewId<'_>,
     ) {
         if self.current.is_none() {
@@ -174,7 +174,7 @@ impl<'a> Rollout<'a> {
             self.current = Some(begun);
         }
         if let Some(current) = &mut self.current {
-            current.groups.insert(group.name.clone(), part);
+            current.groups.insert(group.name.clone(), entry);
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Rollout<'a> {
                 }
             }
         }
-        self.is_told = self.current.as_ref() != self.latest;
+        self.is_in_plan = self.current.as_ref() != self.latest;
     }
 
     /// Updates status and description of the current deployment after all groups were reconciled (R-7.36, R-7.90,
@@ -202,7 +202,7 @@ impl<'a> Rollout<'a> {
         let Some(current) = &mut self.current else { return };
         let (id, status) = (current.id, current.status);
         if status == DeploymentStatus::Initializing {
-            self.is_told = true;
+            self.is_in_plan = true;
         }
         if self.is_new
             && let Some(description) = promotion_text(current)
@@ -219,7 +219,7 @@ impl<'a> Rollout<'a> {
 
     /// The plan's changes of deployments: one deployment in full, and status updates.
     pub(crate) fn into_plan(self) -> (Option<Deployment>, Vec<DeploymentUpdate>) {
-        (self.current.filter(|_| self.is_told), self.updates)
+        (self.current.filter(|_| self.is_in_plan), self.updates)
     }
 
     fn update(&mut self, id: DeploymentId, status: DeploymentStatus, description: &str) {

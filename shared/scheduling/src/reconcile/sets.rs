@@ -8,7 +8,7 @@ use model::{AllocId, Timestamp};
 use state::AllocRef;
 
 use super::classify::{Class, classify, lost_after};
-use super::reschedule::{Rescheduler, Due};
+use super::reschedule::{Due, Rescheduler};
 use super::rollout::Rollout;
 use super::stopping::is_in_base;
 use super::{GroupPlan, Target, ids};
@@ -32,14 +32,14 @@ pub(super) struct Sets<'a> {
 
 /// The allocations that count.
 pub(super) fn base<'a>(
-    wanted: Target<'a>,
+    target: Target<'a>,
     allocs: &[AllocRef<'a>],
     plan: &mut GroupPlan<'a>,
 ) -> Vec<AllocRef<'a>> {
-    let is_batch = wanted.is_batch();
+    let is_batch = target.is_batch();
     let mut base = Vec::with_capacity(allocs.len());
     for alloc in allocs.iter().copied().filter(|alloc| is_in_base(*alloc, is_batch)) {
-        if is_batch && alloc.is_terminal() && is_of_older_version(alloc, wanted.job) {
+        if is_batch && alloc.is_terminal() && is_of_older_version(alloc, target.job) {
             plan.updates.ignore += 1;
         } else {
             base.push(alloc);
@@ -57,24 +57,29 @@ pub(super) fn is_of_older_version(alloc: AllocRef<'_>, job: &Job) -> bool {
 impl<'a> Sets<'a> {
     /// Sorts the allocations in `base`.
     pub(super) fn of(
-        wanted: Target<'a>,
+        target: Target<'a>,
         base: &[AllocRef<'a>],
         rollout: &Rollout<'a>,
         plan: &mut GroupPlan<'a>,
     ) -> Self {
-        let context = wanted.context;
-        let policy = wanted.group.reschedule_policy.as_ref();
-        let asking =
-            Rescheduler { policy, is_batch: wanted.is_batch(), now: context.now, eval: context.eval.id, rollout };
+        let context = target.context;
+        let policy = target.group.reschedule_policy.as_ref();
+        let rescheduler = Rescheduler {
+            policy,
+            is_batch: target.is_batch(),
+            now: context.now,
+            eval: context.eval.id,
+            rollout,
+        };
         let untainted = Vec::with_capacity(base.len());
         let mut sets = Self { untainted, replacements: replacements(base), ..Self::default() };
         for alloc in base.iter().copied() {
             match classify(context, alloc) {
                 Class::Ignored => plan.updates.ignore += 1,
                 Class::Untainted if sets.is_replaced_while_unknown(alloc) => sets.untainted.push(alloc),
-                Class::Untainted => sets.put(alloc, asking.due(alloc)),
+                Class::Untainted => sets.put(alloc, rescheduler.due(alloc)),
                 Class::Migrating => {
-                    match asking.due(alloc) {
+                    match rescheduler.due(alloc) {
                         Due::Now => sets.now.push(alloc),
                         Due::At(time) => sets.later.push((time, alloc)),
                         Due::Never | Due::Dropped => {}
@@ -85,7 +90,7 @@ impl<'a> Sets<'a> {
                 Class::Reconnecting => sets.reconnecting.push(alloc),
                 Class::Disconnecting => {
                     sets.disconnecting.push(alloc);
-                    let due = asking.due_out_of_sight(alloc);
+                    let due = rescheduler.due_disconnecting(alloc);
                     if due != Due::Dropped && sets.has_replacement(alloc) {
                         sets.unknown_again.insert(alloc.id());
                         sets.untainted.push(alloc);
@@ -109,8 +114,9 @@ impl<'a> Sets<'a> {
     /// Whether an allocation is unknown and already replaced, so that it is not replaced again. This happens if an
     /// evaluation is tried again, or comes slightly before its time.
     pub(super) fn is_replaced_while_unknown(&self, alloc: AllocRef<'_>) -> bool {
-        let is_away = alloc.client_status() == ClientStatus::Unknown || self.unknown_again.contains(&alloc.id());
-        is_away && self.has_replacement(alloc)
+        let is_unknown =
+            alloc.client_status() == ClientStatus::Unknown || self.unknown_again.contains(&alloc.id());
+        is_unknown && self.has_replacement(alloc)
     }
 
     fn put(&mut self, alloc: AllocRef<'a>, due: Due) {

@@ -21,10 +21,10 @@ impl<'a> Sets<'a> {
             plan.count_stop(Stop::lost(*alloc));
         }
         let is_exempt = |alloc: AllocRef<'a>| is_canarying && canaries.has(alloc);
-        let counts = |alloc: &&AllocRef<'a>| !self.is_away(**alloc) && !is_exempt(**alloc);
+        let counts = |alloc: &&AllocRef<'a>| !self.is_not_counted(**alloc) && !is_exempt(**alloc);
         let existing = self.untainted.iter().filter(counts).count() + self.migrating.len();
         let mut surplus = existing.saturating_sub(count);
-        self.stop_needless_reschedules(count.saturating_sub(existing), is_exempt, plan);
+        self.stop_excess_reschedules(count.saturating_sub(existing), is_exempt, plan);
         if surplus == 0 {
             return;
         }
@@ -61,19 +61,19 @@ impl<'a> Sets<'a> {
 
     /// Stops unknown allocations that an update would replace although there are enough allocations without them.
     /// Otherwise one more than the count would run (departs from ).
-    pub(super) fn stop_needless_updates(&mut self, count: usize, plan: &mut GroupPlan<'a>) {
-        let mut away: Vec<AllocRef<'a>> =
-            plan.destructive.iter().copied().filter(|alloc| self.is_away(*alloc)).collect();
-        if away.is_empty() {
+    pub(super) fn stop_excess_updates(&mut self, count: usize, plan: &mut GroupPlan<'a>) {
+        let mut not_counted: Vec<AllocRef<'a>> =
+            plan.destructive.iter().copied().filter(|alloc| self.is_not_counted(*alloc)).collect();
+        if not_counted.is_empty() {
             return;
         }
         let replaced = self.untainted.iter().filter(|alloc| self.is_replaced_while_unknown(**alloc)).count();
         let rescheduled = self.now.iter().filter(|alloc| !is_migrating(**alloc)).count();
         let existing = self.untainted.len() - replaced + self.migrating.len() + rescheduled;
-        away.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
-        away.truncate(existing.saturating_sub(count));
-        away.iter().for_each(|alloc| plan.names.release(number(*alloc)));
-        self.stop_now(away, plan);
+        not_counted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
+        not_counted.truncate(existing.saturating_sub(count));
+        not_counted.iter().for_each(|alloc| plan.names.release(number(*alloc)));
+        self.stop_now(not_counted, plan);
         self.forget_stopped(plan);
     }
 
@@ -92,7 +92,7 @@ impl<'a> Sets<'a> {
 
     /// Stops failed allocations that were already replaced, instead of rescheduling them, so that not more than the
     /// count runs.
-    fn stop_needless_reschedules(
+    fn stop_excess_reschedules(
         &mut self,
         missing: usize,
         is_exempt: impl Fn(AllocRef<'a>) -> bool,
@@ -100,24 +100,24 @@ impl<'a> Sets<'a> {
     ) {
         let has_failed = |alloc: &AllocRef<'a>| alloc.client_status().is_terminal() && !is_exempt(*alloc);
         let failed = self.now.iter().filter(|alloc| has_failed(alloc)).count();
-        let mut needless = failed.saturating_sub(missing);
-        if needless == 0 {
+        let mut excess = failed.saturating_sub(missing);
+        if excess == 0 {
             return;
         }
         self.now.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
         self.now.retain(|alloc| {
-            let goes = needless > 0 && has_failed(alloc);
+            let goes = excess > 0 && has_failed(alloc);
             if goes {
                 plan.names.release(number(*alloc));
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
-                needless -= 1;
+                excess -= 1;
             }
             !goes
         });
     }
 
     /// Whether an allocation is not counted among the existing ones.
-    fn is_away(&self, alloc: AllocRef<'a>) -> bool {
+    fn is_not_counted(&self, alloc: AllocRef<'a>) -> bool {
         alloc.client_status() == ClientStatus::Unknown || self.is_replaced_while_unknown(alloc)
     }
 
@@ -128,23 +128,23 @@ impl<'a> Sets<'a> {
         surplus: &mut usize,
         plan: &mut GroupPlan<'a>,
         frees_names: bool,
-        which: impl Fn(AllocRef<'a>) -> bool,
+        selects: impl Fn(AllocRef<'a>) -> bool,
     ) {
         if *surplus == 0 {
             return;
         }
         let shares_name = |alloc: &AllocRef<'a>| self.is_replaced_while_unknown(*alloc);
         let sharing = ids(self.untainted.iter().copied().filter(shares_name));
-        let away = ids(self.untainted.iter().copied().filter(|alloc| self.is_away(*alloc)));
+        let not_counted = ids(self.untainted.iter().copied().filter(|alloc| self.is_not_counted(*alloc)));
         self.untainted.sort_unstable_by_key(|alloc| std::cmp::Reverse((number(*alloc), alloc.id())));
         self.untainted.retain(|alloc| {
-            let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && which(*alloc);
+            let goes = *surplus > 0 && alloc.desired_status() == DesiredStatus::Run && selects(*alloc);
             if goes {
                 if frees_names && !sharing.contains(&alloc.id()) {
                     plan.names.release(number(*alloc));
                 }
                 plan.count_stop(Stop::of(*alloc, reason::NOT_NEEDED));
-                *surplus -= usize::from(!away.contains(&alloc.id()));
+                *surplus -= usize::from(!not_counted.contains(&alloc.id()));
             }
             !goes
         });

@@ -8,7 +8,7 @@ use model::job::{Job, TaskGroup};
 use model::node::NodeStatus;
 use state::AllocRef;
 
-use super::rollout::{Part, Rollout};
+use super::rollout::{GroupEntry, Rollout};
 use super::sets::Sets;
 use super::{GroupPlan, InPlaceCheck, Target, changed, number, pacing};
 
@@ -47,7 +47,7 @@ impl<'a> Sets<'a> {
     /// share run the same version, so they are compared once.
     pub(super) fn update(
         &mut self,
-        wanted: Target<'a>,
+        target: Target<'a>,
         plan: &mut GroupPlan<'a>,
         nodes: &mut dyn InPlaceCheck<'a>,
     ) {
@@ -56,18 +56,18 @@ impl<'a> Sets<'a> {
             let share = Arc::as_ptr(alloc.common());
             let change = match last {
                 Some((of, change)) if of == share => change,
-                Some(_) | None => Change::of(alloc, wanted.job, wanted.group),
+                Some(_) | None => Change::of(alloc, target.job, target.group),
             };
             last = Some((share, change));
             let stays = match change {
                 Change::None | Change::Restart => false,
-                Change::Runtime | Change::Light if alloc.is_terminal() || is_out_of_reach(alloc) => false,
+                Change::Runtime | Change::Light if alloc.is_terminal() || is_unreachable(alloc) => false,
                 Change::Runtime => nodes.is_allowed_on_node(alloc),
                 Change::Light => nodes.is_allowed_on_node(alloc) && nodes.fits(alloc),
             };
             match change {
                 Change::None => plan.updates.ignore += 1,
-                Change::Runtime | Change::Light if alloc.is_terminal() || is_out_of_reach(alloc) => {
+                Change::Runtime | Change::Light if alloc.is_terminal() || is_unreachable(alloc) => {
                     plan.updates.ignore += 1
                 }
                 Change::Runtime | Change::Light if stays => plan.in_place.push(alloc),
@@ -80,18 +80,18 @@ impl<'a> Sets<'a> {
     /// How many allocations may be replaced now.
     pub(super) fn limit(
         &self,
-        wanted: Target<'a>,
-        part: &Part,
+        target: Target<'a>,
+        entry: &GroupEntry,
         rollout: &Rollout<'a>,
         plan: &GroupPlan<'a>,
     ) -> usize {
         let is_calm = plan.destructive.is_empty() && self.migrating.is_empty();
-        let Some(update) = pacing(wanted.update()).filter(|_| !is_calm) else { return wanted.count() };
+        let Some(update) = pacing(target.update()).filter(|_| !is_calm) else { return target.count() };
         let max_parallel = update.max_parallel as usize;
         if rollout.current.is_none() {
             return max_parallel;
         }
-        if rollout.is_paused() || rollout.has_failed() || part.is_canarying() {
+        if rollout.is_paused() || rollout.has_failed() || entry.is_canarying() {
             return 0;
         }
         let mut open = 0;
@@ -108,7 +108,7 @@ impl<'a> Sets<'a> {
 
 /// Whether the node is not ready, and the allocation is not recorded as unknown yet. The applier refuses to update such
 /// an allocation in place. The node's next change creates an evaluation anyway (N-3.8).
-fn is_out_of_reach(alloc: AllocRef<'_>) -> bool {
+fn is_unreachable(alloc: AllocRef<'_>) -> bool {
     alloc.client_status() != ClientStatus::Unknown
         && alloc.node().is_some_and(|node| node.server().status != NodeStatus::Ready)
 }

@@ -12,7 +12,7 @@ pub(crate) struct CoreUsage {
 
 /// Cores reserved for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OwnCores {
+pub(crate) struct ReservedCores {
     pub(crate) ids: Vec<u16>,
     /// Their total speed in MHz.
     pub(crate) mhz: u32,
@@ -22,8 +22,8 @@ impl CoreUsage {
     pub(super) fn count(&mut self, ids: impl IntoIterator<Item = u16>, more: bool) {
         for id in ids {
             match (self.taken.binary_search(&id), more) {
-                (Ok(place) | Err(place), true) => self.taken.insert(place, id),
-                (Ok(place), false) => drop(self.taken.remove(place)),
+                (Ok(index) | Err(index), true) => self.taken.insert(index, id),
+                (Ok(index), false) => drop(self.taken.remove(index)),
                 (Err(_), false) => {}
             }
         }
@@ -42,14 +42,14 @@ impl CoreUsage {
 
     /// The free cores with the lowest ids, without those in `earlier`, which earlier tasks of the group got; `None` if
     /// there are too few.
-    pub(crate) fn offer(&self, spec: &NodeSpec, count: u32, earlier: &[u16]) -> Option<OwnCores> {
+    pub(crate) fn offer(&self, spec: &NodeSpec, count: u32, earlier: &[u16]) -> Option<ReservedCores> {
         let is_free = |id: &u16| self.taken.binary_search(id).is_err() && !earlier.contains(id);
         let ids: Vec<u16> = usable(spec).into_iter().filter(is_free).take(count as usize).collect();
         if ids.len() < count as usize {
             return None;
         }
         let mhz = ids.iter().fold(0u32, |sum, id| sum.saturating_add(core_mhz(spec, *id)));
-        Some(OwnCores { ids, mhz })
+        Some(ReservedCores { ids, mhz })
     }
 }
 
@@ -77,9 +77,9 @@ fn usable(spec: &NodeSpec) -> Vec<u16> {
 
 /// The speed of a core in MHz; an equal share of the node's CPU if the node does not report speeds of cores.
 fn core_mhz(spec: &NodeSpec, id: u16) -> u32 {
-    let told = spec.resources.processors.cores.iter().find(|core| core.id == id);
+    let core = spec.resources.processors.cores.iter().find(|core| core.id == id);
     let older = &spec.resources.cpu;
-    told.map_or_else(|| older.cpu_mhz / u32::from(older.total_cores.max(1)), |core| core.mhz())
+    core.map_or_else(|| older.cpu_mhz / u32::from(older.total_cores.max(1)), |core| core.mhz())
 }
 
 #[cfg(test)]
@@ -98,23 +98,23 @@ mod tests {
 
     #[test]
     fn the_lowest_free_ones_are_taken() {
-        let mut book = CoreUsage::default();
-        assert_eq!(book.offer(&node(), 2, &[]), Some(OwnCores { ids: vec![1, 2], mhz: 300 }));
-        book.count([1], true);
-        assert_eq!(book.offer(&node(), 1, &[2]), Some(OwnCores { ids: vec![3], mhz: 300 }));
-        assert_eq!(book.offer(&node(), 3, &[]), None);
-        book.count([1], false);
-        assert!(book.offer(&node(), 3, &[]).is_some());
+        let mut usage = CoreUsage::default();
+        assert_eq!(usage.offer(&node(), 2, &[]), Some(ReservedCores { ids: vec![1, 2], mhz: 300 }));
+        usage.count([1], true);
+        assert_eq!(usage.offer(&node(), 1, &[2]), Some(ReservedCores { ids: vec![3], mhz: 300 }));
+        assert_eq!(usage.offer(&node(), 3, &[]), None);
+        usage.count([1], false);
+        assert!(usage.offer(&node(), 3, &[]).is_some());
     }
 
     #[test]
     fn what_is_held_twice_or_is_not_for_use_is_noticed() {
-        let mut book = CoreUsage::default();
-        book.count([1, 2], true);
-        assert!(!book.has_collision() && book.is_within(&node()));
-        book.count([1], true);
-        assert!(book.has_collision());
-        book.count([0], true);
-        assert!(!book.is_within(&node()) && book.is_within(&NodeSpec::default()));
+        let mut usage = CoreUsage::default();
+        usage.count([1, 2], true);
+        assert!(!usage.has_collision() && usage.is_within(&node()));
+        usage.count([1], true);
+        assert!(usage.has_collision());
+        usage.count([0], true);
+        assert!(!usage.is_within(&node()) && usage.is_within(&NodeSpec::default()));
     }
 }

@@ -10,34 +10,34 @@ use state::AllocRef;
 use crate::feasible::DeviceRequest;
 
 /// Vendor, type and name of a device group.
-type Make = [Text; 3];
+type DeviceKey = [Text; 3];
 
 /// Devices of one node that are in use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeviceUsage {
     /// Number of allocations that hold each instance, by device group.
-    held: BTreeMap<Make, BTreeMap<Text, u32>>,
+    held: BTreeMap<DeviceKey, BTreeMap<Text, u32>>,
 }
 
 /// Devices for a request, with their affinity.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OwnDevices {
+pub(crate) struct ReservedDevices {
     pub(crate) devices: AllocatedDevice,
     /// Sum of the weights of the affinities that the device group satisfies.
     pub(crate) affinity: f64,
 }
 
-fn make_of(group: &NodeDeviceGroup) -> Make {
+fn key_of(group: &NodeDeviceGroup) -> DeviceKey {
     [&group.vendor, &group.kind, &group.name].map(Text::clone)
 }
 
-fn make_held(device: &AllocatedDevice) -> Make {
+fn key_of_allocated(device: &AllocatedDevice) -> DeviceKey {
     [&device.vendor, &device.kind, &device.name].map(Text::clone)
 }
 
 impl DeviceUsage {
     pub(crate) fn count(&mut self, device: &AllocatedDevice, more: bool) {
-        let instances = self.held.entry(make_held(device)).or_default();
+        let instances = self.held.entry(key_of_allocated(device)).or_default();
         for id in &device.ids {
             let holders = instances.entry(Text::clone(id)).or_default();
             *holders = if more { *holders + 1 } else { holders.saturating_sub(1) };
@@ -55,7 +55,7 @@ impl DeviceUsage {
         &self,
         spec: &NodeSpec,
         request: &DeviceRequest<'_>,
-    ) -> Result<OwnDevices, &'static str> {
+    ) -> Result<ReservedDevices, &'static str> {
         if spec.resources.devices.is_empty() {
             return Err("no devices available");
         }
@@ -64,15 +64,15 @@ impl DeviceUsage {
         }
         let has_enough =
             |group: &&NodeDeviceGroup| request.matches(group) && self.free(request, group) >= request.count;
-        let makes = spec.resources.devices.iter().filter(has_enough);
-        let best = makes.map(|group| (request.affinity(group), group)).reduce(|best, next| {
+        let groups = spec.resources.devices.iter().filter(has_enough);
+        let best = groups.map(|group| (request.affinity(group), group)).reduce(|best, next| {
             // Of equals, the later one.
             if next.0 >= best.0 { next } else { best }
         });
         let (affinity, group) = best.ok_or("no devices match request")?;
         let ids = self.free_ids(request, group).take(request.count).map(Text::clone).collect();
-        let [vendor, kind, name] = make_of(group);
-        Ok(OwnDevices { devices: AllocatedDevice { vendor, kind, name, ids }, affinity })
+        let [vendor, kind, name] = key_of(group);
+        Ok(ReservedDevices { devices: AllocatedDevice { vendor, kind, name, ids }, affinity })
     }
 
     fn free_ids<'g>(
@@ -80,7 +80,7 @@ impl DeviceUsage {
         request: &DeviceRequest<'_>,
         group: &'g NodeDeviceGroup,
     ) -> impl Iterator<Item = &'g Text> {
-        let held = self.held.get(&make_of(group));
+        let held = self.held.get(&key_of(group));
         let is_free = move |id: &Text| held.and_then(|held| held.get(id)).is_none_or(|holders| *holders == 0);
         let admitted = group.instances.iter().filter(move |instance| request.admits(instance));
         admitted.map(|instance| &instance.id).filter(move |id| is_free(id))

@@ -23,7 +23,7 @@ use crate::columns::pack_bits;
 use cores::CoreUsage;
 use devices::DeviceUsage;
 pub(crate) use devices::held as held_devices;
-pub(crate) use offer::{Ask, Draft, Exhausted, Offer, Dimension};
+pub(crate) use offer::{Ask, Dimension, Draft, Exhausted, Offer};
 use ports::PortUsage;
 
 /// Resources in use on all nodes after the plan's changes so far.
@@ -34,11 +34,11 @@ pub(crate) struct Room<'a> {
     /// Usage by page; `None` until the plan changes it.
     changed: Vec<Option<Box<Usage>>>,
     /// Only of nodes on which the plan takes or frees discrete resources.
-    books: HashMap<u32, DiscreteUsage>,
+    discrete: HashMap<u32, DiscreteUsage>,
     /// Allocations of the snapshot that the plan stops or preempts.
-    gone: HashSet<AllocId>,
+    removed: HashSet<AllocId>,
     /// Allocations that the plan places, of groups with volumes; other groups do not need them.
-    newcomers: HashMap<u32, Vec<PlannedAlloc<'a>>>,
+    planned: HashMap<u32, Vec<PlannedAlloc<'a>>>,
 }
 
 /// Ports, cores and devices in use on one node.
@@ -80,13 +80,13 @@ impl NodeAlloc<'_> {
 impl DiscreteUsage {
     /// The usage of a node in the snapshot.
     fn of(node: NodeRef<'_>) -> Self {
-        let mut book =
+        let mut discrete =
             Self { ports: PortUsage::of(node), cores: CoreUsage::default(), devices: DeviceUsage::default() };
         for alloc in node.allocs().filter(|alloc| !alloc.client_status().is_terminal()) {
-            book.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
-            book.count_tasks(alloc, true);
+            discrete.ports.count_mbits(&alloc.common().resources, alloc.assigned(), true);
+            discrete.count_tasks(alloc, true);
         }
-        book
+        discrete
     }
 
     fn count(&mut self, alloc: AllocRef<'_>, more: bool) {
@@ -103,7 +103,14 @@ impl DiscreteUsage {
 impl<'a> Room<'a> {
     pub(crate) fn of(state: &'a State, pages: &'a [&'a NodePage]) -> Self {
         let changed = vec![None; pages.len()];
-        Self { state, pages, changed, books: HashMap::new(), gone: HashSet::new(), newcomers: HashMap::new() }
+        Self {
+            state,
+            pages,
+            changed,
+            discrete: HashMap::new(),
+            removed: HashSet::new(),
+            planned: HashMap::new(),
+        }
     }
 
     /// Amounts in use on the nodes of a page.
@@ -113,40 +120,45 @@ impl<'a> Room<'a> {
 
     /// Amounts in use on a node.
     pub(crate) fn used_on(&self, slot: u32) -> Demand {
-        let (page, place) = locate(slot);
-        self.used(page).at(place)
+        let (page, bit) = locate(slot);
+        self.used(page).at(bit)
     }
 
     /// Whether the amounts would fit on a node if nothing else used it.
     pub(crate) fn is_big_enough(&self, slot: u32, ask: Demand) -> bool {
-        let (page, place) = locate(slot);
+        let (page, bit) = locate(slot);
         let page = self.pages[page];
-        ask.cpu_mhz <= page.cpu_mhz[place]
-            && ask.memory_mb <= page.memory_mb[place]
-            && ask.disk_mb <= page.disk_mb[place]
+        ask.cpu_mhz <= page.cpu_mhz[bit]
+            && ask.memory_mb <= page.memory_mb[bit]
+            && ask.disk_mb <= page.disk_mb[bit]
     }
 
     /// The first amount of which a node has too little; `None` if all amounts fit.
     #[inline]
-    pub(crate) fn short(&self, slot: u32, ask: Demand) -> Option<Dimension> {
-        let (page, place) = locate(slot);
-        short_on(self.pages[page], self.used(page), place, ask)
+    pub(crate) fn shortage(&self, slot: u32, ask: Demand) -> Option<Dimension> {
+        let (page, bit) = locate(slot);
+        shortage_on(self.pages[page], self.used(page), bit, ask)
     }
 
     /// All amounts of which a node has too little, each with how much is missing.
     pub(crate) fn shortfalls(&self, slot: u32, ask: Demand) -> impl Iterator<Item = (Dimension, u32)> {
-        let (page, place) = locate(slot);
+        let (page, bit) = locate(slot);
         let (page, used) = (self.pages[page], self.used(page));
-        let most = page.max_allocs[place];
+        let most = page.max_allocs[bit];
         let amounts = [
-            (Dimension::Allocs, used.allocs[place], u32::from(most > 0), if most > 0 { most } else { u32::MAX }),
-            (Dimension::Cpu, used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]),
-            (Dimension::Memory, used.memory_mb[place], ask.memory_mb, page.memory_mb[place]),
-            (Dimension::Disk, used.disk_mb[place], ask.disk_mb, page.disk_mb[place]),
+            (
+                Dimension::Allocs,
+                used.allocs[bit],
+                u32::from(most > 0),
+                if most > 0 { most } else { u32::MAX },
+            ),
+            (Dimension::Cpu, used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit]),
+            (Dimension::Memory, used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit]),
+            (Dimension::Disk, used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]),
         ];
-        amounts.into_iter().filter_map(|(short, used, ask, has)| {
+        amounts.into_iter().filter_map(|(dimension, used, ask, has)| {
             let missing = (u64::from(used) + u64::from(ask)).saturating_sub(u64::from(has));
-            (missing > 0).then(|| (short, u32::try_from(missing).unwrap_or(u32::MAX)))
+            (missing > 0).then(|| (dimension, u32::try_from(missing).unwrap_or(u32::MAX)))
         })
     }
 
@@ -155,43 +167,43 @@ impl<'a> Room<'a> {
     pub(crate) fn fitting(&self, page: usize, ask: Demand, is_alike: bool) -> u64 {
         let (page, used) = (self.pages[page], self.used(page));
         if is_alike {
-            return if short_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
+            return if shortage_on(page, used, 0, ask).is_none() { u64::MAX } else { 0 };
         }
         // One byte for each node at first, so that the comparisons are vectorized.
         let mut fits = [0u8; PAGE];
-        for (place, fits) in fits.iter_mut().enumerate() {
-            let most = page.max_allocs[place];
-            let has_place = (most == 0) | (used.allocs[place] < most);
-            let has_room = has_place
-                & has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place])
-                & has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place])
-                & has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]);
+        for (bit, fits) in fits.iter_mut().enumerate() {
+            let most = page.max_allocs[bit];
+            let has_slot = (most == 0) | (used.allocs[bit] < most);
+            let has_room = has_slot
+                & has_room(used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit])
+                & has_room(used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit])
+                & has_room(used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]);
             *fits = u8::from(has_room);
         }
         pack_bits(&fits)
     }
 
     /// Frees what an allocation holds; nothing if the allocation is client-terminal.
-    pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
-        if self.gone.insert(alloc.id()) {
+    pub(crate) fn release(&mut self, alloc: AllocRef<'_>) {
+        if self.removed.insert(alloc.id()) {
             self.recount(alloc, false);
         }
     }
 
     /// Reverts [`Self::release`].
-    pub(crate) fn stay(&mut self, alloc: AllocRef<'_>) {
-        if self.gone.remove(&alloc.id()) {
+    pub(crate) fn restore(&mut self, alloc: AllocRef<'_>) {
+        if self.removed.remove(&alloc.id()) {
             self.recount(alloc, true);
         }
     }
 
     /// Whether the plan stops or preempts an allocation.
     pub(crate) fn is_removed(&self, alloc: AllocId) -> bool {
-        self.gone.contains(&alloc)
+        self.removed.contains(&alloc)
     }
 
     /// Adds an allocation's amounts to a node.
-    pub(crate) fn take(&mut self, slot: u32, demand: Demand) {
+    pub(crate) fn allocate(&mut self, slot: u32, demand: Demand) {
         self.change(slot, demand, true);
     }
 
@@ -201,27 +213,27 @@ impl<'a> Room<'a> {
             return;
         }
         let packed = PackedAssigned::pack(got);
-        let book = self.book(slot);
-        book.ports.count(share, &packed, true);
+        let discrete = self.discrete_mut(slot);
+        discrete.ports.count(share, &packed, true);
         for task in &got.tasks {
-            book.cores.count(task.cores.iter().copied(), true);
-            task.devices.iter().for_each(|device| book.devices.count(device, true));
+            discrete.cores.count(task.cores.iter().copied(), true);
+            task.devices.iter().for_each(|device| discrete.devices.count(device, true));
         }
     }
 
     /// Records an allocation that the plan places on a node.
-    pub(crate) fn welcome(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
-        self.newcomers.entry(slot).or_default().push(PlannedAlloc { job, group, name_index });
+    pub(crate) fn add_planned(&mut self, slot: u32, job: &'a Job, group: &'a TaskGroup, name_index: u32) {
+        self.planned.entry(slot).or_default().push(PlannedAlloc { job, group, name_index });
     }
 
     /// What a node can give an allocation, or the resource that is exhausted.
     pub(crate) fn offer(&self, slot: u32, ask: &Ask<'_>, id: AllocId) -> Result<Offer, Exhausted> {
-        let (page, place) = locate(slot);
-        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> place & 1 == 0;
-        if ask.is_plain() && !self.books.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
+        let (page, bit) = locate(slot);
+        let is_simple = (self.pages[page].garbled_ports | self.pages[page].special) >> bit & 1 == 0;
+        if ask.is_plain() && !self.discrete.contains_key(&slot) && (is_simple || self.is_in_order(slot)) {
             // The common case. It does not read the node's registration, which is probably not in the cache.
-            return match self.short(slot, ask.demand) {
-                Some(short) => Err(Exhausted(short.as_str().into())),
+            return match self.shortage(slot, ask.demand) {
+                Some(dimension) => Err(Exhausted(dimension.as_str().into())),
                 None => Ok(Offer { assigned: Assigned::default(), demand: ask.demand, devices: None }),
             };
         }
@@ -241,10 +253,11 @@ impl<'a> Room<'a> {
     /// An offer of a node that is being built.
     pub(crate) fn draft(&self, slot: u32, id: AllocId) -> Draft<'_> {
         let node = self.node(slot);
-        let (page, place) = locate(slot);
-        let used = (self.used(page).at(place), self.used(page).allocs[place]);
-        let book = self.books.get(&slot).map_or_else(|| Cow::Owned(DiscreteUsage::of(node)), Cow::Borrowed);
-        Draft::new(node, book, used, id)
+        let (page, bit) = locate(slot);
+        let used = (self.used(page).at(bit), self.used(page).allocs[bit]);
+        let discrete =
+            self.discrete.get(&slot).map_or_else(|| Cow::Owned(DiscreteUsage::of(node)), Cow::Borrowed);
+        Draft::new(node, discrete, used, id)
     }
 
     /// The allocations that count on a node.
@@ -255,10 +268,10 @@ impl<'a> Room<'a> {
             name_index: alloc.name_index().unwrap_or(0),
             alloc: Some(alloc),
         });
-        let new = self.newcomers.get(&slot).into_iter().flatten().map(|newcomer| NodeAlloc {
-            job: newcomer.job,
-            group: Some(newcomer.group),
-            name_index: newcomer.name_index,
+        let new = self.planned.get(&slot).into_iter().flatten().map(|alloc| NodeAlloc {
+            job: alloc.job,
+            group: Some(alloc.group),
+            name_index: alloc.name_index,
             alloc: None,
         });
         stored_allocs.chain(new)
@@ -272,7 +285,7 @@ impl<'a> Room<'a> {
 
     /// The node in a slot.
     pub(crate) fn node(&self, slot: u32) -> NodeRef<'a> {
-        self.state.node_at(slot).expect("only known nodes are looked at")
+        self.state.node_at(slot).expect("callers pass slots of existing nodes only")
     }
 
     fn recount(&mut self, alloc: AllocRef<'_>, stays: bool) {
@@ -284,20 +297,20 @@ impl<'a> Room<'a> {
         let is_special = alloc.common().resources.has_networks() || alloc.assigned().has_tasks();
         // Discrete resources of a deleted node do not matter.
         if is_special && alloc.node().is_some() {
-            self.book(slot).count(alloc, stays);
+            self.discrete_mut(slot).count(alloc, stays);
         }
     }
 
     fn change(&mut self, slot: u32, demand: Demand, more: bool) {
-        let (page, place) = locate(slot);
+        let (page, bit) = locate(slot);
         let snapshot = self.pages[page].usage(View::Held);
         let used = self.changed[page].get_or_insert_with(|| Box::new(snapshot.clone()));
-        if more { used.add(place, demand) } else { used.take(place, demand) }
+        if more { used.add(bit, demand) } else { used.take(bit, demand) }
     }
 
-    fn book(&mut self, slot: u32) -> &mut DiscreteUsage {
+    fn discrete_mut(&mut self, slot: u32) -> &mut DiscreteUsage {
         let node = self.node(slot);
-        self.books.entry(slot).or_insert_with(|| DiscreteUsage::of(node))
+        self.discrete.entry(slot).or_insert_with(|| DiscreteUsage::of(node))
     }
 }
 
@@ -312,15 +325,15 @@ fn has_room(used: u32, ask: u32, has: u32) -> bool {
 }
 
 #[inline(always)]
-fn short_on(page: &NodePage, used: &Usage, place: usize, ask: Demand) -> Option<Dimension> {
-    let most = page.max_allocs[place];
-    if most > 0 && used.allocs[place] >= most {
+fn shortage_on(page: &NodePage, used: &Usage, bit: usize, ask: Demand) -> Option<Dimension> {
+    let most = page.max_allocs[bit];
+    if most > 0 && used.allocs[bit] >= most {
         Some(Dimension::Allocs)
-    } else if !has_room(used.cpu_mhz[place], ask.cpu_mhz, page.cpu_mhz[place]) {
+    } else if !has_room(used.cpu_mhz[bit], ask.cpu_mhz, page.cpu_mhz[bit]) {
         Some(Dimension::Cpu)
-    } else if !has_room(used.memory_mb[place], ask.memory_mb, page.memory_mb[place]) {
+    } else if !has_room(used.memory_mb[bit], ask.memory_mb, page.memory_mb[bit]) {
         Some(Dimension::Memory)
-    } else if !has_room(used.disk_mb[place], ask.disk_mb, page.disk_mb[place]) {
+    } else if !has_room(used.disk_mb[bit], ask.disk_mb, page.disk_mb[bit]) {
         Some(Dimension::Disk)
     } else {
         None

@@ -97,7 +97,7 @@ impl Dimension {
 #[derive(Debug, Clone)]
 pub(crate) struct Draft<'r> {
     pub(crate) node: NodeRef<'r>,
-    pub(crate) book: Cow<'r, DiscreteUsage>,
+    pub(crate) discrete: Cow<'r, DiscreteUsage>,
     /// Amounts in use on the node, and by how many allocations.
     pub(crate) used: Demand,
     pub(crate) allocs: u32,
@@ -112,13 +112,13 @@ pub(crate) struct Draft<'r> {
 impl<'r> Draft<'r> {
     pub(crate) fn new(
         node: NodeRef<'r>,
-        book: Cow<'r, DiscreteUsage>,
+        discrete: Cow<'r, DiscreteUsage>,
         (used, allocs): (Demand, u32),
         id: AllocId,
     ) -> Self {
         Self {
             node,
-            book,
+            discrete,
             used,
             allocs,
             ports: PortOffer::new(hash::of_id(id.as_bytes())),
@@ -143,8 +143,8 @@ impl<'r> Draft<'r> {
             self.task_devices(task)?;
             self.task_cores(task)?;
         }
-        match self.short(ask.demand) {
-            Some(short) => Err(Exhausted(short.as_str().into())),
+        match self.shortage(ask.demand) {
+            Some(dimension) => Err(Exhausted(dimension.as_str().into())),
             None => Ok(self.finish(ask.demand)),
         }
     }
@@ -154,19 +154,19 @@ impl<'r> Draft<'r> {
         if !super::ports::has_readable_lists(self.node) {
             return Err(Exhausted("network: invalid node".into()));
         }
-        match self.book.ports.has_collision() {
+        match self.discrete.ports.has_collision() {
             true => Err(Exhausted("network: port collision".into())),
             false => Ok(()),
         }
     }
 
     pub(crate) fn group_network(&mut self, ask: &NetworkResource) -> Result<(), Exhausted> {
-        let got = self.ports.add_group(&self.book.ports, self.node, ask);
+        let got = self.ports.add_group(&self.discrete.ports, self.node, ask);
         got.map_err(|why| Exhausted(format!("network: {}", why.0).into()))
     }
 
     pub(crate) fn task_network(&mut self, ask: &NetworkResource) -> Result<(), Exhausted> {
-        let got = self.ports.add_task(&self.book.ports, self.node, ask);
+        let got = self.ports.add_task(&self.discrete.ports, self.node, ask);
         got.map_err(|why| Exhausted(format!("network: {}", why.0).into()))
     }
 
@@ -175,7 +175,7 @@ impl<'r> Draft<'r> {
         let before = self.clone_devices();
         for request in &task.devices {
             if let Err(why) = self.device(task.name, request) {
-                (self.book, self.tasks, self.affinity, self.weights) = before;
+                (self.discrete, self.tasks, self.affinity, self.weights) = before;
                 return Err(why);
             }
         }
@@ -184,9 +184,9 @@ impl<'r> Draft<'r> {
 
     /// Takes devices for one request.
     pub(crate) fn device(&mut self, task: &Text, request: &DeviceRequest<'_>) -> Result<(), Exhausted> {
-        let got = self.book.devices.offer(self.node.spec(), request);
+        let got = self.discrete.devices.offer(self.node.spec(), request);
         let got = got.map_err(|why| Exhausted(format!("devices: {why}").into()))?;
-        self.book.to_mut().devices.count(&got.devices, true);
+        self.discrete.to_mut().devices.count(&got.devices, true);
         self.affinity += got.affinity;
         self.weights += request.weights();
         self.of_task(task).devices.push(got.devices);
@@ -198,7 +198,7 @@ impl<'r> Draft<'r> {
         if task.cores == 0 {
             return Ok(());
         }
-        let got = self.book.cores.offer(self.node.spec(), task.cores, &self.cores);
+        let got = self.discrete.cores.offer(self.node.spec(), task.cores, &self.cores);
         let got = got.ok_or_else(|| Exhausted(Dimension::Cores.as_str().into()))?;
         self.cores.extend(&got.ids);
         self.cores_mhz = self.cores_mhz.saturating_add(got.mhz);
@@ -208,22 +208,22 @@ impl<'r> Draft<'r> {
     }
 
     /// The first amount of which the node has too little, in the order of.
-    pub(crate) fn short(&self, ask: Demand) -> Option<Dimension> {
-        let (page, place) = self.node.page();
-        let most = page.max_allocs[place];
+    pub(crate) fn shortage(&self, ask: Demand) -> Option<Dimension> {
+        let (page, bit) = self.node.page();
+        let most = page.max_allocs[bit];
         let has_room = |used: u32, ask: u32, has: u32| u64::from(used) + u64::from(ask) <= u64::from(has);
         let demand = self.demand(ask);
         if most > 0 && self.allocs >= most {
             Some(Dimension::Allocs)
-        } else if self.book.cores.has_collision() {
+        } else if self.discrete.cores.has_collision() {
             Some(Dimension::Cores)
-        } else if !has_room(self.used.cpu_mhz, demand.cpu_mhz, page.cpu_mhz[place]) {
+        } else if !has_room(self.used.cpu_mhz, demand.cpu_mhz, page.cpu_mhz[bit]) {
             Some(Dimension::Cpu)
-        } else if !self.book.cores.is_within(self.node.spec()) {
+        } else if !self.discrete.cores.is_within(self.node.spec()) {
             Some(Dimension::Cores)
-        } else if !has_room(self.used.memory_mb, demand.memory_mb, page.memory_mb[place]) {
+        } else if !has_room(self.used.memory_mb, demand.memory_mb, page.memory_mb[bit]) {
             Some(Dimension::Memory)
-        } else if !has_room(self.used.disk_mb, demand.disk_mb, page.disk_mb[place]) {
+        } else if !has_room(self.used.disk_mb, demand.disk_mb, page.disk_mb[bit]) {
             Some(Dimension::Disk)
         } else {
             None
@@ -243,7 +243,7 @@ impl<'r> Draft<'r> {
     }
 
     /// Frees what an allocation on the node holds.
-    pub(crate) fn leave(&mut self, alloc: AllocRef<'_>) {
+    pub(crate) fn release(&mut self, alloc: AllocRef<'_>) {
         let demand = alloc.demand();
         self.used = Demand {
             cpu_mhz: self.used.cpu_mhz.wrapping_sub(demand.cpu_mhz),
@@ -251,18 +251,18 @@ impl<'r> Draft<'r> {
             disk_mb: self.used.disk_mb.wrapping_sub(demand.disk_mb),
         };
         self.allocs -= 1;
-        self.book.to_mut().count(alloc, false);
+        self.discrete.to_mut().count(alloc, false);
     }
 
     fn clone_devices(&self) -> (Cow<'r, DiscreteUsage>, Vec<AssignedTask>, f64, f64) {
-        (self.book.clone(), self.tasks.clone(), self.affinity, self.weights)
+        (self.discrete.clone(), self.tasks.clone(), self.affinity, self.weights)
     }
 
     fn of_task(&mut self, name: &Text) -> &mut AssignedTask {
-        let place = self.tasks.iter().position(|task| task.task == *name).unwrap_or_else(|| {
+        let index = self.tasks.iter().position(|task| task.task == *name).unwrap_or_else(|| {
             self.tasks.push(AssignedTask { task: Text::clone(name), ..AssignedTask::default() });
             self.tasks.len() - 1
         });
-        &mut self.tasks[place]
+        &mut self.tasks[index]
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct NoPorts(pub(crate) String);
 
 /// Whether a node's lists of reserved ports can be parsed. If not, nothing is placed on the node.
 pub(super) fn has_readable_lists(node: NodeRef<'_>) -> bool {
-    let (page, place) = node.page();
-    page.garbled_ports >> place & 1 == 0
+    let (page, bit) = node.page();
+    page.garbled_ports >> bit & 1 == 0
 }
 
 impl PortUsage {
@@ -108,29 +108,29 @@ pub(crate) struct PortOffer {
     pub(crate) networks: Vec<AssignedNetwork>,
     /// Ports of the group.
     pub(crate) ports: Vec<AssignedPort>,
-    given: Vec<(Text, u16)>,
+    offered: Vec<(Text, u16)>,
 }
 
 impl PortOffer {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, networks: Vec::new(), ports: Vec::new(), given: Vec::new() }
+        Self { seed, networks: Vec::new(), ports: Vec::new(), offered: Vec::new() }
     }
 
     /// Assigns addresses and ports to a group.
     pub(crate) fn add_group(
         &mut self,
-        book: &PortUsage,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
         let mut got: Vec<AssignedPort> = Vec::new();
         for port in &ask.reserved_ports {
-            got.push(self.static_port(book, node, port)?);
-            self.give(&got);
+            got.push(self.static_port(usage, node, port)?);
+            self.note_offered(&got);
         }
         for port in &ask.dynamic_ports {
-            got.push(self.dynamic_port(book, node, ask, port)?);
-            self.give(&got);
+            got.push(self.dynamic_port(usage, node, ask, port)?);
+            self.note_offered(&got);
         }
         self.networks.push(AssignedNetwork {
             device: Text::default(),
@@ -144,16 +144,16 @@ impl PortOffer {
     /// Assigns addresses and ports to a task, by its network block in the older form.
     pub(crate) fn add_task(
         &mut self,
-        book: &PortUsage,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
     ) -> Result<(), NoPorts> {
         let mut why = "no networks available".to_owned();
         for network in node.spec().resources.networks.iter().filter(|network| !network.device.is_empty()) {
             for ip in addresses_of(network) {
-                match self.task_ports(book, node, ask, network, &ip) {
+                match self.task_ports(usage, node, ask, network, &ip) {
                     Ok(ports) => {
-                        self.given.extend(ports.iter().map(|port| (Text::clone(&ip), *port)));
+                        self.offered.extend(ports.iter().map(|port| (Text::clone(&ip), *port)));
                         let device = Text::clone(&network.device);
                         self.networks.push(AssignedNetwork { device, ip, ports });
                         return Ok(());
@@ -167,44 +167,49 @@ impl PortOffer {
 
     fn task_ports(
         &mut self,
-        book: &PortUsage,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         network: &NetworkResource,
         ip: &Text,
     ) -> Result<Vec<u16>, NoPorts> {
-        if book.used_mbits(&network.device).saturating_add(ask.mbits) > network.mbits {
+        if usage.used_mbits(&network.device).saturating_add(ask.mbits) > network.mbits {
             return Err(NoPorts("bandwidth exceeded".to_owned()));
         }
         let address = NodeAddress { address: Text::clone(ip), ..NodeAddress::default() };
         let own = PortRanges::default();
         let mut ports = Vec::new();
         for port in &ask.reserved_ports {
-            if !self.is_free(book, &address, &own, port.value) {
+            if !self.is_free(usage, &address, &own, port.value) {
                 return Err(collision(port));
             }
             ports.push(port.value);
         }
         for _ in &ask.dynamic_ports {
             let value = self.search(node, |offer, value| {
-                !ports.contains(&value) && offer.is_free(book, &address, &own, value)
+                !ports.contains(&value) && offer.is_free(usage, &address, &own, value)
             });
             ports.push(value.ok_or_else(no_dynamic_port)?);
         }
         Ok(ports)
     }
 
-    fn give(&mut self, got: &[AssignedPort]) {
+    fn note_offered(&mut self, got: &[AssignedPort]) {
         if let Some(last) = got.last() {
-            self.given.push((Text::clone(&last.host_ip), last.value));
+            self.offered.push((Text::clone(&last.host_ip), last.value));
         }
     }
 
     /// The first address of the port's host network where a static port is free.
-    fn static_port(&self, book: &PortUsage, node: NodeRef<'_>, port: &Port) -> Result<AssignedPort, NoPorts> {
+    fn static_port(
+        &self,
+        usage: &PortUsage,
+        node: NodeRef<'_>,
+        port: &Port,
+    ) -> Result<AssignedPort, NoPorts> {
         let found = addresses(node, port)?.into_iter().find(|address| {
             let own = PortRanges::of(&address.reserved_ports);
-            port.ignore_collision || self.is_free(book, address, &own, port.value)
+            port.ignore_collision || self.is_free(usage, address, &own, port.value)
         });
         found.map(|address| assigned(port, port.value, address)).ok_or_else(|| collision(port))
     }
@@ -212,7 +217,7 @@ impl PortOffer {
     /// A dynamic port. A hash replaces the random choice.
     fn dynamic_port(
         &mut self,
-        book: &PortUsage,
+        usage: &PortUsage,
         node: NodeRef<'_>,
         ask: &NetworkResource,
         port: &Port,
@@ -220,7 +225,7 @@ impl PortOffer {
         for address in addresses(node, port)? {
             let own = PortRanges::of(&address.reserved_ports);
             let value = self.search(node, |offer, value| {
-                !asks_for(ask, port, value) && offer.is_free(book, address, &own, value)
+                !is_requested_static(ask, port, value) && offer.is_free(usage, address, &own, value)
             });
             if let Some(value) = value {
                 return Ok(assigned(port, value, address));
@@ -231,7 +236,7 @@ impl PortOffer {
 
     /// The first port of a node's dynamic range that `is_usable` accepts, searched cyclically from a start that depends
     /// on the seed.
-    fn search(&mut self, node: NodeRef<'_>, will_do: impl Fn(&Self, u16) -> bool) -> Option<u16> {
+    fn search(&mut self, node: NodeRef<'_>, is_usable: impl Fn(&Self, u16) -> bool) -> Option<u16> {
         let resources = &node.spec().resources;
         let or = |value: u16, default| if value == 0 { default } else { value };
         let min = or(resources.dynamic_port_min, DYNAMIC_MIN);
@@ -240,14 +245,14 @@ impl PortOffer {
         self.seed = hash::mix(self.seed);
         let start = (self.seed % u64::from(range)) as u32;
         let mut values = (0..range).map(|step| min + ((start + step) % range) as u16);
-        values.find(|value| will_do(self, *value))
+        values.find(|value| is_usable(self, *value))
     }
 
-    fn is_free(&self, book: &PortUsage, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
-        !book.reserved.contains(value)
+    fn is_free(&self, usage: &PortUsage, address: &NodeAddress, own: &PortRanges, value: u16) -> bool {
+        !usage.reserved.contains(value)
             && !own.contains(value)
-            && !book.taken.is_used(&address.address, value, View::Held)
-            && !self.given.iter().any(|(ip, given)| *given == value && *ip == address.address)
+            && !usage.taken.is_used(&address.address, value, View::Held)
+            && !self.offered.iter().any(|(ip, offered)| *offered == value && *ip == address.address)
     }
 }
 
@@ -294,7 +299,7 @@ fn group_address(node: NodeRef<'_>) -> Text {
 }
 
 /// Whether the group asks for `value` as a static port in the same host network.
-fn asks_for(ask: &NetworkResource, port: &Port, value: u16) -> bool {
+fn is_requested_static(ask: &NetworkResource, port: &Port, value: u16) -> bool {
     let in_network = |other: &&Port| other.host_network == port.host_network;
     ask.reserved_ports.iter().filter(in_network).any(|other| other.value == value)
 }

@@ -24,8 +24,8 @@ use crate::outcome::{self, Findings};
 use crate::reconcile::{Context, Rollout, Stop, pacing, reason, stopping_on_gone_nodes};
 use crate::{Attempt, NewId, Proposal};
 use in_place::Split;
-use nodes::Sorted;
-use placing::{Desk, Placed};
+use nodes::Diff;
+use placing::{PlacingResult, SystemPlacer};
 
 /// The job that an attempt reconciles; it is not stopped.
 #[derive(Debug, Clone, Copy)]
@@ -75,8 +75,8 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
         Some(job) => {
             let base = BaseNodes::of(state, &pages, &job.spec);
             let context = Context { pages: &pages, eval: attempt.eval, now: attempt.now };
-            let wanted = Target { attempt, context, job, base: &base };
-            run(wanted, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
+            let target = Target { attempt, context, job, base: &base };
+            run(target, &allocs, &mut rollout, &mut plan, &mut stops, new_id)
         }
     };
     plan.stops = stops.into_stops();
@@ -88,7 +88,7 @@ pub(crate) fn schedule(attempt: &Attempt<'_>, kind: JobType, new_id: NewId<'_>) 
         plan = outcome::empty_plan(attempt);
         outcome::exhausted_system(attempt, kind, findings)
     } else {
-        outcome::done(attempt, findings, creates)
+        outcome::finished_system(attempt, findings, creates)
     };
     Proposal { plan, outcome }
 }
@@ -106,47 +106,47 @@ fn stop_job(allocs: &[AllocRef<'_>], stops: &mut StopDraft) -> Findings {
 
 /// Runs an attempt on a job that is not stopped.
 fn run<'a>(
-    wanted: Target<'a>,
+    target: Target<'a>,
     allocs: &[AllocRef<'a>],
     rollout: &mut Rollout<'_>,
     plan: &mut Plan,
     stops: &mut StopDraft,
     new_id: NewId<'_>,
 ) -> (Findings, Vec<Evaluation>) {
-    let sorted = nodes::sort(wanted, allocs, rollout);
-    rollout::begin(wanted, &sorted, rollout, new_id);
-    let mut desk = Desk::of(wanted, &sorted);
-    let split = in_place::split(wanted, &sorted, &mut desk);
-    let intents = intents::of(wanted, &sorted, &split, rollout);
-    let mut placed = placing::place(wanted, desk, &intents, rollout, new_id);
-    let counts = rollout::Counts::of(wanted, &sorted, &split, &placed, rollout);
+    let diff = nodes::diff(target, allocs, rollout);
+    rollout::begin(target, &diff, rollout, new_id);
+    let mut placer = SystemPlacer::of(target, &diff);
+    let split = in_place::split(target, &diff, &mut placer);
+    let intents = intents::of(target, &diff, &split, rollout);
+    let mut placed = placing::place(target, placer, &intents, rollout, new_id);
+    let counts = rollout::Counts::of(target, &diff, &split, &placed, rollout);
     let withheld = canaries::withheld(&intents, &placed, &counts);
     if !withheld.is_empty() {
         // The remaining intents are placed as if the withheld ones had never been tried.
-        let mut desk = Desk::of(wanted, &sorted);
-        split.in_place.iter().for_each(|update| desk.stays(*update));
+        let mut placer = SystemPlacer::of(target, &diff);
+        split.in_place.iter().for_each(|update| placer.stays(*update));
         let kept: Vec<_> = intents.iter().filter(|intent| !intent.is_among(&withheld)).copied().collect();
-        placed = placing::place(wanted, desk, &kept, rollout, new_id);
+        placed = placing::place(target, placer, &kept, rollout, new_id);
     }
-    rollout::settle(wanted, &counts, rollout);
-    let updates = annotate(wanted, &sorted, &split, &intents, &placed, &counts);
-    in_place::write(wanted, &sorted, &split, rollout, plan);
-    sorted.stops.iter().for_each(|stop| stops.add(stop, None, None));
-    placed.write(wanted, updates, rollout, plan, stops, new_id)
+    rollout::update_deployment(target, &counts, rollout);
+    let updates = annotate(target, &diff, &split, &intents, &placed, &counts);
+    in_place::write(target, &diff, &split, rollout, plan);
+    diff.stops.iter().for_each(|stop| stops.add(stop, None, None));
+    placed.write(target, updates, rollout, plan, stops, new_id)
 }
 
 /// Counts the changes of each group for the annotations.
 fn annotate(
-    wanted: Target<'_>,
-    sorted: &Sorted<'_>,
+    target: Target<'_>,
+    diff: &Diff<'_>,
     split: &Split<'_>,
     intents: &[intents::Intent<'_>],
-    placed: &Placed<'_>,
+    placed: &PlacingResult<'_>,
     counts: &rollout::Counts,
 ) -> Map<Text, DesiredUpdates> {
-    let spec = &wanted.job.spec;
+    let spec = &target.job.spec;
     let mut all: Map<Text, DesiredUpdates> = Map::default();
-    for stop in &sorted.stops {
+    for stop in &diff.stops {
         let updates = all.entry(Text::clone(stop.alloc.group_name())).or_default();
         match stop.description {
             reason::NOT_NEEDED => updates.stop += 1,
@@ -159,11 +159,11 @@ fn annotate(
             *count(all.entry(Text::clone(&spec.task_groups[group].name)).or_default()) += more;
         }
     };
-    sorted.ignored.iter().for_each(|ignored| of_group(ignored.group, |updates| &mut updates.ignore, 1));
-    for gone in &sorted.disconnecting {
+    diff.ignored.iter().for_each(|ignored| of_group(ignored.group, |updates| &mut updates.ignore, 1));
+    for gone in &diff.disconnecting {
         of_group(gone.group, |updates| &mut updates.disconnect, 1);
     }
-    for back in &sorted.reconnecting {
+    for back in &diff.reconnecting {
         of_group(back.group, |updates| &mut updates.reconnect, 1);
     }
     split
@@ -174,7 +174,7 @@ fn annotate(
         of_group(update.group, |updates| &mut updates.destructive_update, 1);
     }
     for group in 0..spec.task_groups.len() {
-        let place = match wanted.is_sysbatch() {
+        let place = match target.is_sysbatch() {
             true => {
                 let new = intents.iter().filter(|intent| intent.group == group && !intent.is_update).count();
                 (new as u64).saturating_sub(placed.infeasible(group))

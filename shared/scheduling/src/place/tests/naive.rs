@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::alloc::{ClientStatus, Reason, Shortfall};
 use model::cluster::SchedulerAlgorithm;
 
-use super::cluster::{Cluster, GroupIs, NodeIs, Of, SpreadIs};
+use super::cluster::{Cluster, Owner, TestGroup, TestNode, TestSpread};
 
 /// The result of checking a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
 
 /// An allocation that the plan places.
 #[derive(Debug, Clone)]
-pub(super) struct New {
+pub(super) struct NewAlloc {
     pub(super) node: usize,
     pub(super) group: usize,
     pub(super) ports: Vec<u16>,
@@ -33,9 +33,9 @@ pub(super) struct Naive {
     pub(super) gone: BTreeSet<usize>,
     pub(super) stopped: BTreeSet<usize>,
     pub(super) updated: Vec<usize>,
-    pub(super) placed: Vec<New>,
+    pub(super) placed: Vec<NewAlloc>,
     /// Groups and classes whose reason was reported.
-    told: BTreeSet<(usize, String)>,
+    reported: BTreeSet<(usize, String)>,
 }
 
 /// What would be in use on a node.
@@ -61,23 +61,23 @@ fn ended(client: ClientStatus) -> bool {
 }
 
 fn class(cluster: &Cluster, node: usize) -> String {
-    let is = &cluster.nodes[node];
-    format!("{}{:?}{}{}", is.class, is.rack, is.gpus > 0, is.has_driver)
+    let spec = &cluster.nodes[node];
+    format!("{}{:?}{}{}", spec.class, spec.rack, spec.gpus > 0, spec.has_driver)
 }
 
 /// Reasons against a node that do not depend on other allocations.
-fn static_failures(cluster: &Cluster, group: &GroupIs, node: usize) -> Vec<String> {
-    let is = &cluster.nodes[node];
+fn static_failures(cluster: &Cluster, group: &TestGroup, node: usize) -> Vec<String> {
+    let spec = &cluster.nodes[node];
     let mut failures = Vec::new();
-    if !is.has_driver {
+    if !spec.has_driver {
         failures.push("missing drivers".into());
     }
     if let Some(rack) = group.not_rack
-        && is.rack == Some(rack)
+        && spec.rack == Some(rack)
     {
         failures.push(format!("${{meta.rack}} != r{rack}"));
     }
-    if group.gpus > is.gpus.saturating_sub(1) {
+    if group.gpus > spec.gpus.saturating_sub(1) {
         failures.push("missing devices".into());
     }
     failures
@@ -88,33 +88,38 @@ type Obstacle = (Verdict, u32);
 
 impl Naive {
     /// The verdict on each node for a placement, in the order of the nodes.
-    pub(super) fn look(&mut self, cluster: &Cluster, group: usize, penalised: Option<usize>) -> Vec<Verdict> {
-        (0..cluster.nodes.len()).map(|node| self.look_at(cluster, group, node, penalised)).collect()
+    pub(super) fn verdicts(
+        &mut self,
+        cluster: &Cluster,
+        group: usize,
+        penalised: Option<usize>,
+    ) -> Vec<Verdict> {
+        (0..cluster.nodes.len()).map(|node| self.verdict(cluster, group, node, penalised)).collect()
     }
 
     /// The reason against a node; a class reports its own reason only once.
-    pub(super) fn tell(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
+    pub(super) fn reason(&mut self, cluster: &Cluster, group: usize, node: usize) -> Option<String> {
         let reason = static_failures(cluster, &cluster.groups[group], node).into_iter().next()?;
-        let is_news = self.told.insert((group, class(cluster, node)));
-        Some(if is_news { reason } else { "computed class ineligible".into() })
+        let is_new = self.reported.insert((group, class(cluster, node)));
+        Some(if is_new { reason } else { "computed class ineligible".into() })
     }
 
-    fn look_at(&mut self, cluster: &Cluster, group: usize, node: usize, penalised: Option<usize>) -> Verdict {
-        if let Some(reason) = self.tell(cluster, group, node) {
+    fn verdict(&mut self, cluster: &Cluster, group: usize, node: usize, penalised: Option<usize>) -> Verdict {
+        if let Some(reason) = self.reason(cluster, group, node) {
             return Verdict::Filtered(reason);
         }
         if let Some((first, _)) = self.obstacles(cluster, group, node).into_iter().next() {
             return first;
         }
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let others = self.of_group(cluster, group, node);
         let totals = self.totals(cluster, group, node);
         let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
-        let total = free(totals.cpu, is.cpu_mhz) + free(totals.memory, is.memory_mb);
+        let total = free(totals.cpu, spec.cpu_mhz) + free(totals.memory, spec.memory_mb);
         let mut scores = vec![match cluster.algorithm {
             SchedulerAlgorithm::Binpack => (20.0 - total).clamp(0.0, 18.0) / 18.0,
             SchedulerAlgorithm::Spread => (total - 2.0).clamp(0.0, 18.0) / 18.0,
-            SchedulerAlgorithm::Align => align(cluster, asked, is, &totals),
+            SchedulerAlgorithm::Align => align(cluster, asked, spec, &totals),
         }];
         if others > 0 {
             scores.push(-(f64::from(others) + 1.0) / f64::from(asked.count));
@@ -123,7 +128,7 @@ impl Naive {
             scores.push(-1.0);
         }
         if let Some((rack, weight)) = asked.rack_affinity {
-            let matches = is.rack == Some(rack);
+            let matches = spec.rack == Some(rack);
             scores.push(if matches { (weight as f64).signum() } else { 0.0 });
         }
         let spread = self.spread(cluster, group, node);
@@ -135,19 +140,19 @@ impl Naive {
 
     /// All reasons against a node, in the order in which they are checked.
     fn obstacles(&self, cluster: &Cluster, group: usize, node: usize) -> Vec<Obstacle> {
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let filtered = |what: String| (Verdict::Filtered(what), 0);
         let exhausted = |what: &str, missing: u32| (Verdict::Exhausted(what.to_owned()), missing);
         let mut obstacles: Vec<Obstacle> =
             static_failures(cluster, asked, node).into_iter().map(filtered).collect();
-        if asked.wants_volume && !is.has_volume {
+        if asked.wants_volume && !spec.has_volume {
             obstacles.push(filtered("missing compatible host volumes".into()));
         }
         if asked.distinct_hosts && self.of_group(cluster, group, node) > 0 {
             obstacles.push(filtered("distinct_hosts".into()));
         }
         if let Some(allowed) = asked.racks_each {
-            match is.rack {
+            match spec.rack {
                 None => obstacles.push(filtered("missing property \"${meta.rack}\"".into())),
                 Some(rack) => {
                     let used = self.used(cluster, group, |node| cluster.nodes[node].rack == Some(rack));
@@ -158,7 +163,7 @@ impl Naive {
                 }
             }
         }
-        let here = |new: &&New| new.node == node;
+        let here = |new: &&NewAlloc| new.node == node;
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let dynamic =
             self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
@@ -167,16 +172,16 @@ impl Naive {
                 || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
         {
             obstacles.push(exhausted("network: reserved port collision s=80", 0));
-        } else if asked.dynamic_ports > usize::from(is.ports) - dynamic.count() {
+        } else if asked.dynamic_ports > usize::from(spec.ports) - dynamic.count() {
             obstacles.push(exhausted("network: dynamic port selection failed", 0));
         }
-        if asked.gpus > 0 && is.gpus > asked.gpus {
+        if asked.gpus > 0 && spec.gpus > asked.gpus {
             let taken: BTreeSet<u64> = there
                 .iter()
                 .flat_map(|alloc| alloc.gpus.clone())
                 .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
                 .collect();
-            let free = (0..is.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
+            let free = (0..spec.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
             if free < asked.gpus {
                 obstacles.push(exhausted("devices: no devices match request", 0));
             }
@@ -185,22 +190,22 @@ impl Naive {
         if totals.lacks_cores {
             obstacles.push(exhausted("cores", 0));
         }
-        if is.max_allocs > 0 && totals.allocs > is.max_allocs {
-            obstacles.push(exhausted("max allocation exceeded", totals.allocs - is.max_allocs));
+        if spec.max_allocs > 0 && totals.allocs > spec.max_allocs {
+            obstacles.push(exhausted("max allocation exceeded", totals.allocs - spec.max_allocs));
         }
-        if totals.cpu > is.cpu_mhz {
-            obstacles.push(exhausted("cpu", totals.cpu - is.cpu_mhz));
+        if totals.cpu > spec.cpu_mhz {
+            obstacles.push(exhausted("cpu", totals.cpu - spec.cpu_mhz));
         }
-        if totals.memory > is.memory_mb {
-            obstacles.push(exhausted("memory", totals.memory - is.memory_mb));
+        if totals.memory > spec.memory_mb {
+            obstacles.push(exhausted("memory", totals.memory - spec.memory_mb));
         }
         obstacles
     }
 
     /// What would be in use on a node with one more allocation of a group.
     fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
-        let (asked, is) = (&cluster.groups[group], &cluster.nodes[node]);
-        let here = |new: &&New| new.node == node;
+        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
+        let here = |new: &&NewAlloc| new.node == node;
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let taken_cores: BTreeSet<u16> = there
             .iter()
@@ -208,10 +213,10 @@ impl Naive {
             .chain(self.placed.iter().filter(here).flat_map(|new| new.cores.clone()))
             .collect();
         let free_cores: Vec<u16> =
-            (0..is.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
-        let mhz = |cores: &[u16]| cores.iter().map(|core| is.cores[usize::from(*core)]).sum::<u32>();
+            (0..spec.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
+        let mhz = |cores: &[u16]| cores.iter().map(|core| spec.cores[usize::from(*core)]).sum::<u32>();
         let own_cores = free_cores.get(..asked.cores as usize);
-        let amounts = |group: &GroupIs| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
+        let amounts = |group: &TestGroup| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
         let (ask_cpu, ask_memory) = amounts(asked);
         let own_mhz = own_cores.map_or(0, mhz);
         let mut totals = Totals {
@@ -222,9 +227,9 @@ impl Naive {
             allocs: 1,
         };
         for alloc in &there {
-            let (own_cpu, own_memory) = match alloc.of {
-                Of::Group(group) => amounts(&cluster.groups[group]),
-                Of::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
+            let (own_cpu, own_memory) = match alloc.owner {
+                Owner::Group(group) => amounts(&cluster.groups[group]),
+                Owner::Other { cpu_mhz, memory_mb, .. } => (cpu_mhz, memory_mb),
             };
             totals.add(own_cpu + mhz(&alloc.cores), own_memory);
         }
@@ -251,7 +256,7 @@ impl Naive {
                 nodes.iter().filter(|(_, alone)| *alone).map(|(missing, _)| *missing).collect();
             let all = || nodes.iter().map(|(missing, _)| *missing).collect();
             let amounts = if of_alone.is_empty() { all() } else { of_alone.clone() };
-            let least = *amounts.iter().min().expect("it keeps a node away");
+            let least = *amounts.iter().min().expect("each reason is against some node");
             let such = amounts.iter().filter(|missing| **missing == least).count() as u32;
             Reason {
                 name: name.into(),
@@ -274,7 +279,8 @@ impl Naive {
 
     fn of_group(&self, cluster: &Cluster, group: usize, node: usize) -> u32 {
         let stored_allocs = self.present(cluster, node);
-        let stored_allocs = stored_allocs.filter(|number| cluster.allocs[*number].of == Of::Group(group)).count();
+        let stored_allocs =
+            stored_allocs.filter(|number| cluster.allocs[*number].owner == Owner::Group(group)).count();
         let new = self.placed.iter().filter(|new| new.node == node && new.group == group).count();
         (stored_allocs + new) as u32
     }
@@ -282,7 +288,7 @@ impl Naive {
     /// Existing, proposed and cleared allocations of a group on some nodes.
     fn uses(&self, cluster: &Cluster, group: usize, on: impl Fn(usize) -> bool) -> [u32; 3] {
         let own = |number: &usize| {
-            cluster.allocs[*number].of == Of::Group(group) && on(cluster.allocs[*number].node)
+            cluster.allocs[*number].owner == Owner::Group(group) && on(cluster.allocs[*number].node)
         };
         let all = 0..cluster.allocs.len();
         let existing = all.filter(own).filter(|number| !ended(cluster.allocs[*number].client)).count();
@@ -301,8 +307,8 @@ impl Naive {
     fn spread(&self, cluster: &Cluster, group: usize, node: usize) -> f64 {
         let asked = &cluster.groups[group];
         let weight = 1.0 / asked.spreads.len() as f64;
-        let one = |spread: &SpreadIs| match spread {
-            SpreadIs::Racks => {
+        let one = |spread: &TestSpread| match spread {
+            TestSpread::Racks => {
                 let racks: BTreeSet<u64> = cluster.nodes.iter().filter_map(|node| node.rack).collect();
                 let value = |rack: u64| {
                     let on = move |node: usize| cluster.nodes[node].rack == Some(rack);
@@ -310,15 +316,17 @@ impl Naive {
                 };
                 even(cluster.nodes[node].rack.map(|rack| value(rack).1), racks.into_iter().map(value))
             }
-            SpreadIs::Nodes => {
+            TestSpread::Nodes => {
                 let value = |node: usize| {
                     let on = move |other: usize| other == node;
                     (self.uses(cluster, group, on), self.used(cluster, group, on))
                 };
                 even(Some(value(node).1), (0..cluster.nodes.len()).map(value))
             }
-            SpreadIs::SomeRacks(targets) if targets.is_empty() => unreachable!("there is one at least"),
-            SpreadIs::SomeRacks(targets) => {
+            TestSpread::SomeRacks(targets) if targets.is_empty() => {
+                unreachable!("there is at least one target")
+            }
+            TestSpread::SomeRacks(targets) => {
                 let lowest = self.lowest(cluster, group, weight);
                 let Some(rack) = cluster.nodes[node].rack else { return -1.0 };
                 self.target_boost(cluster, group, targets, rack, weight).unwrap_or(lowest)
@@ -363,7 +371,7 @@ impl Naive {
         let racks: BTreeSet<u64> = feasible.filter_map(|node| cluster.nodes[node].rack).collect();
         let mut lowest = -1.0f64;
         for spread in &asked.spreads {
-            let SpreadIs::SomeRacks(targets) = spread else { continue };
+            let TestSpread::SomeRacks(targets) = spread else { continue };
             for rack in &racks {
                 if let Some(boost) = self.target_boost(cluster, group, targets, *rack, weight) {
                     lowest = lowest.min(boost);
@@ -375,15 +383,15 @@ impl Naive {
 }
 
 /// How well a node suits by the shape of its free resources, and by how little is left.
-fn align(cluster: &Cluster, asked: &GroupIs, is: &NodeIs, totals: &Totals) -> f64 {
+fn align(cluster: &Cluster, asked: &TestGroup, spec: &TestNode, totals: &Totals) -> f64 {
     let feasible = |node: &usize| static_failures(cluster, asked, *node).is_empty();
-    let feasible: Vec<&NodeIs> =
+    let feasible: Vec<&TestNode> =
         (0..cluster.nodes.len()).filter(feasible).map(|node| &cluster.nodes[node]).collect();
-    let average = |of: fn(&NodeIs) -> u32| {
+    let average = |of: fn(&TestNode) -> u32| {
         feasible.iter().map(|node| f64::from(of(node))).sum::<f64>() / feasible.len() as f64
     };
     let averages = [average(|node| node.cpu_mhz), average(|node| node.memory_mb)];
-    let rest = [is.cpu_mhz - totals.cpu, is.memory_mb - totals.memory];
+    let rest = [spec.cpu_mhz - totals.cpu, spec.memory_mb - totals.memory];
     let [own, rest] = [totals.own, rest].map(|of| [0, 1].map(|axis| f64::from(of[axis]) / averages[axis]));
     let left = [0, 1].map(|axis| own[axis] + rest[axis]);
     let length = |of: [f64; 2]| of[0].hypot(of[1]);

@@ -316,7 +316,7 @@ impl Scene {
                     write!(line, ", {client}").unwrap();
                 }
                 if stops.followup_eval.is_some() {
-                    line += ", looked at again later";
+                    line += ", reconsidered later";
                 }
                 lines.push(line);
             }

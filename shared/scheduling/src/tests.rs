@@ -218,34 +218,34 @@ fn a_change_that_tasks_cannot_take_over_replaces_them_all_at_once() {
 
 /// Node 2 is disconnected, and its allocation was replaced on node 1. `said` is the last reported status of the
 /// original.
-fn replaced_while_away(said: ClientStatus) -> Scene {
-    one_replaced_while_away(0, said)
+fn replaced_while_unknown(last_status: ClientStatus) -> Scene {
+    one_replaced_while_unknown(0, last_status)
 }
 
 /// The same, with the index in the allocation's name.
-fn one_replaced_while_away(name: u32, said: ClientStatus) -> Scene {
+fn one_replaced_while_unknown(name: u32, last_status: ClientStatus) -> Scene {
     let mut second = [0xa; 16];
     (second[14], second[15]) = (1, name as u8);
-    let away =
+    let scene =
         two_nodes().server_side(2, |server| server.status = NodeStatus::Disconnected).job_with(|spec| {
             let lost_after = Nanos::from_mins(10);
             let disconnect = DisconnectStrategy { lost_after, ..DisconnectStrategy::default() };
             spec.task_groups[0].disconnect = Some(disconnect);
         });
-    let away = away.alloc_with(name, 2, |alloc| {
-        alloc.client_status = said;
+    let scene = scene.alloc_with(name, 2, |alloc| {
+        alloc.client_status = last_status;
         let unknown = AllocState { client_status: Some(ClientStatus::Unknown), time: NOW };
         let next = Some(AllocId::from_bytes(second));
         alloc.extra = AllocExtra { states: vec![unknown], next, ..AllocExtra::default() };
     });
-    away.running(name, 1)
+    scene.running(name, 1)
 }
 
 #[test]
 fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
-    let text = replaced_while_away(ClientStatus::Unknown).describe();
+    let text = replaced_while_unknown(ClientStatus::Unknown).describe();
     assert!(!text.contains("place"), "{text}");
-    let updated = replaced_while_away(ClientStatus::Unknown).updated(|spec| {
+    let updated = replaced_while_unknown(ClientStatus::Unknown).updated(|spec| {
         spec.task_groups[0].tasks[0].env.insert("a".into(), "b".into());
     });
     let text = updated.describe();
@@ -257,7 +257,7 @@ fn what_was_replaced_while_it_was_away_is_not_replaced_again() {
 #[test]
 fn what_was_back_for_a_moment_only_is_not_replaced_again() {
     // Departs from, by which the allocation would be rescheduled a second time.
-    let rescheduling = replaced_while_away(ClientStatus::Running).rescheduling(Nanos::ZERO);
+    let rescheduling = replaced_while_unknown(ClientStatus::Running).rescheduling(Nanos::ZERO);
     let text = rescheduling.describe();
     assert!(!text.contains("place") && !text.contains("stop"), "{text}");
     assert!(text.contains("unknown"), "{text}");
@@ -267,10 +267,10 @@ fn what_was_back_for_a_moment_only_is_not_replaced_again() {
 fn a_name_goes_on_from_replacement_to_replacement() {
     // Departs from, by which a duplicate name is replaced: the first allocation is still unknown and has the
     // name, too.
-    let scene = one_replaced_while_away(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
+    let scene = one_replaced_while_unknown(1, ClientStatus::Unknown).rescheduling(Nanos::ZERO).count(2);
     let scene = scene.node(3, 4_000, 8_192).running(0, 3);
-    let both_away = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
-    let text = both_away.describe();
+    let both_unknown = scene.server_side(1, |server| server.status = NodeStatus::Disconnected);
+    let text = both_unknown.describe();
     assert!(text.contains("place job.web[1] on node-3 for job.web[1] on node-1"), "{text}");
 }
 

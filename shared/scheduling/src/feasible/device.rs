@@ -26,8 +26,8 @@ pub(crate) struct DeviceRequest<'a> {
 }
 
 impl<'a> DeviceRequest<'a> {
-    pub(crate) fn of(asked: &'a RequestedDevice) -> Self {
-        let mut parts = asked.name.splitn(3, '/');
+    pub(crate) fn of(requested: &'a RequestedDevice) -> Self {
+        let mut parts = requested.name.splitn(3, '/');
         let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
         let (vendor, kind) = second.map_or((None, first), |kind| (Some(first), kind));
         let affinity = |affinity: &'a Affinity| {
@@ -41,15 +41,15 @@ impl<'a> DeviceRequest<'a> {
             vendor,
             kind,
             name: third,
-            count: usize::try_from(asked.count).unwrap_or(usize::MAX),
-            constraints: asked.constraints.iter().map(constraint).collect(),
-            affinities: asked.affinities.iter().map(affinity).collect(),
+            count: usize::try_from(requested.count).unwrap_or(usize::MAX),
+            constraints: requested.constraints.iter().map(constraint).collect(),
+            affinities: requested.affinities.iter().map(affinity).collect(),
         }
     }
 
     /// Whether a device group matches the request's name and constraints.
     pub(crate) fn matches(&self, group: &NodeDeviceGroup) -> bool {
-        let is = |asked: Option<&str>, is: &str| asked.is_none_or(|asked| asked == is);
+        let is = |requested: Option<&str>, is: &str| requested.is_none_or(|requested| requested == is);
         is(self.vendor, &group.vendor)
             && self.kind == &*group.kind
             && is(self.name, &group.name)
@@ -78,8 +78,8 @@ impl<'a> DeviceRequest<'a> {
 pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
     let healthy = |devices: &NodeDeviceGroup| devices.instances.iter().filter(|one| one.healthy).count();
     let mut left: Vec<usize> = devices.iter().map(healthy).collect();
-    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    asked.map(DeviceRequest::of).all(|request| {
+    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    requested.map(DeviceRequest::of).all(|request| {
         let mut missing = request.count;
         for (devices, left) in devices.iter().zip(&mut left) {
             if missing > 0 && *left > 0 && request.matches(devices) {
@@ -94,8 +94,8 @@ pub(super) fn covers(group: &TaskGroup, devices: &[NodeDeviceGroup]) -> bool {
 
 /// Whether some request refers to what is unique to a node: instance ids, or attributes that classes leave out.
 pub(super) fn asks_for_instances(group: &TaskGroup) -> bool {
-    let asked = group.tasks.iter().flat_map(|task| &task.resources.devices);
-    let mut constraints = asked.flat_map(|request| &request.constraints);
+    let requested = group.tasks.iter().flat_map(|task| &task.resources.devices);
+    let mut constraints = requested.flat_map(|request| &request.constraints);
     let is_unique = |target: &str| target == IDS || target.starts_with("${device.attr.unique.");
     constraints.any(|constraint| is_unique(&constraint.l_target) || is_unique(&constraint.r_target))
 }
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    fn asked_for(name: &str, constraint: Option<(&str, Operand, &str)>) -> RequestedDevice {
+    fn request_for(name: &str, constraint: Option<(&str, Operand, &str)>) -> RequestedDevice {
         let constraint = constraint.map(|(left, operand, right)| Constraint {
             l_target: left.into(),
             r_target: right.into(),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_name_must_agree() {
-        let matches = |name| DeviceRequest::of(&asked_for(name, None)).matches(&gpus());
+        let matches = |name| DeviceRequest::of(&request_for(name, None)).matches(&gpus());
         assert!(matches("gpu") && matches("nvidia/gpu") && matches("nvidia/gpu/2080ti"));
         assert!(!matches("nvidia") && !matches("amd/gpu") && !matches("nvidia/gpu/1080ti"));
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn constraints_are_on_typed_values() {
         let matches = |left, operand, right| {
-            DeviceRequest::of(&asked_for("gpu", Some((left, operand, right)))).matches(&gpus())
+            DeviceRequest::of(&request_for("gpu", Some((left, operand, right)))).matches(&gpus())
         };
         assert!(matches("${device.attr.memory}", Operand::GreaterOrEqual, "11 GiB"));
         assert!(!matches("${device.attr.memory}", Operand::GreaterOrEqual, "12 GiB"));
@@ -275,8 +275,8 @@ mod tests {
 
     #[test]
     fn ids_name_the_instances_that_will_do() {
-        let asked = asked_for("gpu", Some((IDS, Operand::SetContains, "c,b")));
-        let request = DeviceRequest::of(&asked);
+        let requested = request_for("gpu", Some((IDS, Operand::SetContains, "c,b")));
+        let request = DeviceRequest::of(&requested);
         let admitted = |group: &NodeDeviceGroup| -> Vec<bool> {
             group.instances.iter().map(|instance| request.admits(instance)).collect()
         };
@@ -287,7 +287,7 @@ mod tests {
     fn several_makes_may_cover_a_request() {
         let ask = |count| {
             let mut group = TaskGroup { tasks: vec![Default::default()], ..TaskGroup::default() };
-            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..asked_for("gpu", None) }];
+            group.tasks[0].resources.devices = vec![RequestedDevice { count, ..request_for("gpu", None) }];
             group
         };
         let devices = [gpus(), NodeDeviceGroup { name: "t4".into(), ..gpus() }];

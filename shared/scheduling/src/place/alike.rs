@@ -74,7 +74,7 @@ impl AlikeCollector {
             return;
         }
         let rank = ranking
-            .rank(&ScoreFactors { fit: ranking.fit_as_asked(page, bit, in_use), ..ScoreFactors::default() });
+            .rank(&ScoreFactors { fit: ranking.fit_for_ask(page, bit, in_use), ..ScoreFactors::default() });
         self.found.push(AlikeNodes { rank, pages: vec![(number, nodes)], amounts });
     }
 

@@ -15,18 +15,18 @@ fn may_oversubscribe(state: &State, spec: &JobSpec) -> bool {
 pub(crate) fn common_share(state: &State, spec: &JobSpec, group: &TaskGroup) -> AllocatedResources {
     let oversubscribe = may_oversubscribe(state, spec);
     let tasks = group.tasks.iter().map(|task| {
-        let asked = &task.resources;
-        let memory_max_mb = match asked.memory_max_mb {
-            limit if limit > 0 => limit.saturating_add(asked.secrets_mb.into()),
+        let requested = &task.resources;
+        let memory_max_mb = match requested.memory_max_mb {
+            limit if limit > 0 => limit.saturating_add(requested.secrets_mb.into()),
             none => none,
         };
         TaskResources {
             name: Text::clone(&task.name),
             lifecycle: task.lifecycle,
-            cpu_mhz: asked.cpu_mhz,
-            memory_mb: asked.memory_mb.saturating_add(asked.secrets_mb),
+            cpu_mhz: requested.cpu_mhz,
+            memory_mb: requested.memory_mb.saturating_add(requested.secrets_mb),
             memory_max_mb: if oversubscribe { memory_max_mb } else { 0 },
-            networks: asked.networks.first().cloned().into_iter().collect(),
+            networks: requested.networks.first().cloned().into_iter().collect(),
             ..TaskResources::default()
         }
     });

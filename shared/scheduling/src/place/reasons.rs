@@ -170,7 +170,7 @@ impl ReasonCount {
 mod tests {
     use super::*;
 
-    fn told(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
+    fn count(nodes: &[&[(&str, u32)]]) -> Vec<Reason> {
         let mut tally = Tally::default();
         for node in nodes {
             node.iter().for_each(|(name, missing)| tally.add(name, *missing));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn each_reason_counts_its_nodes_and_those_that_it_alone_keeps_away() {
-        let found = told(&[
+        let found = count(&[
             &[("memory", 300), ("disk", 5)],
             &[("memory", 700)],
             &[],
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn shortfalls_of_nodes_with_other_troubles_count_where_there_are_no_others() {
         let found =
-            told(&[&[("cpu", 7), ("memory", 1)], &[("cpu", 3), ("memory", 2)], &[("cpu", 3), ("memory", 1)]]);
+            count(&[&[("cpu", 7), ("memory", 1)], &[("cpu", 3), ("memory", 2)], &[("cpu", 3), ("memory", 1)]]);
         assert_eq!(found, [reason("cpu", 3, 0, Some((3, 2))), reason("memory", 3, 0, Some((1, 2)))]);
     }
 
@@ -217,6 +217,6 @@ mod tests {
         let names: Vec<String> = (0..2 * REASONS_MAX).map(|number| format!("reason {number:02}")).collect();
         let nodes: Vec<[(&str, u32); 1]> = names.iter().map(|name| [(&**name, 0)]).collect();
         let nodes: Vec<&[(&str, u32)]> = nodes.iter().map(|node| &node[..]).collect();
-        assert_eq!(told(&nodes).len(), REASONS_MAX);
+        assert_eq!(count(&nodes).len(), REASONS_MAX);
     }
 }

@@ -212,7 +212,7 @@ impl<'a> Ranking<'a> {
         let PageFits { fitness } = fits;
         if nodes.count_ones() <= FEW_NODES {
             for bit in bits(nodes) {
-                fitness[bit] = self.fit_as_asked(page, bit, used.at(bit)).fitness;
+                fitness[bit] = self.fit_for_ask(page, bit, used.at(bit)).fitness;
             }
             return;
         }
@@ -247,7 +247,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// The same as [`Self::fit_page`] for one node with `used` in use, equal in every bit.
-    pub(crate) fn fit_as_asked(&self, page: &NodePage, bit: usize, used: Demand) -> Fit {
+    pub(crate) fn fit_for_ask(&self, page: &NodePage, bit: usize, used: Demand) -> Fit {
         self.fit(page, bit, used, self.ask)
     }
 

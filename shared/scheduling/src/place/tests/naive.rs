@@ -111,7 +111,7 @@ impl Naive {
         if let Some((first, _)) = self.obstacles(cluster, group, node).into_iter().next() {
             return first;
         }
-        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let others = self.of_group(cluster, group, node);
         let totals = self.totals(cluster, group, node);
         let free = |used: u32, has: u32| 10f64.powf(1.0 - f64::from(used) / f64::from(has));
@@ -119,15 +119,15 @@ impl Naive {
         let mut scores = vec![match cluster.algorithm {
             SchedulerAlgorithm::Binpack => (20.0 - total).clamp(0.0, 18.0) / 18.0,
             SchedulerAlgorithm::Spread => (total - 2.0).clamp(0.0, 18.0) / 18.0,
-            SchedulerAlgorithm::Align => align(cluster, asked, spec, &totals),
+            SchedulerAlgorithm::Align => align(cluster, ask, spec, &totals),
         }];
         if others > 0 {
-            scores.push(-(f64::from(others) + 1.0) / f64::from(asked.count));
+            scores.push(-(f64::from(others) + 1.0) / f64::from(ask.count));
         }
         if penalised == Some(node) {
             scores.push(-1.0);
         }
-        if let Some((rack, weight)) = asked.rack_affinity {
+        if let Some((rack, weight)) = ask.rack_affinity {
             let matches = spec.rack == Some(rack);
             scores.push(if matches { (weight as f64).signum() } else { 0.0 });
         }
@@ -140,18 +140,18 @@ impl Naive {
 
     /// All reasons against a node, in the order in which they are checked.
     fn obstacles(&self, cluster: &Cluster, group: usize, node: usize) -> Vec<Obstacle> {
-        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let filtered = |what: String| (Verdict::Filtered(what), 0);
         let exhausted = |what: &str, missing: u32| (Verdict::Exhausted(what.to_owned()), missing);
         let mut obstacles: Vec<Obstacle> =
-            static_failures(cluster, asked, node).into_iter().map(filtered).collect();
-        if asked.wants_volume && !spec.has_volume {
+            static_failures(cluster, ask, node).into_iter().map(filtered).collect();
+        if ask.wants_volume && !spec.has_volume {
             obstacles.push(filtered("missing compatible host volumes".into()));
         }
-        if asked.distinct_hosts && self.of_group(cluster, group, node) > 0 {
+        if ask.distinct_hosts && self.of_group(cluster, group, node) > 0 {
             obstacles.push(filtered("distinct_hosts".into()));
         }
-        if let Some(allowed) = asked.racks_each {
+        if let Some(allowed) = ask.racks_each {
             match spec.rack {
                 None => obstacles.push(filtered("missing property \"${meta.rack}\"".into())),
                 Some(rack) => {
@@ -167,22 +167,22 @@ impl Naive {
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let dynamic =
             self.placed.iter().filter(here).flat_map(|new| &new.ports).filter(|port| **port >= 1_000);
-        if asked.static_port.is_some()
+        if ask.static_port.is_some()
             && (there.iter().any(|alloc| alloc.static_port.is_some())
                 || self.placed.iter().filter(here).any(|new| new.ports.contains(&80)))
         {
             obstacles.push(exhausted("network: reserved port collision s=80", 0));
-        } else if asked.dynamic_ports > usize::from(spec.ports) - dynamic.count() {
+        } else if ask.dynamic_ports > usize::from(spec.ports) - dynamic.count() {
             obstacles.push(exhausted("network: dynamic port selection failed", 0));
         }
-        if asked.gpus > 0 && spec.gpus > asked.gpus {
+        if ask.gpus > 0 && spec.gpus > ask.gpus {
             let taken: BTreeSet<u64> = there
                 .iter()
                 .flat_map(|alloc| alloc.gpus.clone())
                 .chain(self.placed.iter().filter(here).flat_map(|new| new.gpus.clone()))
                 .collect();
             let free = (0..spec.gpus.saturating_sub(1)).filter(|gpu| !taken.contains(gpu)).count() as u64;
-            if free < asked.gpus {
+            if free < ask.gpus {
                 obstacles.push(exhausted("devices: no devices match request", 0));
             }
         }
@@ -204,7 +204,7 @@ impl Naive {
 
     /// What would be in use on a node with one more allocation of a group.
     fn totals(&self, cluster: &Cluster, group: usize, node: usize) -> Totals {
-        let (asked, spec) = (&cluster.groups[group], &cluster.nodes[node]);
+        let (ask, spec) = (&cluster.groups[group], &cluster.nodes[node]);
         let here = |new: &&NewAlloc| new.node == node;
         let there: Vec<_> = self.present(cluster, node).map(|number| &cluster.allocs[number]).collect();
         let taken_cores: BTreeSet<u16> = there
@@ -215,9 +215,9 @@ impl Naive {
         let free_cores: Vec<u16> =
             (0..spec.cores.len() as u16).filter(|core| !taken_cores.contains(core)).collect();
         let mhz = |cores: &[u16]| cores.iter().map(|core| spec.cores[usize::from(*core)]).sum::<u32>();
-        let own_cores = free_cores.get(..asked.cores as usize);
+        let own_cores = free_cores.get(..ask.cores as usize);
         let amounts = |group: &TestGroup| (if group.cores > 0 { 0 } else { group.cpu_mhz }, group.memory_mb);
-        let (ask_cpu, ask_memory) = amounts(asked);
+        let (ask_cpu, ask_memory) = amounts(ask);
         let own_mhz = own_cores.map_or(0, mhz);
         let mut totals = Totals {
             lacks_cores: own_cores.is_none(),
@@ -305,8 +305,8 @@ impl Naive {
     }
 
     fn spread(&self, cluster: &Cluster, group: usize, node: usize) -> f64 {
-        let asked = &cluster.groups[group];
-        let weight = 1.0 / asked.spreads.len() as f64;
+        let ask = &cluster.groups[group];
+        let weight = 1.0 / ask.spreads.len() as f64;
         let one = |spread: &TestSpread| match spread {
             TestSpread::Racks => {
                 let racks: BTreeSet<u64> = cluster.nodes.iter().filter_map(|node| node.rack).collect();
@@ -332,7 +332,7 @@ impl Naive {
                 self.target_boost(cluster, group, targets, rack, weight).unwrap_or(lowest)
             }
         };
-        asked.spreads.iter().map(one).sum()
+        ask.spreads.iter().map(one).sum()
     }
 
     /// `None` if the desired number is zero, so that the boost is the lowest of all.
@@ -365,12 +365,12 @@ impl Naive {
     }
 
     fn lowest(&self, cluster: &Cluster, group: usize, weight: f64) -> f64 {
-        let asked = &cluster.groups[group];
+        let ask = &cluster.groups[group];
         let feasible =
-            (0..cluster.nodes.len()).filter(|node| static_failures(cluster, asked, *node).is_empty());
+            (0..cluster.nodes.len()).filter(|node| static_failures(cluster, ask, *node).is_empty());
         let racks: BTreeSet<u64> = feasible.filter_map(|node| cluster.nodes[node].rack).collect();
         let mut lowest = -1.0f64;
-        for spread in &asked.spreads {
+        for spread in &ask.spreads {
             let TestSpread::SomeRacks(targets) = spread else { continue };
             for rack in &racks {
                 if let Some(boost) = self.target_boost(cluster, group, targets, *rack, weight) {
@@ -383,8 +383,8 @@ impl Naive {
 }
 
 /// How well a node suits by the shape of its free resources, and by how little is left.
-fn align(cluster: &Cluster, asked: &TestGroup, spec: &TestNode, totals: &Totals) -> f64 {
-    let feasible = |node: &usize| static_failures(cluster, asked, *node).is_empty();
+fn align(cluster: &Cluster, ask: &TestGroup, spec: &TestNode, totals: &Totals) -> f64 {
+    let feasible = |node: &usize| static_failures(cluster, ask, *node).is_empty();
     let feasible: Vec<&TestNode> =
         (0..cluster.nodes.len()).filter(feasible).map(|node| &cluster.nodes[node]).collect();
     let average = |of: fn(&TestNode) -> u32| {

@@ -207,8 +207,11 @@ mod tests {
 
     #[test]
     fn shortfalls_of_nodes_with_other_troubles_count_where_there_are_no_others() {
-        let found =
-            count(&[&[("cpu", 7), ("memory", 1)], &[("cpu", 3), ("memory", 2)], &[("cpu", 3), ("memory", 1)]]);
+        let found = count(&[
+            &[("cpu", 7), ("memory", 1)],
+            &[("cpu", 3), ("memory", 2)],
+            &[("cpu", 3), ("memory", 1)],
+        ]);
         assert_eq!(found, [reason("cpu", 3, 0, Some((3, 2))), reason("memory", 3, 0, Some((1, 2)))]);
     }
 

@@ -48,7 +48,7 @@ pub(crate) enum Taint {
 
 impl Taint {
     /// Whether no agent will report what became of the node's allocations.
-    pub(crate) fn is_removed(self) -> bool {
+    pub(crate) fn is_gone(self) -> bool {
         matches!(self, Self::Missing | Self::Down)
     }
 }

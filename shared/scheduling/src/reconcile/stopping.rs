@@ -15,7 +15,7 @@ pub(crate) fn stopping_on_gone_nodes<'a>(
     let is_stopping = |alloc: &AllocRef<'a>| {
         alloc.desired_status().is_terminal()
             && matches!(alloc.client_status(), ClientStatus::Running | ClientStatus::Pending)
-            && taint(pages, *alloc).is_removed()
+            && taint(pages, *alloc).is_gone()
     };
     allocs.iter().copied().filter(is_stopping).map(Stop::lost)
 }

@@ -153,7 +153,7 @@ impl<'a> Diff<'a> {
                 self.ignored.push(of_group);
             } else if taint == Taint::Disconnected && client == ClientStatus::Running {
                 self.disconnecting.push(of_group);
-            } else if taint.is_removed() {
+            } else if taint.is_gone() {
                 self.stops.push(Stop::lost(alloc));
             } else {
                 self.ignored.push(of_group);

@@ -1,5 +1,5 @@
-//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that bring it changes and carry out what it
-//! decides.
+//! [`EvalBroker`]: the actor that owns the broker's core, and the tasks that feed it changes and carry out its
+//! commands.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::metrics;
 use crate::queue::Settings;
 use crate::waiters::{Waiter, Waiters};
 
-/// How often it is recorded what waits.
+/// Interval at which the gauges are set.
 const METRICS_EVERY: Duration = Duration::from_secs(2);
-/// How long one command is repeated before what is to be written is gathered anew.
+/// How long a command is sent again; then the updates are collected anew.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
-/// How many messages wait for the actor; those who send more wait themselves.
+/// Capacity of the actor's mailbox; further senders wait.
 const MAILBOX: usize = 256;
 
 /// The active broker.
@@ -37,12 +37,13 @@ pub(crate) struct EvalBroker {
     timer: Option<(Timestamp, SpawnHandle)>,
 }
 
-/// The state moved on.
+/// The state changed.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Moved(Followed);
 
-/// A worker wants evaluations. The receiver gets them, or none when the time is up; no receiver: too many wait already.
+/// A worker requests evaluations. The receiver gets them, or an empty list after the timeout. Without a receiver, too
+/// many requests are waiting.
 #[derive(Message)]
 #[rtype(result = "Option<oneshot::Receiver<Vec<Delivery>>>")]
 pub(crate) struct Dequeue {
@@ -51,22 +52,22 @@ pub(crate) struct Dequeue {
     pub(crate) wait: Duration,
 }
 
-/// A worker says something of an evaluation that it has; the answer is whether it still had it.
+/// A worker's action on an evaluation that it has leased. The answer is whether it still held the lease.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct WorkerSays(pub(crate) HandOut);
 
-/// What was to be written is committed at this index, or may not be written.
+/// The write was committed at this index; `None` if it may not have been.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Written(Option<Index>);
 
-/// This process is not the active one any more.
+/// This process is no longer active.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Stop;
 
-/// Stops the actor when dropped. Its timers would keep it alive although nobody can reach it.
+/// Stops the actor when dropped; its timers would keep it alive otherwise.
 pub(crate) struct Retire(pub(crate) Addr<EvalBroker>);
 
 impl Drop for Retire {
@@ -75,12 +76,12 @@ impl Drop for Retire {
     }
 }
 
-/// Brings the broker every change. Awaiting the reply is the back-pressure.
+/// Sends the broker every change. Awaiting the reply gives back-pressure.
 pub(crate) async fn follow(mut follower: Follower, broker: Addr<EvalBroker>) {
     while broker.send(Moved(follower.next().await)).await.is_ok() {}
 }
 
-/// Sends the broker's commands, one after the other.
+/// Sends the broker's commands one at a time.
 pub(crate) async fn write(mut writes: mpsc::Receiver<UpdateEvals>, bus: Bus, broker: Addr<EvalBroker>) {
     while let Some(write) = writes.recv().await {
         for given_up in write.updates.iter().filter(|update| update.status == EvalStatus::Failed) {
@@ -113,13 +114,12 @@ impl EvalBroker {
         Self { broker, waiters: Waiters::default(), settings, bus, epoch, writes, timer: None }
     }
 
-    /// After anything has happened: gives workers what is ready, has written what is to be, and sees to the next moment
-    /// at which something is due.
+    /// Runs after every message: serves waiting workers, sends the next command, and sets the timer.
     fn carry_on(&mut self, ctx: &mut Context<Self>) {
         let now = clock::now();
         self.serve(now);
         if let Some(write) = self.broker.next_write(self.epoch, now) {
-            // There is room: the core asks for one at a time.
+            // The channel has capacity, because the core emits one command at a time.
             if self.writes.try_send(write).is_err() {
                 self.broker.not_written(now);
             }
@@ -146,7 +146,7 @@ impl EvalBroker {
         }
     }
 
-    /// Shows in the evaluation's trace how long it waited in the queue.
+    /// Records in the evaluation's trace how long it was in the queue.
     fn trace(&self, delivery: &Delivery, now: Timestamp) {
         if !traces::are_exported() {
             return;
@@ -193,7 +193,7 @@ impl EvalBroker {
             tracing::info!(eval.id = %id, "a worker was silent about its evaluation for too long");
         }
         for reply in self.waiters.handle_timeout(now) {
-            // Fails where the worker is gone; then there is nobody to tell.
+            // Fails if the worker is gone.
             let _ = reply.send(Vec::new());
         }
     }

@@ -1,4 +1,4 @@
-//! What is recorded of evaluations, for people.
+//! Metrics of the broker.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use telemetry::metrics::{Gauge, SERIES_PER_METRIC_MAX, set_standby};
 use crate::blocked::{BlockedEvals, WantedBy};
 use crate::queue::{EvalQueue, Finished, QueueStats};
 
-/// Publishes what waits, and where.
+/// Sets the gauges of queued and blocked evaluations.
 pub(crate) fn publish(queue: &EvalQueue, blocked: &BlockedEvals, now: Timestamp) {
     let stats = queue.stats();
     for kind in JobType::ALL {
@@ -68,20 +68,20 @@ fn publish_sums(stats: &QueueStats) {
     }
 }
 
-/// Nothing waits here any more: another process counts now.
+/// Clears the gauges, because another process is active and sets them.
 pub(crate) fn clear() {
     set_standby(BROKER);
 }
 
-/// Hand-outs ended because their workers were silent.
+/// Counts leases that expired.
 pub(crate) fn expired(hand_outs: usize) {
     BROKER_EXPIRED.add(hand_outs as u64);
 }
 
-/// A worker is done with an evaluation for good.
+/// Records an evaluation that a scheduler finished.
 pub(crate) fn finished(finished: &Finished) {
     let trigger = &finished.eval.trigger;
-    // Any word may come as a trigger; a label for each there must not be.
+    // Clients can send any text as a trigger; the number of label values must be bounded.
     let trigger = if matches!(trigger, EvalTrigger::Other(_)) { "other" } else { trigger.as_str() };
     let labels = [finished.eval.kind.as_str(), trigger];
     let worked = duration(finished.worked);

@@ -1,4 +1,4 @@
-//! What workers ask of the active broker, and how it is answered.
+//! Serves the workers' requests to the active broker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use wire::{Refusal, RefusalKind};
 use crate::actor::{Dequeue, EvalBroker, WorkerSays};
 use crate::waiters::WAITERS_MAX;
 
-/// The most evaluations that one worker gets at once.
+/// Maximum number of evaluations that a worker gets at once.
 const DEQUEUE_MAX: usize = 64;
-/// The most requests for evaluations that are looked at at once, those that wait included.
+/// Maximum number of dequeue requests that are handled at once, including those that wait.
 const REQUESTS_MAX: usize = 2 * WAITERS_MAX;
-/// How long a worker waits that does not say how long.
+/// Timeout of requests that do not set one.
 const WAIT_DEFAULT: Duration = Duration::from_secs(1);
-/// How much before the sender stops listening it is answered: something must be left for the answer's way.
+/// How long before the requester's deadline a request is answered, so that the answer arrives in time.
 const ANSWER_MARGIN: Duration = Duration::from_millis(50);
 
-/// Answers requests for evaluations, each when there is something or its time is up. To be run on the actor's thread.
+/// Answers dequeue requests, each when evaluations are available or after its timeout. Must run on the actor's thread.
 pub(crate) async fn dequeues(
     mut requests: Requests,
     answers: Answers<Vec<Delivery>>,
@@ -38,7 +38,7 @@ pub(crate) async fn dequeues(
     }
 }
 
-/// Takes back at once what was handed out to workers that are gone.
+/// Releases evaluations whose worker was gone when the answer was sent.
 pub(crate) async fn returned(mut returned: Returned<Vec<Delivery>>, broker: Addr<EvalBroker>) {
     while let Some(deliveries) = returned.next().await {
         tracing::debug!(evals = deliveries.len(), "a worker that waited for evaluations is gone");
@@ -51,7 +51,7 @@ pub(crate) async fn returned(mut returned: Returned<Vec<Delivery>>, broker: Addr
     }
 }
 
-/// Answers what workers say of the evaluations that they have.
+/// Answers the workers' actions on evaluations that they have leased.
 pub(crate) async fn hand_outs(mut requests: Requests, broker: Addr<EvalBroker>) {
     while let Some(request) = requests.next().await {
         let Some((request, hand_out)) = request.read::<HandOut>().await else { continue };
@@ -76,7 +76,7 @@ async fn dequeue(request: Request, answers: Answers<Vec<Delivery>>, broker: Addr
     };
     match broker.send(dequeue).await {
         Ok(Some(evals)) => {
-            // No evaluations also where the broker retired meanwhile: the worker asks the next one.
+            // Empty also if the broker stopped in the meantime; the worker then asks the next broker.
             let evals = evals.await.unwrap_or_default();
             answers.send(request, &Dequeued { evals: evals.clone() }, evals).await;
         }
@@ -88,7 +88,8 @@ async fn dequeue(request: Request, answers: Answers<Vec<Delivery>>, broker: Addr
     }
 }
 
-/// A worker newer than this broker is welcome: the applier decides whether what it makes is understood.
+/// Checks a dequeue request. A worker newer than this broker is accepted, because the applier decides whether
+/// it understands the worker's plans.
 fn check(wanted: &broker::Dequeue) -> Result<(), Refusal> {
     if wanted.kinds.is_empty() {
         let message = "dequeue requires at least one scheduler type".into();

@@ -1,4 +1,4 @@
-//! The service between an applier and a worker that are played here, over a real nats-server.
+//! Tests of the service with a simulated applier and worker, over a real nats-server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use wire::{RefusalKind, Role, Subject, Wire as _};
 use super::{Args, run};
 use crate::scene::{eval, id};
 
-/// Turns a test that hangs into one that fails.
+/// Makes a test fail instead of hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EPOCH: Epoch = Epoch(7);
 
@@ -39,7 +39,7 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        // With a password, which is easily said without a client.
+        // With a password, which can be sent without a client library.
         let options = NatsOptions { access: NatsAccess::Password, ..NatsOptions::default() };
         let nats = soon(Nats::temporary_with(options)).await.unwrap();
         let args = bus::Args::new(vec![nats.url().parse().unwrap()]);
@@ -73,7 +73,7 @@ impl Scene {
         answer.map(|dequeued| dequeued.evals)
     }
 
-    /// Asks until the broker is there.
+    /// Dequeues, and retries until the broker serves.
     async fn dequeue(&self, timeout_ms: u32) -> Vec<Delivery> {
         let answered = async {
             loop {
@@ -87,8 +87,9 @@ impl Scene {
         soon(answered).await
     }
 
-    /// Asks as somebody who is gone when the answer comes: nobody listens where it is to go. No [`Bus`] would say when
-    /// the server has noticed that one is gone, so this speaks to the server itself, in the protocol's plain text.
+    /// Sends a dequeue request, and is gone when the answer comes: there is no subscriber on the reply subject. A
+    /// [`Bus`] does not report when the server has noticed the missing subscriber, so this speaks the text protocol
+    /// with the server directly.
     async fn ask_and_be_gone(&self) {
         let url = self.nats.url();
         let (login, address) = url.trim_start_matches("nats://").split_once('@').unwrap();
@@ -123,7 +124,7 @@ fn dequeue(scheduler_version: u16, timeout_ms: u32) -> Dequeue {
     Dequeue { kinds: JobType::ALL.to_vec(), max: 8, timeout_ms, scheduler_version }
 }
 
-/// Grants the lease, and carries out what the broker wants written.
+/// Grants the lease, and commits the broker's commands.
 async fn applier(mut commands: Requests, replica: Arc<Replica>, written: mpsc::Sender<UpdateEvals>) {
     while let Some(request) = commands.next().await {
         let command: Command = request.body().unwrap();
@@ -178,7 +179,7 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     assert_eq!((first.eval_id, first.lease_ms), (id(1), 60_000));
     assert_eq!(scene.dequeue(1).await, [], "the time is up");
 
-    // A worker waits, and is answered by what comes.
+    // A waiting worker is answered by a new evaluation.
     let (deliveries, ()) = tokio::join!(scene.dequeue(60_000), async { scene.create(2, 2) });
     let [second] = deliveries[..] else { panic!("one is ready") };
     assert_eq!(second.eval_id, id(2));
@@ -193,15 +194,15 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     assert_eq!(third.eval_id, id(3));
     assert!(!scene.say(first, HandOutAction::Renew).await);
 
-    // The limit of deliveries is 1 here.
+    // The delivery limit is 1 here.
     assert!(scene.say(second, HandOutAction::Fail).await);
     let write = soon(scene.writes.recv()).await.unwrap();
     assert_eq!(write.epoch, EPOCH);
     assert_eq!((write.updates[0].ids.clone(), write.updates[0].status), (vec![id(2)], EvalStatus::Failed));
 
-    // One that is gone when its answer comes does not take with it what it waited for.
+    // If a worker is gone when the answer comes, the evaluation is not lost with it.
     scene.ask_and_be_gone().await;
-    // An answer shows that what was asked before is with the broker.
+    // The answer shows that the broker has received the earlier request.
     assert!(!scene.say(first, HandOutAction::Renew).await);
     scene.create(4, 4);
     let [fourth] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };

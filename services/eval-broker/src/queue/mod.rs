@@ -1,8 +1,8 @@
-//! [`EvalQueue`]: evaluations that a scheduler should look at. Which are ready, which wait for their time or behind
-//! another of their job, who has which and until when.
+//! [`EvalQueue`]: evaluations for schedulers to process. Each is ready, unacked (leased to a worker), delayed, or
+//! pending (waiting for another evaluation of its job).
 //!
-//! Pure: `now` and tokens come from the caller. Which evaluations belong here, and writing down what became of those
-//! that are given up, is [`Broker`](crate::broker::Broker)'s business.
+//! Pure: `now` and tokens come from the caller. [`Broker`](crate::broker::Broker) decides which evaluations belong
+//! here, and writes the status of failed and superseded ones.
 
 mod order;
 #[cfg(test)]
@@ -19,66 +19,67 @@ use wire::broker::{Delivery, HandOutAction};
 
 use order::{BehindRank, ReadyRank};
 
-/// How long an evaluation waits after its first failed delivery.
+/// Delay after the first failed delivery.
 const FIRST_RETRY_DELAY: Nanos = Nanos::SECOND;
-/// What each further failed delivery adds.
+/// Additional delay after each further failed delivery.
 const RETRY_DELAY_STEP: Nanos = Nanos::from_secs(20);
 
-/// What may be set of the queue.
+/// Settings of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// How long a worker has an evaluation that it does not renew.
+    /// Duration of a lease that is not renewed.
     pub lease: Nanos,
-    /// After how many failed deliveries an evaluation is given up.
+    /// Number of failed deliveries after which an evaluation fails.
     pub delivery_limit: u8,
 }
 
-/// Evaluations to be worked on.
+/// Evaluations for schedulers to process.
 #[derive(Debug)]
 pub(crate) struct EvalQueue {
     settings: Settings,
     entries: HashMap<EvalId, Entry>,
-    /// Jobs of which an evaluation is ready, handed out, given up, or delayed after a failed delivery; and the others of
-    /// the job that wait behind it.
+    /// Jobs with an evaluation that is ready, leased, failed, or waiting for redelivery; each with the other
+    /// evaluations of the job that are pending behind it.
     slots: HashMap<JobKey, BTreeSet<BehindRank>>,
     ready: BTreeMap<JobType, BTreeSet<ReadyRank>>,
     delayed: BTreeSet<(Timestamp, EvalId)>,
-    /// Hand-outs by the end of their lease.
+    /// Leased evaluations by the end of their lease.
     out: BTreeSet<(Timestamp, EvalId)>,
     failed: BTreeSet<EvalId>,
     needless: BTreeSet<EvalId>,
-    /// How many wait behind another of their job.
+    /// Number of pending evaluations.
     behind: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     eval: Arc<Evaluation>,
-    /// An index that a snapshot must have reached beside those of the job's evaluations: the one that unblocked it.
+    /// An index that the snapshot must have reached, in addition to the indexes of the job's evaluations: the index
+    /// that unblocked this evaluation.
     needs: Index,
-    /// How often a scheduler failed on it, or let its lease run out.
+    /// Number of failed deliveries: nacks and expired leases.
     failures: u8,
-    /// When it came in, or its time came; `None` for those that were there when the broker took over.
+    /// When it was enqueued or its delay ended; `None` if it was there when the broker took over.
     since: Option<Timestamp>,
     place: Place,
 }
 
-/// Where an evaluation is.
+/// The queue state of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Can be handed out.
+    /// Can be leased.
     Ready,
-    /// Waits until another of its job is done with.
+    /// Waits until another evaluation of its job is finished.
     Behind,
-    /// Waits for its time, and holds nothing up meanwhile.
+    /// Waits for its time, without holding its job's slot.
     Delayed { due: Timestamp },
-    /// Waits after a failed delivery, and keeps its job's slot.
+    /// Waits for redelivery after a failed one, and holds its job's slot.
     Redelivered { due: Timestamp },
-    /// A worker has it.
+    /// Leased to a worker.
     Out(HandOut),
-    /// Was delivered too often. The token is the last delivery's.
+    /// Has reached the delivery limit. The token is that of the last delivery.
     Failed { token: RequestId },
-    /// A more recent one of its job does for it.
+    /// Unnecessary because of a more recent evaluation of its job.
     Needless,
 }
 
@@ -91,23 +92,23 @@ struct HandOut {
 }
 
 impl Entry {
-    /// From coming in to a delivery; not known where it was there before the broker.
+    /// Time from enqueuing to a delivery; `None` if the evaluation was there when the broker took over.
     fn waited(&self, delivery: HandOut) -> Option<Nanos> {
         self.since.map(|since| delivery.since - since)
     }
 }
 
-/// An evaluation left a worker's hands for good: how long that took.
+/// An evaluation that a scheduler finished, with its times.
 #[derive(Debug)]
 pub struct Finished {
     pub(crate) eval: Arc<Evaluation>,
-    /// From coming in to its last delivery; `None` where it was there before the broker.
+    /// From enqueuing to its last delivery; `None` if the evaluation was there when the broker took over.
     pub(crate) waited: Option<Nanos>,
-    /// From that delivery on.
+    /// From that delivery to the outcome.
     pub(crate) worked: Nanos,
 }
 
-/// How many evaluations are where.
+/// Number of evaluations by queue state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct QueueStats {
     pub(crate) ready: BTreeMap<JobType, usize>,
@@ -137,8 +138,9 @@ impl EvalQueue {
         self.entries.contains_key(&id)
     }
 
-    /// Whether an attempt from a snapshot at `snapshot_index` is the word that its hand-out waits for. One from before
-    /// the hand-out's wait index comes from an earlier hand-out, which had not seen what this one was made for.
+    /// Whether an attempt from a snapshot at `snapshot_index` ends the evaluation's lease. An attempt from a snapshot
+    /// before the lease's wait index belongs to an earlier lease, and has not seen the change for which this lease was
+    /// made.
     pub(crate) fn is_answered_by(&self, id: EvalId, snapshot_index: Index) -> bool {
         match self.entries.get(&id).map(|entry| entry.place) {
             Some(Place::Out(hand_out)) => snapshot_index >= hand_out.wait_index,
@@ -146,7 +148,7 @@ impl EvalQueue {
         }
     }
 
-    /// Takes in an evaluation, or what is new of one that is known. `needs` is the index that unblocked it.
+    /// Adds an evaluation, or updates a known one. `needs` is the index that unblocked it.
     pub(crate) fn put(
         &mut self,
         eval: &Arc<Evaluation>,
@@ -169,14 +171,14 @@ impl EvalQueue {
         entry.needs = entry.needs.max(needs);
         match place {
             Place::Ready | Place::Behind => self.place(eval.id, place),
-            // Its time may be another. What was needless stands for something that has happened since.
+            // Its time may have changed. A superseded evaluation is needed again, because something happened since.
             Place::Delayed { .. } | Place::Needless => self.enter(eval.id, now),
             Place::Redelivered { .. } | Place::Out(_) | Place::Failed { .. } => {}
         }
     }
 
-    /// Forgets an evaluation that a scheduler is done with. If it held its job's slot, the best of those behind it gets
-    /// that; the others have become needless.
+    /// Removes an evaluation that a scheduler finished. If it held its job's slot, the best pending evaluation gets the
+    /// slot, and the others are superseded.
     pub(crate) fn finish(&mut self, id: EvalId, now: Timestamp) -> Option<Finished> {
         let entry = self.forget(id)?;
         let Place::Out(hand_out) = entry.place else { return None };
@@ -184,8 +186,8 @@ impl EvalQueue {
         Some(Finished { eval: entry.eval, waited, worked: now - hand_out.since })
     }
 
-    /// Forgets an evaluation that came to an end without a scheduler. What it was to do for others of its job it does not
-    /// any more: those that are needless, as long as that is not written down, are wanted again.
+    /// Removes an evaluation that ended without a scheduler. Evaluations that it superseded are needed again, unless
+    /// their cancellation is already written.
     pub(crate) fn remove(&mut self, id: EvalId) {
         let Some(entry) = self.forget(id).filter(|entry| entry.place.holds_slot()) else { return };
         let is_of_job = |id: &&EvalId| self.entries[*id].eval.job == entry.eval.job;
@@ -196,15 +198,16 @@ impl EvalQueue {
         }
     }
 
-    /// How many evaluations of these types are ready.
+    /// Number of ready evaluations of these types.
     pub(crate) fn ready_count(&self, kinds: &[JobType]) -> usize {
         kinds.iter().map(|kind| self.ready[kind].len()).sum()
     }
 
-    /// Hands out the most urgent evaluations of these types, at most `max`. `index_of` is the last index at which
-    /// an evaluation of a job changed.
+    /// Leases the evaluations of these types with the highest priority, at most `max`. `index_of` returns the
+    /// last index at which an evaluation of a job changed.
     ///
-    /// Between types, as within one, the older of two equally urgent evaluations comes first; would draw lots.
+    /// Of evaluations with equal priority the older one comes first, also between types, where asks for a random
+    /// choice.
     pub(crate) fn dequeue(
         &mut self,
         kinds: &[JobType],
@@ -235,7 +238,7 @@ impl EvalQueue {
         deliveries
     }
 
-    /// Does what a worker wants done with an evaluation that it has; `false` if it has it no longer.
+    /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
     pub(crate) fn hand_out(
         &mut self,
         id: EvalId,
@@ -258,7 +261,7 @@ impl EvalQueue {
         true
     }
 
-    /// An evaluation that a worker has, and how long it had waited; not known where it was there before the broker.
+    /// A leased evaluation, and how long it had waited; `None` if it was there when the broker took over.
     pub(crate) fn handed_out(&self, id: EvalId) -> Option<(&Evaluation, Option<Nanos>)> {
         let entry = self.entries.get(&id)?;
         let Place::Out(hand_out) = entry.place else { return None };
@@ -271,7 +274,7 @@ impl EvalQueue {
         next.into_iter().flatten().map(|(due, _)| *due).min()
     }
 
-    /// Makes ready what has waited long enough, and takes back what workers were silent about. Returns the latter.
+    /// Ends delays, and takes back evaluations whose leases expired. Returns the latter.
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
         while let Some((due, id)) = self.delayed.first().copied()
             && due <= now
@@ -302,7 +305,7 @@ impl EvalQueue {
         expired
     }
 
-    /// Evaluations that were delivered too often, each with its last delivery's token.
+    /// Evaluations that reached the delivery limit, each with the token of its last delivery.
     pub(crate) fn failed(&self) -> impl Iterator<Item = (&Arc<Evaluation>, RequestId)> {
         self.failed.iter().map(|id| {
             let entry = &self.entries[id];
@@ -313,7 +316,7 @@ impl EvalQueue {
         })
     }
 
-    /// Evaluations that a more recent one does for.
+    /// Superseded evaluations.
     pub(crate) fn needless(&self) -> impl Iterator<Item = EvalId> {
         self.needless.iter().copied()
     }
@@ -333,7 +336,7 @@ impl EvalQueue {
         }
     }
 
-    /// Jobs of which evaluations wait for their time, and when the first of each is due; the first `max` evaluations.
+    /// Jobs with delayed evaluations, each with the earliest due time; among the first `max` delayed evaluations.
     pub(crate) fn delayed(&self, max: usize) -> BTreeMap<JobKey, Timestamp> {
         let mut delayed = BTreeMap::new();
         for (due, id) in self.delayed.iter().take(max) {
@@ -347,7 +350,7 @@ impl EvalQueue {
         matches!(self.entries.get(&id), Some(Entry { place: Place::Out(hand_out), .. }) if hand_out.token == token)
     }
 
-    /// All that is known. Asserts that every evaluation is found by way of its place, and nothing else is.
+    /// All known evaluations. Asserts that each is in exactly the index of its state.
     #[cfg(test)]
     pub(crate) fn check(&self) -> BTreeSet<EvalId> {
         let mut found = Vec::new();
@@ -366,7 +369,7 @@ impl EvalQueue {
         known
     }
 
-    /// A delivery came to nothing, through the scheduler's fault or in silence.
+    /// Handles a failed delivery: a nack or an expired lease.
     fn fail(&mut self, id: EvalId, token: RequestId, now: Timestamp) {
         let entry = self.entries.get_mut(&id).expect("only what is handed out fails");
         entry.failures = entry.failures.saturating_add(1);
@@ -377,7 +380,7 @@ impl EvalQueue {
         self.move_to(id, place);
     }
 
-    /// An evaluation begins, or begins again, to wait for its time or its turn.
+    /// Puts an evaluation among the delayed ones if it is not due yet, otherwise enqueues it.
     fn enter(&mut self, id: EvalId, now: Timestamp) {
         match due(&self.entries[&id].eval) {
             Some(due) if due > now => self.place(id, Place::Delayed { due }),
@@ -385,7 +388,7 @@ impl EvalQueue {
         }
     }
 
-    /// Its time has come: the first of a job is ready, the others wait behind it.
+    /// Enqueues a due evaluation: the first of a job is ready, the others are pending behind it.
     fn enqueue(&mut self, id: EvalId) {
         let job = &self.entries[&id].eval.job;
         if self.slots.contains_key(job) {
@@ -423,7 +426,7 @@ impl EvalQueue {
         self.place(id, place);
     }
 
-    /// Enters an evaluation into the index of its place.
+    /// Adds an evaluation to the index of a state.
     fn place(&mut self, id: EvalId, place: Place) {
         let entry = self.entries.get_mut(&id).expect("only what is known has a place");
         entry.place = place;
@@ -452,7 +455,7 @@ impl EvalQueue {
         }
     }
 
-    /// Takes an evaluation out of the index of its place. Its job's slot stays as it is.
+    /// Removes an evaluation from the index of its state. Its job's slot does not change.
     fn unplace(&mut self, id: EvalId) -> Option<()> {
         let entry = self.entries.get(&id)?;
         let eval = &entry.eval;
@@ -491,16 +494,17 @@ impl Place {
     }
 }
 
-/// When an evaluation that waits for its time is due.
+/// When a delayed evaluation is due; `None` if it has no delay.
 fn due(eval: &Evaluation) -> Option<Timestamp> {
     if eval.wait > Nanos::ZERO {
-        // From its creation, not from when this broker first saw it: a take-over does not begin the wait anew.
+        // Counted from its creation, not from when this broker first saw it, so that a takeover does not restart the
+        // delay.
         return Some(eval.create_time + eval.wait);
     }
     eval.wait_until.is_set().then_some(eval.wait_until)
 }
 
-/// How long an evaluation waits after so many failed deliveries.
+/// Delay after a number of failed deliveries.
 fn retry_delay(failures: u8) -> Nanos {
     match failures {
         0 | 1 => FIRST_RETRY_DELAY,

@@ -1,4 +1,4 @@
-//! The rules for evaluations that are to be worked on, as scenes.
+//! Rules of the queue, as scenes.
 
 use std::sync::Arc;
 

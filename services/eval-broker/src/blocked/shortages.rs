@@ -1,11 +1,11 @@
-//! What evaluations that wait for room asked for in vain: sums for people and for whoever adds machines.
+//! Sums of the CPU and memory that blocked evaluations lack, for users and autoscalers.
 
 use std::collections::BTreeMap;
 
 use model::Text;
 use model::eval::Evaluation;
 
-/// Where something was asked for in vain.
+/// Where resources are missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WantedBy {
     pub(crate) datacenter: Text,
@@ -13,7 +13,7 @@ pub(crate) struct WantedBy {
     pub(crate) node_pool: Text,
 }
 
-/// Sums by place.
+/// Missing resources by location.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     sums: BTreeMap<WantedBy, Sum>,
@@ -36,7 +36,7 @@ impl Wanted {
         }
     }
 
-    /// Takes away what [`Self::add`] added for the same evaluation.
+    /// Subtracts what [`Self::add`] added for the same evaluation.
     pub(super) fn remove(&mut self, eval: &Evaluation) {
         for (by, share) in shares(eval) {
             let Some(sum) = self.sums.get_mut(&by) else { continue };
@@ -49,13 +49,13 @@ impl Wanted {
         }
     }
 
-    /// CPU in MHz and memory in MB by place.
+    /// Missing CPU in MHz and memory in MB, by location.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&WantedBy, u64, u64)> {
         self.sums.iter().map(|(by, sum)| (by, sum.cpu_mhz, sum.memory_mb))
     }
 }
 
-/// CPU in MHz and memory in MB that the groups of an evaluation asked for in vain.
+/// CPU in MHz and memory in MB that the groups of an evaluation lack.
 pub(super) fn missing(eval: &Evaluation) -> (u64, u64) {
     let short = eval.failed_groups.values().flat_map(|metric| metric.resources_exhausted.values());
     short.fold((0, 0), |(cpu_mhz, memory_mb), short| {
@@ -63,7 +63,7 @@ pub(super) fn missing(eval: &Evaluation) -> (u64, u64) {
     })
 }
 
-/// What each group of the evaluation asked for, in each datacenter and class that was looked at.
+/// The missing resources of each group of an evaluation, in each datacenter and node class that was considered.
 fn shares(eval: &Evaluation) -> impl Iterator<Item = (WantedBy, Sum)> {
     eval.failed_groups.values().flat_map(|metric| {
         let cpu_mhz = metric.resources_exhausted.values().map(|short| u64::from(short.cpu_mhz)).sum();

@@ -54,7 +54,7 @@ impl Broker {
             forget_at: now + FORGET_EVERY,
             state,
         };
-        broker.take_up(now);
+        broker.restore_evals(now);
         broker
     }
 
@@ -70,26 +70,26 @@ impl Broker {
         if self.paused {
             return Vec::new();
         }
-        let now = self.at_least_the_clusters(now);
-        let changes = || step.changes().map(touched);
+        let now = self.not_before_state(now);
+        let changes = || step.changes().map(eval_change);
         let mut finished = Vec::new();
         // Outcomes are handled first. Other changes of the same evaluation must not hide that a scheduler finished it.
         for change in changes() {
-            if let Touched::Outcome(eval) = change {
-                finished.extend(self.answered(eval, now));
+            if let EvalChange::Outcome(eval) = change {
+                finished.extend(self.handle_outcome(eval, now));
             }
         }
         for change in changes() {
             match change {
-                Touched::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
-                Touched::Records(before) => self.blocked.forget_unblocked_before(before),
-                Touched::Outcome(_) | Touched::Room(_) | Touched::Nothing => {}
+                EvalChange::Evals(ids) => ids.iter().for_each(|id| self.reconcile(*id, now)),
+                EvalChange::RecordsDeleted(before) => self.blocked.forget_unblocked_before(before),
+                EvalChange::Outcome(_) | EvalChange::Capacity(_) | EvalChange::None => {}
             }
         }
         let gained = step.sets.iter().flat_map(|set| set.changes.iter().map(|change| (set.index, change)));
         for (index, change) in gained.filter(|_| !is_planted(Bug::UnblocksNobody)) {
-            let Touched::Room(room) = touched(change) else { continue };
-            for eval in self.blocked.unblock(room, index) {
+            let EvalChange::Capacity(unblocked) = eval_change(change) else { continue };
+            for eval in self.blocked.unblock(unblocked, index) {
                 self.queue.put(&eval, index, Some(now), now);
             }
         }
@@ -104,7 +104,7 @@ impl Broker {
         now: Timestamp,
         new_token: impl FnMut() -> RequestId,
     ) -> Vec<Delivery> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let state = &self.state;
         self.queue.dequeue(kinds, max, now, |job| state.job_index(state::Table::Evals, job), new_token)
     }
@@ -116,8 +116,8 @@ impl Broker {
 
     /// Carries out a worker's action on a leased evaluation; `false` if the worker no longer holds the lease.
     pub fn hand_out(&mut self, id: EvalId, token: RequestId, action: HandOutAction, now: Timestamp) -> bool {
-        let now = self.at_least_the_clusters(now);
-        self.queue.hand_out(id, token, action, now)
+        let now = self.not_before_state(now);
+        self.queue.apply_lease_action(id, token, action, now)
     }
 
     /// When [`Self::handle_timeout`] next has something to do.
@@ -129,7 +129,7 @@ impl Broker {
 
     /// Handles what is due. Returns the evaluations whose leases expired.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<EvalId> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let index = self.state.index();
         for eval in self.blocked.handle_timeout(now) {
             self.queue.put(&eval, index, Some(now), now);
@@ -140,7 +140,7 @@ impl Broker {
     /// The next command, if any. No other command is returned until [`Self::written`] or [`Self::not_written`] is
     /// called.
     pub fn next_write(&mut self, epoch: Epoch, now: Timestamp) -> Option<UpdateEvals> {
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         if self.turn.from().is_none_or(|from| now < from) {
             return None;
         }
@@ -148,7 +148,7 @@ impl Broker {
             UpdateEvals { epoch, updates: Vec::new(), creates: Vec::new(), forget_unblocked_before: None };
         self.write_failed(&mut write, now);
         self.write_duplicates(&mut write);
-        self.write_needless(&mut write);
+        self.write_superseded(&mut write);
         if now >= self.forget_at {
             self.forget_at = now + FORGET_EVERY;
             write.forget_unblocked_before = self.forgettable();
@@ -167,7 +167,7 @@ impl Broker {
 
     /// Reports that the command was not committed, or that its outcome is unknown.
     pub fn not_written(&mut self, now: Timestamp) {
-        self.turn.not_written(self.at_least_the_clusters(now));
+        self.turn.not_written(self.not_before_state(now));
     }
 
     pub(crate) fn queue(&self) -> &EvalQueue {
@@ -183,22 +183,22 @@ impl Broker {
         self.queue.holds(delivery.eval_id, delivery.token)
     }
 
-    fn take_up(&mut self, now: Timestamp) {
+    fn restore_evals(&mut self, now: Timestamp) {
         if self.paused || is_planted(Bug::ForgetsPendingEvals) {
             return;
         }
-        let now = self.at_least_the_clusters(now);
+        let now = self.not_before_state(now);
         let state = Arc::clone(&self.state);
         let mut evals: Vec<&Arc<Evaluation>> = state.live_evals().collect();
         evals.sort_unstable_by_key(|eval| (eval.create_index, eval.id));
-        evals.into_iter().for_each(|eval| self.settle(eval, None, now));
+        evals.into_iter().for_each(|eval| self.route(eval, None, now));
     }
 
     /// Moves an evaluation to where its state requires.
     fn reconcile(&mut self, id: EvalId, now: Timestamp) {
         let state = Arc::clone(&self.state);
         match state.eval(id).filter(|eval| !eval.status.is_terminal()) {
-            Some(eval) => self.settle(eval, Some(now), now),
+            Some(eval) => self.route(eval, Some(now), now),
             None => {
                 self.queue.remove(id);
                 self.blocked.remove(id);
@@ -208,9 +208,9 @@ impl Broker {
 
     /// Handles a committed outcome of a scheduler. It ends the evaluation's lease, unless the outcome's snapshot is
     /// older than the lease's wait index.
-    fn answered(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
+    fn handle_outcome(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
         let id = outcome.id;
-        let ends = outcome.status.is_terminal() || self.queue.is_answered_by(id, outcome.snapshot_index);
+        let ends = outcome.status.is_terminal() || self.queue.is_ended_by(id, outcome.snapshot_index);
         let finished = ends.then(|| self.queue.finish(id, now)).flatten();
         self.reconcile(id, now);
         finished
@@ -218,18 +218,18 @@ impl Broker {
 
     /// Puts a live evaluation into the queue or among the blocked ones. One that was unblocked stays in the queue,
     /// whatever its status, until a scheduler has processed it.
-    fn settle(&mut self, eval: &Arc<Evaluation>, since: Option<Timestamp>, now: Timestamp) {
+    fn route(&mut self, eval: &Arc<Evaluation>, since: Option<Timestamp>, now: Timestamp) {
         let waits = eval.status == EvalStatus::Blocked && !self.queue.knows(eval.id);
-        if waits && self.blocked.track(eval, now) == Tracked::Waits {
+        if waits && self.blocked.track(eval, now) == Tracked::Blocked {
             return;
         }
         self.blocked.remove(eval.id);
-        let needs = if waits { self.state.index() } else { Index::ZERO };
-        self.queue.put(eval, needs, since, now);
+        let unblocked_at = if waits { self.state.index() } else { Index::ZERO };
+        self.queue.put(eval, unblocked_at, since, now);
     }
 
     fn has_to_write(&self) -> bool {
-        let queue = self.queue.failed().next().is_some() || self.queue.needless().next().is_some();
+        let queue = self.queue.failed().next().is_some() || self.queue.superseded().next().is_some();
         queue || self.blocked.duplicates().next().is_some()
     }
 
@@ -252,17 +252,17 @@ impl Broker {
 
     /// Cancels duplicate blocked evaluations.
     fn write_duplicates(&self, write: &mut UpdateEvals) {
-        let room = WRITE_BATCH_MAX - write.updates.len();
-        for (id, job) in self.blocked.duplicates().take(room) {
+        let remaining = WRITE_BATCH_MAX - write.updates.len();
+        for (id, job) in self.blocked.duplicates().take(remaining) {
             let description = format!("existing blocked evaluation exists for job {}", quoted(&job.id));
             write.updates.push(self.canceled(vec![id], description.into()));
         }
     }
 
     /// Cancels superseded evaluations.
-    fn write_needless(&self, write: &mut UpdateEvals) {
-        let room = WRITE_BATCH_MAX - write.updates.len();
-        let ids: Vec<EvalId> = self.queue.needless().take(room).collect();
+    fn write_superseded(&self, write: &mut UpdateEvals) {
+        let remaining = WRITE_BATCH_MAX - write.updates.len();
+        let ids: Vec<EvalId> = self.queue.superseded().take(remaining).collect();
         if !ids.is_empty() {
             write.updates.push(self.canceled(ids, "canceled after more recent eval was processed".into()));
         }
@@ -283,41 +283,41 @@ impl Broker {
     ///
     /// A pending evaluation can become blocked, or create a blocked one, with a snapshot as old as its modify index.
     fn forgettable(&self) -> Option<Index> {
-        let looked_at = |eval: &Arc<Evaluation>| match eval.status {
+        let snapshot_of = |eval: &Arc<Evaluation>| match eval.status {
             EvalStatus::Blocked => eval.snapshot_index,
             EvalStatus::Pending | EvalStatus::Complete | EvalStatus::Failed | EvalStatus::Canceled => {
                 eval.modify_index
             }
         };
-        let before = self.state.live_evals().map(looked_at).min().unwrap_or(self.state.index());
+        let before = self.state.live_evals().map(snapshot_of).min().unwrap_or(self.state.index());
         self.state.unblocked().any(|(_, index)| index < before).then_some(before)
     }
 
     /// The later of `now` and the time of the state. With a slow clock, something that the cluster knows to be due
     /// would not be due here.
-    fn at_least_the_clusters(&self, now: Timestamp) -> Timestamp {
+    fn not_before_state(&self, now: Timestamp) -> Timestamp {
         now.max(self.state.at())
     }
 }
 
 /// The effect of a change on evaluations.
-enum Touched<'a> {
+enum EvalChange<'a> {
     Evals(&'a [EvalId]),
     Outcome(&'a Evaluation),
-    Room(&'a Unblocked),
-    Records(Index),
-    Nothing,
+    Capacity(&'a Unblocked),
+    RecordsDeleted(Index),
+    None,
 }
 
-fn touched(change: &Change) -> Touched<'_> {
+fn eval_change(change: &Change) -> EvalChange<'_> {
     match change {
-        Change::Eval(eval) => Touched::Evals(std::slice::from_ref(&eval.id)),
-        Change::EvalOutcome(eval) => Touched::Outcome(eval),
-        Change::PlanApplied { eval_id, .. } => Touched::Evals(std::slice::from_ref(eval_id)),
-        Change::EvalsChanged(change) => Touched::Evals(&change.ids),
-        Change::EvalsDeleted(ids) => Touched::Evals(ids),
-        Change::Unblocked(unblocked) => Touched::Room(unblocked),
-        Change::UnblockedForgotten(before) => Touched::Records(*before),
+        Change::Eval(eval) => EvalChange::Evals(std::slice::from_ref(&eval.id)),
+        Change::EvalOutcome(eval) => EvalChange::Outcome(eval),
+        Change::PlanApplied { eval_id, .. } => EvalChange::Evals(std::slice::from_ref(eval_id)),
+        Change::EvalsChanged(change) => EvalChange::Evals(&change.ids),
+        Change::EvalsDeleted(ids) => EvalChange::Evals(ids),
+        Change::Unblocked(unblocked) => EvalChange::Capacity(unblocked),
+        Change::UnblockedForgotten(before) => EvalChange::RecordsDeleted(*before),
         Change::Job(_)
         | Change::JobFields(_)
         | Change::JobDeleted(_)
@@ -349,7 +349,7 @@ fn touched(change: &Change) -> Touched<'_> {
         | Change::VolumeClaim(_)
         | Change::VolumeClaimDeleted(_)
         | Change::RootKey(_)
-        | Change::Lease(_) => Touched::Nothing,
+        | Change::Lease(_) => EvalChange::None,
     }
 }
 
@@ -364,7 +364,7 @@ fn follow_up(eval: &Evaluation, token: RequestId, now: Timestamp) -> Evaluation 
     let (shortest, longest) = FOLLOW_UP_WAIT;
     let jitter = id.0.as_u64_pair().1 % (longest.0 - shortest.0).unsigned_abs();
     Evaluation {
-        wait: shortest + Nanos(i64::try_from(jitter).expect("less than the longest wait")),
+        wait: shortest + Nanos(i64::try_from(jitter).expect("the jitter is less than the longest wait")),
         previous_eval: Some(eval.id),
         trace: eval.trace,
         create_time: now,

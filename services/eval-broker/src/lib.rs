@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use wire::Subject;
 
-use crate::actor::{EvalBroker, Retire};
+use crate::actor::{EvalBroker, StopOnDrop};
 use crate::broker::Broker;
 pub use crate::queue::{Finished, Settings};
 
@@ -91,7 +91,7 @@ pub async fn run(
             () = stop.cancelled() => return Ok(()),
         };
         tokio::select! {
-            ended = be_active(settings, &bus, &replica, &lease) => ended?,
+            ended = run_active(settings, &bus, &replica, &lease) => ended?,
             () = lease.lost() => {}
             () = stop.cancelled() => return Ok(()),
         }
@@ -99,26 +99,26 @@ pub async fn run(
 }
 
 /// Restores the broker from the replica and serves workers, until this future is dropped.
-async fn be_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
+async fn run_active(settings: Settings, bus: &Bus, replica: &Replica, lease: &Lease) -> anyhow::Result<()> {
     let mut follower = replica.follow();
     let (Followed::Reset(state) | Followed::Step(state::Step { after: state, .. })) = follower.next().await;
     let (writes, to_write) = mpsc::channel(1);
     let broker = Broker::restore(settings, state, clock::now());
     let broker = EvalBroker::new(broker, settings, bus.clone(), lease.epoch, writes).start();
-    let _retire = Retire(broker.clone());
+    let _stop_on_drop = StopOnDrop(broker.clone());
 
     let serving = "cannot serve workers";
     let dequeues = bus.serve(Subject::Dequeue.to_string()).await.context(serving)?;
-    let hand_outs = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
-    let (answers, returned) = bus.answers().await.context(serving)?;
+    let lease_actions = bus.serve(Subject::HandOut.to_string()).await.context(serving)?;
+    let (answers, undelivered) = bus.answers().await.context(serving)?;
     // Dropping the set aborts the tasks.
     let mut tasks = JoinSet::new();
     // Runs on the actor's thread, so that the thread is not woken from outside for each change.
     tasks.spawn_local(actor::follow(follower, broker.clone()));
     tasks.spawn(actor::write(to_write, bus.clone(), broker.clone()));
     tasks.spawn_local(serve::dequeues(dequeues, answers, broker.clone()));
-    tasks.spawn(serve::returned(returned, broker.clone()));
-    tasks.spawn(serve::hand_outs(hand_outs, broker));
+    tasks.spawn(serve::undelivered(undelivered, broker.clone()));
+    tasks.spawn(serve::lease_actions(lease_actions, broker));
     let _ = tasks.join_next().await;
     // A task ends only if the connection is closed for good or the actor has stopped.
     anyhow::bail!("the evaluation broker stopped serving")

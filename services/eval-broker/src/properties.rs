@@ -98,7 +98,7 @@ impl History {
         self.scene.state.live_evals().map(|eval| Evaluation::clone(eval)).collect()
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match *event {
             Event::Created { job, priority, batch, wait_secs } => {
                 let Some(number) = self.next_number() else { return };
@@ -116,14 +116,14 @@ impl History {
                 }
                 let (job, status) =
                     (stored.job.clone(), if blocks { EvalStatus::Blocked } else { EvalStatus::Complete });
-                let made = if creates_blocked { self.next_number() } else { None };
-                let made = made.map(|number| blocked_of(number, &job, ineligible, refused));
+                let created = if creates_blocked { self.next_number() } else { None };
+                let created = created.map(|number| blocked_of(number, &job, ineligible, refused));
                 let seen = delivery.wait_index;
-                self.finish(delivery.eval_id, status, seen, made);
+                self.finish(delivery.eval_id, status, seen, created);
             }
             Event::Said { which, action } => {
                 let Some(delivery) = self.deliveries.get(which).copied() else { return };
-                self.scene.say(delivery, action);
+                self.scene.lease_action(delivery, action);
                 if action != HandOutAction::Renew {
                     self.deliveries.remove(which);
                 }
@@ -138,10 +138,10 @@ impl History {
         }
     }
 
-    fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, made: Option<Evaluation>) {
+    fn finish(&mut self, id: EvalId, status: EvalStatus, seen: Index, created: Option<Evaluation>) {
         // Follow-ups of failed evaluations have ids that a scene cannot name; they are not finished here.
         if scene::id(number(id)) == id {
-            self.scene.finish_from(number(id), status, seen, made.into_iter().collect());
+            self.scene.finish_from(number(id), status, seen, created.into_iter().collect());
         }
     }
 
@@ -162,12 +162,12 @@ impl History {
         let deliveries = self.scene.dequeue(JobType::ALL, max);
         assert_eq!(deliveries.len(), max.min(ready_before));
         let rank = |delivery: &Delivery| {
-            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            let eval = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist");
             (std::cmp::Reverse(eval.priority), eval.create_index)
         };
         assert!(deliveries.is_sorted_by_key(rank), "the most urgent first, then the oldest");
         for delivery in &deliveries {
-            let eval = self.scene.state.eval(delivery.eval_id).expect("what is handed out exists");
+            let eval = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist");
             assert!(delivery.wait_index >= eval.modify_index);
             assert!(delivery.wait_index <= self.scene.state.index());
         }
@@ -185,8 +185,8 @@ impl History {
             if !self.scene.broker.holds(&delivery) {
                 continue;
             }
-            let job = self.scene.state.eval(delivery.eval_id).expect("what is out exists").job.clone();
-            assert_eq!(jobs.insert(job, delivery.eval_id), None, "two of a job are out");
+            let job = self.scene.state.eval(delivery.eval_id).expect("leased evaluations exist").job.clone();
+            assert_eq!(jobs.insert(job, delivery.eval_id), None, "two evaluations of a job are leased");
         }
     }
 
@@ -198,23 +198,23 @@ impl History {
     /// the one that is blocked while the newer one is unblocked.
     fn check_take_over(&mut self) {
         self.scene.write();
-        let (were_known, waited_for) = (known(&self.scene.broker), self.jobs_that_wait());
+        let (known_before, blocked_before) = (known(&self.scene.broker), self.blocked_jobs());
         self.scene.take_over();
         self.scene.write();
         self.check();
         let known = known(&self.scene.broker);
-        assert!(known.is_subset(&were_known));
-        for id in were_known.difference(&known) {
-            let eval = self.scene.state.eval(*id).expect("nothing is deleted here");
+        assert!(known.is_subset(&known_before));
+        for id in known_before.difference(&known) {
+            let eval = self.scene.state.eval(*id).expect("evaluations are not deleted here");
             assert!(eval.status_description.starts_with("existing blocked evaluation"), "{eval:?}");
         }
         let blocked =
             |id: &EvalId| self.scene.state.eval(*id).filter(|eval| eval.status == EvalStatus::Blocked);
-        let wait_or_woken = known.iter().filter_map(blocked).map(|eval| eval.job.clone()).collect();
-        assert!(waited_for.is_subset(&wait_or_woken));
+        let blocked_or_queued = known.iter().filter_map(blocked).map(|eval| eval.job.clone()).collect();
+        assert!(blocked_before.is_subset(&blocked_or_queued));
     }
 
-    fn jobs_that_wait(&self) -> BTreeSet<JobKey> {
+    fn blocked_jobs(&self) -> BTreeSet<JobKey> {
         let blocked = self.scene.broker.blocked().ids().into_iter();
         blocked.filter_map(|id| self.scene.state.eval(id)).map(|eval| eval.job.clone()).collect()
     }
@@ -224,7 +224,7 @@ fn known(broker: &Broker) -> BTreeSet<EvalId> {
     let mut known = broker.queue().check();
     let duplicates = broker.blocked().duplicates().map(|(id, _)| id);
     for id in broker.blocked().ids().into_iter().chain(duplicates) {
-        assert!(known.insert(id), "{id} is in two places");
+        assert!(known.insert(id), "{id} is both queued and blocked");
     }
     known
 }
@@ -240,7 +240,7 @@ proptest! {
     fn nothing_is_lost_and_nothing_is_worked_on_twice(events in vec(event(), 1..120)) {
         let mut history = History::new();
         for event in &events {
-            history.happen(event);
+            history.apply(event);
             history.check();
         }
     }
@@ -256,7 +256,7 @@ proptest! {
             if event.is_commit() {
                 history.scene.hold();
             }
-            history.happen(event);
+            history.apply(event);
         }
         history.scene.release();
         history.check();
@@ -270,7 +270,7 @@ proptest! {
             if matches!(event, Event::Finished { refused: true, .. }) {
                 continue;
             }
-            history.happen(event);
+            history.apply(event);
             if number == take_over_at {
                 history.check_take_over();
             }

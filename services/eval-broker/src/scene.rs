@@ -95,7 +95,7 @@ impl Scene {
             changes,
         };
         let mut after = State::clone(&self.state);
-        after.apply(&set).expect("the change fits");
+        after.apply(&set).expect("the change applies to the state");
         let (before, after) = (Arc::clone(&self.state), Arc::new(after));
         self.state = Arc::clone(&after);
         if let Some((_, held)) = &mut self.held {
@@ -123,7 +123,7 @@ impl Scene {
         snapshot_index: Index,
         creates: Vec<Evaluation>,
     ) {
-        let stored = Evaluation::clone(self.state.eval(id(number)).expect("there is such an evaluation"));
+        let stored = Evaluation::clone(self.state.eval(id(number)).expect("the evaluation exists"));
         let modify_index = self.state.index().next();
         let outcome = Evaluation { status, snapshot_index, modify_index, ..stored };
         let plan = Change::PlanApplied { job: outcome.job.clone(), eval_id: outcome.id };
@@ -169,7 +169,7 @@ impl Scene {
 
     /// Time passes until the broker has something to do. Returns how long that was.
     pub(crate) fn pass_to_timeout(&mut self) -> Nanos {
-        let due = self.broker.poll_timeout().expect("the broker waits for something");
+        let due = self.broker.poll_timeout().expect("the broker has a timeout");
         let length = due - self.now;
         self.pass(length);
         length
@@ -194,7 +194,7 @@ impl Scene {
         self.dequeue(JobType::ALL, usize::MAX).into_iter().map(|delivery| number(delivery.eval_id)).collect()
     }
 
-    pub(crate) fn say(&mut self, delivery: Delivery, action: HandOutAction) -> bool {
+    pub(crate) fn lease_action(&mut self, delivery: Delivery, action: HandOutAction) -> bool {
         self.broker.hand_out(delivery.eval_id, delivery.token, action, self.now)
     }
 
@@ -226,7 +226,7 @@ impl Scene {
     }
 
     pub(crate) fn stored(&self, number: u8) -> &Evaluation {
-        self.state.eval(id(number)).expect("there is such an evaluation")
+        self.state.eval(id(number)).expect("the evaluation exists")
     }
 
     /// Sets the indexes and times of a new evaluation, as the applier does.

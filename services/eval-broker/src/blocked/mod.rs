@@ -4,9 +4,9 @@
 //! cancels duplicates.
 
 mod records;
+mod shortages;
 #[cfg(test)]
 mod tests;
-mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use planted_bugs::{Bug, is_planted};
 use state::UnblockKey;
 
 use records::Records;
-pub(crate) use wanted::{Wanted, WantedBy};
+pub(crate) use shortages::{Location, Shortages};
 
 /// Interval at which evaluations are retried whose plans were refused too often, since no capacity gain would unblock
 /// them. asks for a minute. It is shorter here: after many nodes failed, plans compete for the remaining
@@ -40,7 +40,7 @@ pub(crate) struct BlockedEvals {
     /// Evaluations that a newer one of the same scope replaces.
     duplicates: BTreeMap<EvalId, JobKey>,
     records: Records,
-    wanted: Wanted,
+    shortages: Shortages,
 }
 
 /// Identifies what at most one evaluation is blocked for: a job, or a job on a node.
@@ -64,7 +64,7 @@ struct Needs {
 #[must_use]
 pub(crate) enum Tracked {
     /// It waits, or is a duplicate.
-    Waits,
+    Blocked,
     /// It missed an unblock: a key gained capacity after its snapshot.
     Missed,
 }
@@ -89,20 +89,20 @@ impl BlockedEvals {
             retry_at: Timestamp::UNSET,
             duplicates: BTreeMap::new(),
             records: Records::new(records),
-            wanted: Wanted::default(),
+            shortages: Shortages::default(),
         }
     }
 
     /// Missing CPU in MHz and memory in MB by job, of at most `max` evaluations.
-    pub(crate) fn wanted_by_job(&self, max: usize) -> BTreeMap<JobKey, (u64, u64)> {
-        let mut wanted: BTreeMap<JobKey, (u64, u64)> = BTreeMap::new();
+    pub(crate) fn shortages_by_job(&self, max: usize) -> BTreeMap<JobKey, (u64, u64)> {
+        let mut shortages: BTreeMap<JobKey, (u64, u64)> = BTreeMap::new();
         for eval in self.waiting.values().take(max) {
-            let (cpu_mhz, memory_mb) = wanted.entry(eval.job.clone()).or_default();
-            let (more_cpu_mhz, more_memory_mb) = wanted::missing(eval);
+            let (cpu_mhz, memory_mb) = shortages.entry(eval.job.clone()).or_default();
+            let (more_cpu_mhz, more_memory_mb) = shortages::shortage_of(eval);
             *cpu_mhz += more_cpu_mhz;
             *memory_mb += more_memory_mb;
         }
-        wanted
+        shortages
     }
 
     /// Tracks a blocked evaluation, unless it has missed an unblock.
@@ -112,9 +112,9 @@ impl BlockedEvals {
         if let Some(other) = other {
             if freshness(&other) > freshness(eval) {
                 self.duplicates.insert(eval.id, eval.job.clone());
-                return Tracked::Waits;
+                return Tracked::Blocked;
             }
-            self.take(other.id);
+            self.untrack(other.id);
             self.duplicates.insert(other.id, other.job.clone());
         }
         let needs = Needs::of(eval);
@@ -123,13 +123,13 @@ impl BlockedEvals {
             return Tracked::Missed;
         }
         self.insert(eval, needs, now);
-        Tracked::Waits
+        Tracked::Blocked
     }
 
     /// Removes an evaluation that is finished or deleted.
     pub(crate) fn remove(&mut self, id: EvalId) {
         self.duplicates.remove(&id);
-        self.take(id);
+        self.untrack(id);
     }
 
     /// Handles a gain of capacity at `index`. Removes and returns the evaluations that it unblocks.
@@ -140,17 +140,17 @@ impl BlockedEvals {
         let resources = unblocked.resources.iter().cloned().map(UnblockKey::Resource);
         let keys: Vec<UnblockKey> = classes.chain(quotas).chain(resources).collect();
 
-        let mut woken = BTreeSet::new();
+        let mut unblocked_ids = BTreeSet::new();
         for (needs, ids) in &self.groups {
-            if keys.iter().any(|key| needs.woken_by(key)) {
-                woken.extend(ids);
+            if keys.iter().any(|key| needs.unblocked_by(key)) {
+                unblocked_ids.extend(ids);
             }
         }
-        woken.extend(unblocked.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten());
+        unblocked_ids.extend(unblocked.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten());
         for key in keys {
             self.records.add(key, index);
         }
-        woken.into_iter().filter_map(|id| self.take(id)).collect()
+        unblocked_ids.into_iter().filter_map(|id| self.untrack(id)).collect()
     }
 
     /// Deletes the records before `index`, as the state did.
@@ -169,7 +169,7 @@ impl BlockedEvals {
             return Vec::new();
         }
         let refused = std::mem::take(&mut self.refused);
-        refused.into_iter().filter_map(|id| self.take(id)).collect()
+        refused.into_iter().filter_map(|id| self.untrack(id)).collect()
     }
 
     /// Duplicates, with their jobs.
@@ -178,8 +178,8 @@ impl BlockedEvals {
     }
 
     pub(crate) fn stats(&self) -> BlockedStats {
-        let count = |which: fn(&Needs) -> bool| {
-            self.groups.iter().filter(|(needs, _)| which(needs)).map(|(_, ids)| ids.len()).sum()
+        let count = |matches: fn(&Needs) -> bool| {
+            self.groups.iter().filter(|(needs, _)| matches(needs)).map(|(_, ids)| ids.len()).sum()
         };
         BlockedStats {
             total: self.waiting.len(),
@@ -189,8 +189,8 @@ impl BlockedEvals {
     }
 
     /// Missing resources of all blocked evaluations.
-    pub(crate) fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub(crate) fn shortages(&self) -> &Shortages {
+        &self.shortages
     }
 
     #[cfg(test)]
@@ -210,11 +210,11 @@ impl BlockedEvals {
             }
             self.refused.insert(eval.id);
         }
-        self.wanted.add(eval);
+        self.shortages.add(eval);
         self.waiting.insert(eval.id, Arc::clone(eval));
     }
 
-    fn take(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
+    fn untrack(&mut self, id: EvalId) -> Option<Arc<Evaluation>> {
         let eval = self.waiting.remove(&id)?;
         remove_from(&mut self.groups, &Needs::of(&eval), id);
         self.by_scope.remove(&scope(&eval));
@@ -222,7 +222,7 @@ impl BlockedEvals {
             remove_from(&mut self.by_node, &node, id);
         }
         self.refused.remove(&id);
-        self.wanted.remove(&eval);
+        self.shortages.remove(&eval);
         Some(eval)
     }
 }
@@ -241,7 +241,7 @@ impl Needs {
     }
 
     /// Whether a capacity gain of `key` unblocks this. A class that was not checked may be feasible.
-    fn woken_by(&self, key: &UnblockKey) -> bool {
+    fn unblocked_by(&self, key: &UnblockKey) -> bool {
         match key {
             UnblockKey::Class(class) => self.escaped || self.ineligible.binary_search(class).is_err(),
             UnblockKey::Quota(quota) => !self.escaped && (self.quota.is_empty() || self.quota == *quota),
@@ -253,7 +253,7 @@ impl Needs {
     /// that quota counts.
     fn missed(&self, key: &UnblockKey) -> bool {
         if self.quota.is_empty() {
-            self.woken_by(key)
+            self.unblocked_by(key)
         } else {
             matches!(key, UnblockKey::Quota(quota) if *quota == self.quota)
         }

@@ -211,8 +211,11 @@ fn what_is_asked_for_in_vain_is_added_up() {
     let failed_groups = [("app".into(), metric)].into();
     waits(&mut scene, Evaluation { failed_groups, ..blocked(1, 1) }, &[]);
     let sums = |scene: &Scene| -> Vec<(String, u64, u64)> {
-        let sums = scene.broker.blocked().wanted().sums();
-        sums.map(|(by, cpu, memory)| (format!("{} {}", by.datacenter, by.node_class), cpu, memory)).collect()
+        let sums = scene.broker.blocked().shortages().sums();
+        sums.map(|(location, cpu, memory)| {
+            (format!("{} {}", location.datacenter, location.node_class), cpu, memory)
+        })
+        .collect()
     };
     assert_eq!(sums(&scene), [("dc1 ".to_owned(), 1000, 512), ("dc2 ".to_owned(), 1000, 512)]);
     scene.unblock("a");

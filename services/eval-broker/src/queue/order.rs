@@ -22,9 +22,9 @@ impl ReadyRank {
 /// Order of pending evaluations of a job: highest priority first, then most recently changed, because that one also
 /// covers the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BehindRank(Reverse<u16>, Reverse<Index>, EvalId);
+pub(super) struct PendingRank(Reverse<u16>, Reverse<Index>, EvalId);
 
-impl BehindRank {
+impl PendingRank {
     pub(super) fn of(eval: &Evaluation) -> Self {
         Self(Reverse(eval.priority), Reverse(eval.modify_index), eval.id)
     }

@@ -112,7 +112,7 @@ impl History {
                 self.deliveries.remove(which);
                 let Some(stored) = self.scene.state.eval(delivery.eval_id) else { return };
                 if stored.status.is_terminal() || delivery.wait_index < stored.modify_index {
-                    return; // the applier refuses it
+                    return; // the applier refuses the outcome
                 }
                 let (job, status) =
                     (stored.job.clone(), if blocks { EvalStatus::Blocked } else { EvalStatus::Complete });

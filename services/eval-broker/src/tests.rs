@@ -189,7 +189,7 @@ async fn evaluations_go_from_the_state_to_workers_and_back() {
     let [first] = scene.dequeue(60_000).await[..] else { panic!("it is ready again") };
     let outcome = Evaluation { status: EvalStatus::Complete, ..eval(1, 1) };
     scene.apply(vec![Change::EvalOutcome(Arc::new(outcome))]);
-    scene.create(3, 1); // which the broker sees after the outcome
+    scene.create(3, 1); // the broker receives this after the outcome
     let [third] = scene.dequeue(60_000).await[..] else { panic!("one is ready") };
     assert_eq!(third.eval_id, id(3));
     assert!(!scene.lease_action(first, HandOutAction::Renew).await);

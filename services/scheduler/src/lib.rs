@@ -108,7 +108,8 @@ impl Workers {
         let count = args.worker_count();
         let (paused, is_paused) = watch::channel(false);
         if count == 0 || args.schedulers.is_empty() {
-            return Ok(Self { paused, dequeuing: None });
+            // Without threads or job types there are no workers.
+            return Ok(Self { paused, dequeuing: None });
         }
         let evals_max = count * EVALS_PER_THREAD;
         let threads = Threads::start(count, evals_max).context("cannot start scheduler threads")?;

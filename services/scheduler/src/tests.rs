@@ -169,7 +169,7 @@ async fn an_evaluation_is_attempted_until_its_plan_is_taken_whole() {
 async fn a_worker_that_waits_renews_and_stops_when_it_is_told_to() {
     let (first, second) = (eval(1), eval(2));
     let mut scene = Scene::new(vec![created(&first), created(&second)]).await;
-    scene.deliver(&first, 2, 100).await; // which the replica has not reached
+    scene.deliver(&first, 2, 100).await; // the replica has not reached index 2
     assert_eq!(scene.lease_action(true).await, HandOutAction::Renew);
     assert_eq!(scene.lease_action(false).await, HandOutAction::Renew);
     scene.deliver(&second, 1, 60_000).await;

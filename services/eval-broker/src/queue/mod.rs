@@ -194,8 +194,8 @@ impl EvalQueue {
     pub(crate) fn remove(&mut self, id: EvalId) {
         let Some(entry) = self.forget(id).filter(|entry| entry.state.holds_slot()) else { return };
         let is_of_job = |id: &&EvalId| self.entries[*id].eval.job == entry.eval.job;
-        let wanted: Vec<EvalId> = self.superseded.iter().filter(is_of_job).copied().collect();
-        for id in wanted {
+        let needed: Vec<EvalId> = self.superseded.iter().filter(is_of_job).copied().collect();
+        for id in needed {
             self.remove_from_index(id);
             self.enqueue(id);
         }

@@ -66,7 +66,7 @@ fn what_was_needless_is_not_once_something_has_happened_since() {
     assert_eq!(scene.dequeue_all(), [1]);
     scene.finish(1, EvalStatus::Complete, Vec::new());
     let write = scene.broker.next_write(Epoch(1), scene.now).expect("2 is to be canceled");
-    scene.change(&[2], None); // a node failed, and 2 stands for that, too
+    scene.change(&[2], None); // a node failed, and 2 covers that, too
     scene.commit(&write);
     scene.broker.written(scene.state.index());
     assert_eq!(scene.stored(2).status, EvalStatus::Pending);
@@ -229,7 +229,7 @@ fn a_hand_out_ends_with_the_outcome_and_with_nothing_else() {
     let mut scene = Scene::new();
     scene.create([eval(1, 1)]);
     let delivery = scene.dequeue_one().expect("1 is ready");
-    scene.change(&[1], None); // its index rises
+    scene.change(&[1], None); // its modify index rises
     scene.apply(vec![Change::PlanApplied { job: job(1), eval_id: id(1) }]);
     assert!(scene.lease_action(delivery, HandOutAction::Renew));
     assert_eq!(scene.dequeue_all(), NONE);
@@ -245,11 +245,11 @@ fn an_outcome_from_before_what_a_hand_out_was_made_for_does_not_end_it() {
     let first = scene.dequeue_one().expect("1 was woken");
     let seen = scene.state.index();
     scene.lease_action(first, HandOutAction::GiveBack);
-    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // the first worker had an answer after all
+    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // the outcome of the first worker was committed after all
     scene.unblock("a");
     let second = scene.dequeue_one().expect("1 was woken again");
     assert!(second.wait_index > seen);
-    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // and another, from as early
+    scene.finish_from(1, EvalStatus::Blocked, seen, Vec::new()); // another outcome from a snapshot as old
     assert!(scene.lease_action(second, HandOutAction::Renew));
     scene.finish(1, EvalStatus::Blocked, Vec::new());
     assert!(!scene.lease_action(second, HandOutAction::Renew));

@@ -236,7 +236,8 @@ pub(crate) fn reconcile<'a>(
     sets.forget_replaced(&plan);
     sets.migrate(target.is_batch(), &entry, &mut plan);
     if plan.placements.len() > target.count() {
-        plan.placements.truncate(target.count());
+        // At most as many placements as the count.
+        plan.placements.truncate(target.count());
         plan.updates.place = target.count() as u64;
     }
 

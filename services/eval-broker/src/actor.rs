@@ -21,7 +21,7 @@ use crate::waiters::{Waiter, Waiters};
 
 /// Interval at which the gauges are set.
 const METRICS_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a command is sent again; then the updates are collected anew.
+/// How long a command is sent again before the updates are collected anew.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Capacity of the actor's mailbox; further senders wait.
 const MAILBOX: usize = 256;

@@ -58,7 +58,7 @@ struct PauseState {
     pause: Option<Pause>,
 }
 
-/// What ends a pause.
+/// A pause. It ends when the replica reaches `index`, or after `at_most`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pause {
     index: Option<Index>,

@@ -12,7 +12,7 @@ use model::{AllocId, DeploymentId, EvalId, Map, Text};
 use crate::unbuilt::Unbuilt;
 use crate::{Attempt, NewId, Proposal};
 
-/// What an attempt found out.
+/// Results of an attempt, from which the outcome is built.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) annotations: PlanAnnotations,

@@ -63,9 +63,9 @@ struct Needs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Tracked {
-    /// It waits, or is a duplicate.
+    /// The evaluation is tracked, or it is a duplicate.
     Blocked,
-    /// It missed an unblock: a key gained capacity after its snapshot.
+    /// The evaluation missed an unblock: a key gained capacity after its snapshot.
     Missed,
 }
 

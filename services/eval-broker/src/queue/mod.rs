@@ -209,7 +209,7 @@ impl EvalQueue {
     /// Leases the evaluations of these types with the highest priority, at most `max`. `index_of` returns the
     /// last index at which an evaluation of a job changed.
     ///
-    /// Of evaluations with equal priority the older one comes first, also between types, where asks for a random
+    /// If priorities are equal, the older evaluation comes first, also between types, where asks for a random
     /// choice.
     pub(crate) fn dequeue(
         &mut self,

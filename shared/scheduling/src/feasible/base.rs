@@ -75,8 +75,8 @@ impl BaseNodes {
     }
 }
 
-/// Those of a page's nodes whose datacenter is `wanted`; adds them to `counts`. Both are indexed by number of the
-/// datacenter.
+/// The nodes of a page whose datacenter is `wanted`; adds their numbers to `counts`. `wanted` and `counts` are indexed by
+/// the number of the datacenter.
 fn in_datacenters(page: &NodePage, nodes: u64, wanted: &[bool], counts: &mut [u32]) -> u64 {
     let (mut found, mut rest) = (0, nodes);
     // Pages mostly have few datacenters, so all nodes of one datacenter are handled at once.

@@ -26,9 +26,9 @@ struct DistinctProperty<'a> {
 /// Number of the job's allocations on a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Neighbours {
-    /// Of the whole job.
+    /// Allocations of the job.
     pub(crate) job: u32,
-    /// Of the group.
+    /// Allocations of the group.
     pub(crate) group: u32,
 }
 

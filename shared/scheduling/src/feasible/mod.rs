@@ -230,7 +230,7 @@ struct Checks<'a> {
     unique: Vec<usize>,
     escapes_class: bool,
     verdicts: Vec<Verdict>,
-    /// Kinds of which some node passed.
+    /// For each kind, whether some node passed.
     passed: Vec<bool>,
     /// Computed classes whose reason was reported.
     reported: HashSet<u32>,

@@ -401,7 +401,7 @@ impl Scale {
     }
 
     /// How well a node suits by its shape, and among nodes of one shape, by how little is left on it afterwards. So
-    /// large free areas stay available for large requests.
+    /// large blocks of free capacity remain for large requests.
     #[inline(always)]
     fn suitability(&self, alignment: f64, left: Amounts, ask: Amounts) -> f64 {
         let rest = self.scaled(left.with(ask, |left, ask| (left - ask).max(0.0)));

@@ -15,26 +15,26 @@ const EXPIRY_WINDOW: Nanos = Nanos::SECOND;
 /// The class of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing has to be done.
+    /// Nothing has to be done about the allocation.
     Ignored,
-    /// Its node does not require a change.
+    /// The node does not require a change.
     Untainted,
-    /// It has to migrate.
+    /// The allocation has to migrate.
     Migrating,
-    /// It was lost with its node.
+    /// The allocation was lost with its node.
     Lost,
-    /// Its node is disconnected; it may still run.
+    /// The node is disconnected; the allocation may still run.
     Disconnecting,
-    /// It was unknown, and its node is connected again.
+    /// The allocation was unknown, and its node is connected again.
     Reconnecting,
-    /// It was unknown for too long.
+    /// The allocation was unknown for too long.
     Expiring,
 }
 
 /// How a node's status concerns its allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taint {
-    /// It does not. A drain does not either, because allocations that have to migrate are marked.
+    /// No effect. A drain has none either, because allocations that have to migrate are marked one by one.
     None,
     /// The node drains and is initializing.
     Waiting,
@@ -138,7 +138,7 @@ pub(crate) fn is_expired(alloc: AllocRef<'_>, now: Timestamp) -> bool {
         && unknown_since(alloc).is_some_and(|since| since + lost_after(alloc) < now + EXPIRY_WINDOW)
 }
 
-/// The time at which it became unknown most recently.
+/// The time at which the allocation became unknown most recently.
 pub(super) fn unknown_since(alloc: AllocRef<'_>) -> Option<Timestamp> {
     let is_known = |state: &&AllocState| state.client_status.is_some_and(|is| is != ClientStatus::Unknown);
     let mut states = alloc.extra().states.iter().rev().skip_while(is_known).peekable();
@@ -154,17 +154,17 @@ fn known_states(alloc: AllocRef<'_>) -> impl Iterator<Item = ClientStatus> {
     alloc.extra().states.iter().rev().filter_map(|state| state.client_status)
 }
 
-/// Whether it is a canary that was not promoted yet.
+/// Whether the allocation is a canary that was not promoted yet.
 pub(super) fn is_canary(alloc: AllocRef<'_>) -> bool {
     alloc.health().is_some_and(|health| health.canary)
 }
 
-/// How long it may be unknown, by the job version that it runs.
+/// How long the allocation may be unknown, by the job version that it runs.
 pub(super) fn lost_after(alloc: AllocRef<'_>) -> model::Nanos {
     disconnect(alloc).map_or(Nanos::ZERO, |disconnect| disconnect.lost_after)
 }
 
-/// Whether it is replaced while it is unknown.
+/// Whether the allocation is replaced while it is unknown.
 pub(super) fn is_replaced(alloc: AllocRef<'_>) -> bool {
     disconnect(alloc).is_none_or(|disconnect| disconnect.replace != Some(false))
 }

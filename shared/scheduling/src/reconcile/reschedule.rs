@@ -16,13 +16,13 @@ const EVENTS_KEPT: usize = 5;
 /// When an allocation is rescheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Not as things stand; the allocation stays untainted.
+    /// Not for now; the allocation stays untainted.
     Never,
     /// Now.
     Now,
     /// At this time.
     At(Timestamp),
-    /// It is not rescheduled and does not count any more.
+    /// Never; the allocation does not count any more.
     Dropped,
 }
 

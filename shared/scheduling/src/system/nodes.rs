@@ -33,9 +33,9 @@ pub(super) struct Gap<'a> {
 /// A job's allocations by what has to be done with them.
 #[derive(Debug, Default)]
 pub(super) struct Diff<'a> {
-    /// Not needed, to be migrated, or lost.
+    /// Allocations that are not needed, migrate, or are lost.
     pub(super) stops: Vec<Stop<'a>>,
-    /// Of another version than the current one.
+    /// Allocations of another version than the current one.
     pub(super) outdated: Vec<OfGroup<'a>>,
     pub(super) ignored: Vec<OfGroup<'a>>,
     pub(super) disconnecting: Vec<OfGroup<'a>>,

@@ -54,7 +54,7 @@ pub enum Why {
     /// This program's scheduler is too old.
     Outdated,
     /// The applier has newer state than the worker, in which the plan is unnecessary or wrong.
-    Overtaken,
+    Superseded,
     /// The worker is stopping.
     Stopping,
 }
@@ -66,7 +66,7 @@ impl Why {
             Self::Behind(_) => "behind",
             Self::NoApplier => "no-applier",
             Self::Outdated => "outdated",
-            Self::Overtaken => "overtaken",
+            Self::Superseded => "overtaken",
             Self::Stopping => "stopping",
         }
     }
@@ -103,7 +103,7 @@ impl Attempts {
                 self.stale = 0;
             }
             PlanVerdict::Stale if self.stale == STALE_MAX => {
-                return Next::End(End::GivenBack(Why::Overtaken));
+                return Next::End(End::GivenBack(Why::Superseded));
             }
             PlanVerdict::Stale => self.stale += 1,
         }
@@ -119,7 +119,7 @@ fn end_after_refusal(error: &CommandError) -> End {
     match error {
         CommandError::Refused(refusal) => match refusal.kind {
             // The evaluation is finished or deleted, or the job was registered again. The next worker will see which.
-            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Overtaken),
+            RefusalKind::NotFound | RefusalKind::Conflict => End::GivenBack(Why::Superseded),
             RefusalKind::Outdated => End::GivenBack(Why::Outdated),
             RefusalKind::NotReady | RefusalKind::Deposed | RefusalKind::OutcomeUnknown => {
                 End::GivenBack(Why::NoApplier)
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(attempts.answered(&verdict(PlanVerdict::Stale, 41 + n)), schedule(41 + n, 0));
         }
         let next = attempts.answered(&verdict(PlanVerdict::Stale, 100));
-        assert_eq!(next, Next::End(End::GivenBack(Why::Overtaken)));
+        assert_eq!(next, Next::End(End::GivenBack(Why::Superseded)));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             next @ Next::Schedule { .. } => panic!("{next:?}"),
         };
         for kind in [RefusalKind::NotFound, RefusalKind::Conflict] {
-            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Overtaken));
+            assert_eq!(end(refusal(kind)), End::GivenBack(Why::Superseded));
         }
         assert_eq!(end(refusal(RefusalKind::Outdated)), End::GivenBack(Why::Outdated));
         assert_eq!(end(refusal(RefusalKind::OutcomeUnknown)), End::GivenBack(Why::NoApplier));

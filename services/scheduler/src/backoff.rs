@@ -93,7 +93,7 @@ impl DequeuePause {
                 Some(Pause { index: Some(replica_index.next()), at_most: state.no_applier.failed() })
             }
             Why::Outdated => Some(Pause { index: None, at_most: OUTDATED }),
-            Why::Overtaken | Why::Stopping => None,
+            Why::Superseded | Why::Stopping => None,
         };
     }
 
@@ -147,7 +147,7 @@ mod tests {
         dequeue_pause.succeeded();
         dequeue_pause.returned(Why::Behind(Index(9)), Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(BEHIND.0));
-        dequeue_pause.returned(Why::Overtaken, Index(4));
+        dequeue_pause.returned(Why::Superseded, Index(4));
         assert_eq!(at_most(&dequeue_pause), None);
         dequeue_pause.returned(Why::Outdated, Index(4));
         assert_eq!(at_most(&dequeue_pause), Some(OUTDATED));

@@ -172,7 +172,7 @@ async fn run_attempts(shared: &Shared, delivery: Delivery, permit: &Arc<OwnedSem
             keep_outstanding(shared, done.index, guard).await;
         }
         next = attempts.answered(&answer);
-        if next == Next::End(End::GivenBack(Why::Overtaken)) {
+        if next == Next::End(End::GivenBack(Why::Superseded)) {
             // The state that made the plan unnecessary is newer than the snapshot. Wait for it, so that the next worker
             // is not refused for the same reason.
             let _ = wait_for_index(&shared.replica, snapshot_index.next()).await;

@@ -206,8 +206,8 @@ impl Broker {
         }
     }
 
-    /// Handles a committed outcome of a scheduler. It ends the evaluation's lease, unless the outcome's snapshot is
-    /// older than the lease's wait index.
+    /// Handles a committed outcome of a scheduler. An outcome with a terminal status ends the evaluation's lease. An
+    /// outcome that blocks the evaluation again ends it only if its snapshot is at the lease's wait index or later.
     fn handle_outcome(&mut self, outcome: &Evaluation, now: Timestamp) -> Option<Finished> {
         let id = outcome.id;
         let ends = outcome.status.is_terminal() || self.queue.is_ended_by(id, outcome.snapshot_index);

@@ -37,8 +37,7 @@ impl Outstanding {
     /// The snapshot with all outstanding placements added; `None` if there are none.
     pub(crate) fn overlay_on(&self, snapshot: &State) -> Option<State> {
         let submitted = self.submitted().clone();
-        // The plan was committed in full or in part, and the snapshot contains the result before the worker has the
-        // answer.
+        // The snapshot may already contain the result of a plan whose worker has not received the answer yet.
         let is_applied = |plan: &Submitted| snapshot.plan_index(&plan.job) > plan.snapshot;
         let pending = submitted.iter().filter(|plan| !is_applied(plan));
         let mut expected = pending.flat_map(|plan| &plan.expected).peekable();

@@ -148,7 +148,7 @@ impl EvalQueue {
         }
     }
 
-    /// Adds an evaluation, or updates a known one. `needs` is the index that unblocked it.
+    /// Adds an evaluation, or updates a known one. `unblocked_at` is the index that unblocked it.
     pub(crate) fn put(
         &mut self,
         eval: &Arc<Evaluation>,

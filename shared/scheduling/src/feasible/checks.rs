@@ -27,8 +27,8 @@ pub(super) enum Check<'a> {
     Secrets(&'a TaskGroup),
 }
 
-/// A resource that is assigned in units, not in amounts. If a node has none of it, its free units are not checked as
-/// well.
+/// A resource that is assigned in units, not in amounts. If a node lacks it altogether, only that is reported, and its
+/// free units are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiscreteResource {
     Devices,

@@ -73,7 +73,8 @@ pub struct Args {
 ///
 /// Must be called on a thread of an actix system.
 ///
-/// # Errors If a subject cannot be served.
+/// # Errors
+/// If a subject cannot be served.
 pub async fn run(
     args: Args,
     bus: Bus,

@@ -74,7 +74,8 @@ pub struct Workers {
 /// Runs scheduler workers until `stop`. Evaluations that are being worked on then are finished or returned to the
 /// broker.
 ///
-/// # Errors If threads cannot be started.
+/// # Errors
+/// If threads cannot be started.
 pub async fn run(
     args: Args,
     bus: Bus,
@@ -88,7 +89,8 @@ pub async fn run(
 impl Workers {
     /// Starts the workers.
     ///
-    /// # Errors If threads cannot be started.
+    /// # Errors
+    /// If threads cannot be started.
     pub fn start(
         args: &Args,
         bus: Bus,
@@ -132,7 +134,8 @@ impl Workers {
     /// Waits for `stop`, and until the evaluations that are being worked on then are finished or returned to the
     /// broker.
     ///
-    /// # Errors If a worker panicked.
+    /// # Errors
+    /// If a worker panicked.
     pub async fn stopped(self, stop: &CancellationToken) -> anyhow::Result<()> {
         match self.dequeuing {
             Some(dequeuing) => dequeuing.await.context("scheduler workers stopped unexpectedly"),

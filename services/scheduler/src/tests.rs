@@ -238,8 +238,8 @@ async fn plans_that_are_not_taken_yet_do_not_go_for_the_same_room() {
     }
     assert_eq!((chosen[0], chosen[2]), (chosen[1], chosen[3]));
     assert_ne!(chosen[0], chosen[2]);
-    // With the outstanding placements there is no capacity for the last job. They may not be committed, so it is placed
-    // without.
+    // With the outstanding placements there is no capacity for the last job. It is placed without them, because they may
+    // fail to commit.
     assert_eq!(chosen[4], chosen[0]);
     scene.stop.cancel();
     for _ in &unanswered {

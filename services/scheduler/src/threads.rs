@@ -34,7 +34,8 @@ pub(crate) struct Panicked;
 impl Threads {
     /// Starts `count` threads with a queue of at most `queue_max` computations.
     ///
-    /// # Errors If threads cannot be started.
+    /// # Errors
+    /// If threads cannot be started.
     pub(crate) fn start(count: usize, queue_max: usize) -> io::Result<Self> {
         let (computations, queue) = mpsc::sync_channel(queue_max);
         let queue = Arc::new(Mutex::new(queue));
@@ -48,7 +49,8 @@ impl Threads {
 
     /// Runs a computation on a thread.
     ///
-    /// # Errors If it panics, or if the queue is full.
+    /// # Errors
+    /// If it panics, or if the queue is full.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         compute: impl FnOnce(&mut Ids) -> T + Send + 'static,
